@@ -1,0 +1,55 @@
+# Recipes are short: each is one or two real commands. `just` alone lists them.
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+python_venv := justfile_directory() / "target/python"
+
+_default:
+    @just --list --unsorted
+
+# The whole story on the embedded simulator, about 15 s after the build. No account needed.
+demo *arguments: _wasm_target
+    @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
+
+# All tests: Rust's, and the clients of other people against our servers.
+test: _wasm_target test-rust test-scaleway-sdk
+
+# The Rust tests alone. Arguments go to `cargo test`.
+test-rust *arguments: _wasm_target
+    cargo test --workspace {{ arguments }}
+
+# Scaleway's own Python SDK against the simulator.
+test-scaleway-sdk: _wasm_target _python
+    cargo build --quiet --package windlass-cli
+    {{ python_venv }}/bin/python -m pytest -q tests/scaleway-sdk-python
+
+# Format, lints, docs and the dependency rules, all with warnings denied.
+check: _wasm_target format-check clippy docs deny
+
+format:
+    cargo fmt --all
+
+format-check:
+    cargo fmt --all --check
+
+clippy: _wasm_target
+    cargo clippy --workspace --all-targets -- --deny warnings
+
+docs: _wasm_target
+    RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
+
+# Bans, licences and sources. (The advisory database needs a network that not everybody has.)
+deny:
+    @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+    cargo deny --log-level error check bans licenses sources
+
+# All benchmarks, then one page of ratios.
+bench *arguments: _wasm_target
+    cargo bench --workspace {{ arguments }}
+
+# Rust's WebAssembly target: automatic installation may be switched off, so it is added here when it is missing.
+_wasm_target:
+    @rustup target list --installed | grep -qx wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
+
+# A virtual environment for the Python clients, made once.
+_python:
+    @test -x {{ python_venv }}/bin/pytest || (python3 -m venv {{ python_venv }} && {{ python_venv }}/bin/pip install --quiet --requirement tests/scaleway-sdk-python/requirements.txt)
