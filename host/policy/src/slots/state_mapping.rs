@@ -1,0 +1,316 @@
+//! Slot `state-mapping`: what an autoscaler is told about each server, and what is done about it
+//! (`windlass:policy/state-mapping`). The one slot whose question is a batch: one answer for each server.
+
+use serde::{Deserialize, Serialize};
+use wasmtime::component::{ComponentType, Lift, Lower};
+
+use super::{Deferred, Slot, SlotName};
+
+/// Scaleway's states of an Instance server. It has no error state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerState {
+    /// Starting.
+    #[component(name = "starting")]
+    Starting,
+    /// Running.
+    #[component(name = "running")]
+    Running,
+    /// Stopping.
+    #[component(name = "stopping")]
+    Stopping,
+    /// Stopped.
+    #[component(name = "stopped")]
+    Stopped,
+    /// Stopped in place.
+    #[component(name = "stopped-in-place")]
+    StoppedInPlace,
+    /// Locked.
+    #[component(name = "locked")]
+    Locked,
+    /// A word this host does not know.
+    #[component(name = "unknown")]
+    Unknown,
+}
+
+/// Scaleway's `state_detail`. "booting kernel" can last for as long as a server runs, when its image has no agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateDetail {
+    /// The empty text.
+    #[component(name = "none")]
+    None,
+    /// Allocating node.
+    #[component(name = "allocating-node")]
+    AllocatingNode,
+    /// Provisioning node.
+    #[component(name = "provisioning-node")]
+    ProvisioningNode,
+    /// Starting.
+    #[component(name = "starting")]
+    Starting,
+    /// Booting kernel.
+    #[component(name = "booting-kernel")]
+    BootingKernel,
+    /// Booted.
+    #[component(name = "booted")]
+    Booted,
+    /// Ready.
+    #[component(name = "ready")]
+    Ready,
+    /// Stopping.
+    #[component(name = "stopping")]
+    Stopping,
+    /// Stopping in place.
+    #[component(name = "stopping-in-place")]
+    StoppingInPlace,
+    /// Stopped in place.
+    #[component(name = "stopped-in-place")]
+    StoppedInPlace,
+    /// Terminating.
+    #[component(name = "terminating")]
+    Terminating,
+    /// Rebooting.
+    #[component(name = "rebooting")]
+    Rebooting,
+    /// A word this host does not know.
+    #[component(name = "other")]
+    Other,
+}
+
+/// An operation of ours that is working on the server at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// None.
+    #[component(name = "none")]
+    None,
+    /// Create.
+    #[component(name = "create")]
+    Create,
+    /// Cleanup.
+    #[component(name = "cleanup")]
+    Cleanup,
+    /// Suspend.
+    #[component(name = "suspend")]
+    Suspend,
+    /// Resume.
+    #[component(name = "resume")]
+    Resume,
+}
+
+/// One server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Server {
+    /// State.
+    pub state: ServerState,
+    /// Detail.
+    pub detail: StateDetail,
+    /// Since Scaleway created it. Milliseconds.
+    pub age: u64,
+    /// Since it was first seen in this state. Milliseconds.
+    #[component(name = "state-age")]
+    pub state_age: u64,
+    /// Whether it was ever seen running.
+    #[component(name = "has-run")]
+    pub has_run: bool,
+    /// What we are doing to it now.
+    #[component(name = "in-flight")]
+    pub in_flight: Operation,
+    /// Whether it was stopped in place by a suspension of ours that nobody has resumed.
+    pub suspended: bool,
+}
+
+/// The servers of one listing.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Question {
+    /// When the listing was taken. Milliseconds since 1970-01-01T00:00:00Z.
+    pub now: u64,
+    /// Servers.
+    pub servers: Vec<Server>,
+}
+
+/// What to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Report {
+    /// Leave it out of this report. An autoscaler tolerates that for a few reports, then forgets the server.
+    #[component(name = "nothing")]
+    Nothing,
+    /// Creating.
+    #[component(name = "creating")]
+    Creating,
+    /// Running.
+    #[component(name = "running")]
+    Running,
+    /// Only true while a cleanup is in flight: the host replaces it by `nothing` where none is.
+    #[component(name = "deleting")]
+    Deleting,
+    /// Deleted.
+    #[component(name = "deleted")]
+    Deleted,
+    /// Timeout.
+    #[component(name = "timeout")]
+    Timeout,
+    /// Suspending.
+    #[component(name = "suspending")]
+    Suspending,
+    /// Suspended.
+    #[component(name = "suspended")]
+    Suspended,
+    /// Resuming.
+    #[component(name = "resuming")]
+    Resuming,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deed {
+    /// Nothing.
+    #[component(name = "nothing")]
+    Nothing,
+    /// The host cleans the server up with everything that belongs to it. It reports `deleting` only while that
+    /// cleanup is really in flight.
+    #[component(name = "reap")]
+    Reap,
+}
+
+/// What to report about one server and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Mapping {
+    /// Report.
+    pub report: Report,
+    /// Deed.
+    pub deed: Deed,
+}
+
+/// The judgement about one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(variant)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The next policy decides about this server.
+    #[component(name = "defer")]
+    Defer,
+    /// Mapped.
+    #[component(name = "mapped")]
+    Mapped(Mapping),
+}
+
+/// One server's verdict and why.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Answer {
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Why, in words for people. Quoted, never parsed.
+    pub reason: Option<String>,
+}
+/// The slot `state-mapping`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StateMapping;
+
+impl Slot for StateMapping {
+    const NAME: SlotName = SlotName::StateMapping;
+    type Question = Question;
+    type Answer = Vec<Answer>;
+
+    fn deferred(answers: &Vec<Answer>) -> Deferred {
+        let items: Vec<usize> = answers
+            .iter()
+            .enumerate()
+            .filter(|(_, answer)| answer.verdict == Verdict::Defer)
+            .map(|(index, _)| index)
+            .collect();
+        match items.len() {
+            0 => Deferred::Nothing,
+            count if count == answers.len() => Deferred::Whole,
+            _ => Deferred::Items(items),
+        }
+    }
+
+    fn part(question: &Question, items: &[usize]) -> Question {
+        Question { now: question.now, servers: items.iter().map(|item| question.servers[*item]).collect() }
+    }
+
+    fn merge(answers: &mut Vec<Answer>, items: &[usize], later: Vec<Answer>) {
+        for (item, answer) in items.iter().zip(later) {
+            answers[*item] = answer;
+        }
+    }
+
+    /// One answer for each server.
+    fn check(question: &Question, answers: &Vec<Answer>) -> Result<(), String> {
+        if answers.len() == question.servers.len() {
+            return Ok(());
+        }
+        Err(format!("{} answers for {} servers", answers.len(), question.servers.len()))
+    }
+
+    /// Reports only what is plainly so, and reaps nothing.
+    fn keep(question: &Question) -> Vec<Answer> {
+        let keep_one = |server: &Server| {
+            let report = match (server.in_flight, server.state) {
+                (Operation::Cleanup, _) => Report::Deleting,
+                (Operation::Create, _) | (Operation::None, ServerState::Starting) => Report::Creating,
+                (Operation::Suspend, _) => Report::Suspending,
+                (Operation::Resume, _) => Report::Resuming,
+                (Operation::None, ServerState::Running) => Report::Running,
+                (Operation::None, ServerState::StoppedInPlace) if server.suspended => Report::Suspended,
+                (Operation::None, _) => Report::Nothing,
+            };
+            Answer { verdict: Verdict::Mapped(Mapping { report, deed: Deed::Nothing }), reason: None }
+        };
+        question.servers.iter().map(keep_one).collect()
+    }
+
+    /// A batch has a reason per server and none of its own.
+    fn reason(_answers: &Vec<Answer>) -> Option<&str> {
+        None
+    }
+
+    fn for_each_reason(answers: &mut Vec<Answer>, visit: impl FnMut(&mut Option<String>)) {
+        answers.iter_mut().map(|answer| &mut answer.reason).for_each(visit);
+    }
+
+    fn example() -> Question {
+        let server = |state, detail, has_run, in_flight| Server {
+            state,
+            detail,
+            age: 90_000,
+            state_age: 30_000,
+            has_run,
+            in_flight,
+            suspended: false,
+        };
+        Question {
+            now: super::EXAMPLE_NOW_MS,
+            servers: vec![
+                server(ServerState::Running, StateDetail::Booted, true, Operation::None),
+                server(ServerState::Stopped, StateDetail::None, false, Operation::Create),
+                server(ServerState::Stopped, StateDetail::None, true, Operation::None),
+                server(ServerState::Starting, StateDetail::AllocatingNode, false, Operation::Create),
+                server(ServerState::Stopping, StateDetail::Stopping, true, Operation::Cleanup),
+                server(ServerState::Unknown, StateDetail::Other, false, Operation::None),
+            ],
+        }
+    }
+}
