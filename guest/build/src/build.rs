@@ -1,0 +1,309 @@
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Error, component, environment};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// Its settings stand in the workspace's manifest.
+const PROFILE: &str = "guest";
+/// Rust's own default is 1 MiB, which alone is 16 of the pages that a fresh instance has to be given.
+const STACK_BYTES: u32 = 16 * 1024;
+
+/// A build of one or more policies.
+#[derive(Debug)]
+pub struct Build {
+    workspace: PathBuf,
+    target_dir: PathBuf,
+    out: PathBuf,
+    packages: Vec<(String, String)>,
+    tell_cargo: bool,
+}
+
+/// A component that was built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// The package that it was built from.
+    pub package: String,
+    /// The component.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: usize,
+}
+
+impl Build {
+    /// A build of packages of the workspace whose root is `workspace`, into the folder `out`. `target_dir` holds what
+    /// cargo leaves between builds; it must not be the target folder of a cargo that is running.
+    pub fn new(
+        workspace: impl Into<PathBuf>,
+        target_dir: impl Into<PathBuf>,
+        out: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            workspace: workspace.into(),
+            target_dir: target_dir.into(),
+            out: out.into(),
+            packages: Vec::new(),
+            tell_cargo: false,
+        }
+    }
+
+    /// A build into `OUT_DIR` that tells cargo when the build script is to run again.
+    ///
+    /// # Errors
+    /// [`Error::NotABuildScript`] where cargo's variables are missing.
+    pub fn from_build_script() -> Result<Self, Error> {
+        let out = variable("OUT_DIR")?;
+        let manifest_dir = variable("CARGO_MANIFEST_DIR")?;
+        let mut build = Self::new(workspace_of(&manifest_dir), target_dir_beside(&out), out);
+        build.tell_cargo = true;
+        Ok(build)
+    }
+
+    /// Adds a package. The component is written as `<name>.wasm`.
+    #[must_use]
+    pub fn package(mut self, package: impl Into<String>, name: impl Into<String>) -> Self {
+        self.packages.push((package.into(), name.into()));
+        self
+    }
+
+    /// Builds all packages in one run of cargo and makes a component of each, in the order in which they were added.
+    ///
+    /// # Errors
+    /// See [`Error`]; each names the package and, where there is one, the remedy.
+    pub fn run(self) -> Result<Vec<Artifact>, Error> {
+        require_target()?;
+        let built = self.cargo()?;
+        let mut inputs =
+            BTreeSet::from(["Cargo.toml", "Cargo.lock"].map(|file| self.workspace.join(file)));
+        let mut artifacts = Vec::new();
+        for (package, name) in &self.packages {
+            let module = built
+                .iter()
+                .find(|built| &built.package == package)
+                .ok_or_else(|| Error::NoModule {
+                    package: package.clone(),
+                })?;
+            inputs.insert(module.manifest.clone());
+            inputs.extend(dependencies_of(&module.wasm)?);
+            let bytes = component::encode(package, &read(&module.wasm)?)?;
+            let path = self.out.join(format!("{name}.wasm"));
+            write_if_changed(&path, &bytes)?;
+            artifacts.push(Artifact {
+                package: package.clone(),
+                path,
+                size: bytes.len(),
+            });
+        }
+        if self.tell_cargo {
+            for input in inputs {
+                println!("cargo::rerun-if-changed={}", input.display());
+            }
+        }
+        Ok(artifacts)
+    }
+
+    fn cargo(&self) -> Result<Vec<Module>, Error> {
+        let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut command = Command::new(&program);
+        command
+            .current_dir(&self.workspace)
+            .args(["build", "--lib", "--profile", PROFILE, "--target", TARGET])
+            .args(["--message-format", "json-render-diagnostics"])
+            .arg("--target-dir")
+            .arg(&self.target_dir)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit());
+        for (package, _) in &self.packages {
+            command.args(["--package", package]);
+        }
+        environment::prepare(&mut command, &self.workspace, &cargo_home(), STACK_BYTES);
+        let output = command.output().map_err(|source| Error::Start {
+            program: program.to_string_lossy().into_owned(),
+            source,
+        })?;
+        if !output.status.success() {
+            let packages: Vec<&str> = self
+                .packages
+                .iter()
+                .map(|(package, _)| package.as_str())
+                .collect();
+            return Err(Error::Cargo {
+                packages: packages.join(", "),
+                target: TARGET,
+            });
+        }
+        Ok(String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(Module::from_message)
+            .collect())
+    }
+}
+
+/// A core module that cargo has made.
+struct Module {
+    package: String,
+    manifest: PathBuf,
+    wasm: PathBuf,
+}
+
+impl Module {
+    /// Reads one of cargo's `compiler-artifact` messages.
+    fn from_message(line: &str) -> Option<Self> {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        if message["reason"] != "compiler-artifact" {
+            return None;
+        }
+        let wasm = message["filenames"]
+            .as_array()?
+            .iter()
+            .filter_map(|name| name.as_str())
+            .find(|name| name.ends_with(".wasm"))?;
+        let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+        Some(Self {
+            package: package_name(message["package_id"].as_str()?)?,
+            manifest,
+            wasm: PathBuf::from(wasm),
+        })
+    }
+}
+
+/// The name in a package id: `path+file:///x/retry#windlass-guest-retry@0.1.0`, or `path+file:///x/retry#0.1.0` where the
+/// folder has the package's name.
+fn package_name(id: &str) -> Option<String> {
+    let (url, fragment) = id.rsplit_once('#')?;
+    match fragment.split_once('@') {
+        Some((name, _)) => Some(name.to_owned()),
+        None => Some(url.rsplit('/').next()?.to_owned()),
+    }
+}
+
+/// The sources of a module, from the dep-info that cargo writes beside it. It holds path dependencies (the SDK, the
+/// contract) and leaves out what comes from a registry, which the lock file pins.
+fn dependencies_of(wasm: &Path) -> Result<Vec<PathBuf>, Error> {
+    let path = wasm.with_extension("d");
+    let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+    Ok(parse_dep_info(&text))
+}
+
+/// `target: source source`, in which a space inside a path is written `\ `.
+fn parse_dep_info(text: &str) -> Vec<PathBuf> {
+    let Some((_, sources)) = text.lines().next().and_then(|line| line.split_once(": ")) else {
+        return Vec::new();
+    };
+    sources
+        .replace("\\ ", "\0")
+        .split(' ')
+        .filter(|source| !source.is_empty())
+        .map(|source| PathBuf::from(source.replace('\0', " ")))
+        .collect()
+}
+
+fn require_target() -> Result<(), Error> {
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let output = Command::new(&program)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output()
+        .map_err(|source| Error::Start {
+            program: program.to_string_lossy().into_owned(),
+            source,
+        })?;
+    let directory = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && Path::new(directory.trim()).is_dir() {
+        return Ok(());
+    }
+    Err(Error::TargetMissing { target: TARGET })
+}
+
+/// Leaves the file and its time alone when the bytes are the same, so that nothing that embeds it is rebuilt.
+fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if std::fs::read(path).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    let failed = |source| Error::File {
+        path: path.to_owned(),
+        source,
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::write(path, bytes).map_err(failed)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn variable(name: &'static str) -> Result<PathBuf, Error> {
+    std::env::var_os(name)
+        .map(PathBuf::from)
+        .ok_or(Error::NotABuildScript(name))
+}
+
+fn cargo_home() -> PathBuf {
+    std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
+        .unwrap_or_else(|| PathBuf::from(".cargo"))
+}
+
+/// The outermost folder above `manifest_dir` that has both a manifest and a lock file: the root of the workspace.
+fn workspace_of(manifest_dir: &Path) -> PathBuf {
+    manifest_dir
+        .ancestors()
+        .filter(|folder| folder.join("Cargo.toml").is_file() && folder.join("Cargo.lock").is_file())
+        .last()
+        .unwrap_or(manifest_dir)
+        .to_owned()
+}
+
+/// `<target>/guests`, where `<target>` is the folder that holds `out` and that cargo has marked as a cache: shared by
+/// all build scripts of the workspace, and locked by none of them.
+fn target_dir_beside(out: &Path) -> PathBuf {
+    out.ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
+        .unwrap_or(out)
+        .join("guests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dep_info_names_every_source_even_with_spaces() {
+        let text = "/t/guest/retry.wasm: /a/lib.rs /with\\ space/x.wit /b.rs\n";
+        assert_eq!(
+            parse_dep_info(text),
+            ["/a/lib.rs", "/with space/x.wit", "/b.rs"].map(PathBuf::from)
+        );
+    }
+
+    #[test]
+    fn both_spellings_of_a_package_id_give_the_name() {
+        assert_eq!(
+            package_name("path+file:///x/retry#windlass-guest-retry@0.1.0").as_deref(),
+            Some("windlass-guest-retry")
+        );
+        assert_eq!(
+            package_name("path+file:///x/patience#0.1.0").as_deref(),
+            Some("patience")
+        );
+    }
+
+    #[test]
+    fn a_module_that_is_no_policy_is_refused_with_its_package() {
+        let error = component::encode("acme", b"\0asm\x01\0\0\0junk")
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(
+            error.starts_with("acme cannot be made into a component: "),
+            "{error}"
+        );
+    }
+}
