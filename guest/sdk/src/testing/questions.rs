@@ -1,0 +1,138 @@
+//! Questions with sensible contents, to be changed with `..`: `Question { attempt: 3, ..retry_question(class) }`.
+
+use crate::types::{Failure, FailureClass, ResourceKind, Timestamp};
+use crate::{provisioning, release, retry, rollback, state_mapping};
+
+/// The instant of all these questions: 2026-01-01T00:00:00Z.
+pub const NOW: Timestamp = 1_767_225_600_000;
+
+/// A failure of that class. No call of Scaleway's: fill in what matters.
+#[must_use]
+pub fn failure(class: FailureClass) -> Failure {
+    Failure {
+        class,
+        message: format!("a failure of class {class}"),
+        method: String::new(),
+        path: String::new(),
+        status: None,
+        error_type: None,
+        resource: None,
+        ambiguous: false,
+    }
+}
+
+/// The first attempt to create a DEV1-S in fr-par-1 has just failed.
+#[must_use]
+pub fn retry_question(class: FailureClass) -> retry::Question {
+    retry::Question {
+        now: NOW,
+        random: 0x9e37_79b9_7f4a_7c15,
+        operation: "create-server".into(),
+        step: "create-server".into(),
+        attempt: 1,
+        elapsed: 0,
+        failure: failure(class),
+        zone: "fr-par-1".into(),
+        server_type: Some("DEV1-S".into()),
+    }
+}
+
+/// A server that has been running for an hour, with nothing in flight.
+#[must_use]
+pub const fn server(state: state_mapping::ServerState) -> state_mapping::Server {
+    state_mapping::Server {
+        state,
+        detail: state_mapping::StateDetail::None,
+        age: 3_600_000,
+        state_age: 60_000,
+        has_run: true,
+        in_flight: state_mapping::Operation::None,
+        suspended: false,
+    }
+}
+
+/// A listing of these servers.
+#[must_use]
+pub fn state_mapping_question(servers: impl Into<Vec<state_mapping::Server>>) -> state_mapping::Question {
+    state_mapping::Question { now: NOW, servers: servers.into() }
+}
+
+/// A resource of ours that the journal knows, attached to nothing.
+#[must_use]
+pub fn resource(kind: ResourceKind, id: &str) -> rollback::Resource {
+    rollback::Resource {
+        kind,
+        id: id.into(),
+        name: format!("windlass-{id}"),
+        state: String::new(),
+        attached_to: None,
+        owned: true,
+        evidence: rollback::Evidence::Journal,
+    }
+}
+
+/// The power-on of a new server answered 500, and these resources exist.
+#[must_use]
+pub fn rollback_question(resources: impl Into<Vec<rollback::Resource>>) -> rollback::Question {
+    rollback::Question {
+        now: NOW,
+        random: 0x9e37_79b9_7f4a_7c15,
+        operation: "create-server".into(),
+        group: "runners".into(),
+        cause: Some(failure(FailureClass::ServerError)),
+        failed_step: Some("power-on".into()),
+        resources: resources.into(),
+    }
+}
+
+/// A running instance, or a Mac mini of a pool that can be deleted.
+#[must_use]
+pub fn machine(kind: release::MachineKind) -> release::Machine {
+    let apple = kind == release::MachineKind::AppleSiliconServer;
+    release::Machine {
+        kind,
+        id: "8a6e3f8e-0000-4000-8000-000000000001".into(),
+        name: if apple { "fleet-7f3a" } else { "runner-7f3a" }.into(),
+        zone: if apple { "fr-par-3" } else { "fr-par-1" }.into(),
+        machine_type: if apple { "M4-S" } else { "DEV1-S" }.into(),
+        status: if apple { "ready" } else { "running" }.into(),
+        operating_system: apple.then(|| "macos-tahoe-26.0".into()),
+        pool_prefix: apple.then(|| "pool-".into()),
+        adopted: apple,
+        created_at: NOW - 48 * 3_600_000,
+        deletable_at: apple.then_some(NOW - 24 * 3_600_000),
+        deletion_scheduled: false,
+        bootstrap_failures: 0,
+        rebooted: false,
+    }
+}
+
+/// The owner of that machine has let it go, without a wish; asked for the first time.
+#[must_use]
+pub const fn release_question(machine: release::Machine) -> release::Question {
+    release::Question {
+        now: NOW,
+        random: 0x9e37_79b9_7f4a_7c15,
+        occasion: release::Occasion::LetGo,
+        machine,
+        wish: None,
+        refusal: None,
+        attempt: 1,
+    }
+}
+
+/// The creation of a cluster without nodes has failed at the stage `servers`.
+#[must_use]
+pub fn provisioning_question(class: FailureClass) -> provisioning::Question {
+    provisioning::Question {
+        now: NOW,
+        random: 0x9e37_79b9_7f4a_7c15,
+        cluster: "batch".into(),
+        operation: provisioning::Operation::Create,
+        stage: provisioning::Stage::Servers,
+        cause: failure(class),
+        cluster_gone: false,
+        groups: Vec::new(),
+        nodes: Vec::new(),
+    }
+}
