@@ -1,1 +1,37 @@
-//! (being built)
+//! Scaleway's HTTP APIs, typed: Instance, Block Storage, Marketplace, IPAM. Knows how Scaleway answers and refuses; must
+//! not know WebAssembly, policies, operations, or what anybody wants to do with a server.
+//!
+//! # Guide
+//! - Get [`Settings`] from where Scaleway's tools have them ([`Settings::load`]), make a [`Client`], and ask it for an
+//!   API: `client.instance(&zone).create_server(&request).await`. Methods are named as in Scaleway's SDK, objects live
+//!   in [`types`].
+//! - A failed call is an [`Error`]. Three questions matter: its [`class`](Error::class) (by the body's `type` first and
+//!   the status after that), whether it [is ambiguous](Error::is_ambiguous), and whether it proves that something
+//!   [is not there](Error::is_not_found). Nothing is retried here.
+//! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they look.
+//! - Another [`Transport`] puts something else under the client, in the same process and under simulated time; a tower
+//!   service becomes one by [`ServiceTransport`].
+
+mod answer;
+mod api;
+mod call;
+mod client;
+mod error;
+mod location;
+pub mod metric_names;
+mod paging;
+mod rate_limit;
+mod raw;
+mod settings;
+mod transport;
+pub mod types;
+
+pub use api::{BlockApi, InstanceApi, IpamApi, MarketplaceApi};
+pub use client::{Client, RawAnswer};
+pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
+pub use location::{InvalidLocation, Region, Zone};
+pub use settings::{
+    ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings,
+};
+pub use transport::{Cause, ServiceTransport, Transport, TransportError};
+pub use types::has_all_tags;

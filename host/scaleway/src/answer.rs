@@ -1,0 +1,87 @@
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::error::{ERROR_BODY_BYTES, Error, MalformedAnswer, bounded_text};
+use crate::types::Identified;
+
+/// An answer with a success status, not yet understood.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) status: u16,
+    pub(crate) request_id: Option<String>,
+    /// The header `X-Total-Count` of the Instance API's lists.
+    pub(crate) total_count: Option<u64>,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// An object, out of its wrapping (`{"server": {...}}`) where this API wraps.
+    pub(crate) fn object<T: DeserializeOwned + Identified>(&self, wrapping: Option<&str>) -> Result<T, Error> {
+        let object: T = match wrapping {
+            Some(key) => self.field(key)?,
+            None => self.whole()?,
+        };
+        self.identified(object)
+    }
+
+    /// The items of a list. A list without its key is no empty list: it would "prove" that nothing is there.
+    pub(crate) fn list<T: DeserializeOwned + Identified>(&self, key: &str) -> Result<Vec<T>, Error> {
+        self.field::<Vec<T>>(key)?.into_iter().map(|item| self.identified(item)).collect()
+    }
+
+    /// The entries of a map from name to object.
+    pub(crate) fn map<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<(String, T)>, Error> {
+        Ok(self.field::<BTreeMap<String, T>>(key)?.into_iter().collect())
+    }
+
+    /// The whole body.
+    pub(crate) fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))
+    }
+
+    /// One field of the body; its absence is an error.
+    pub(crate) fn field<T: DeserializeOwned>(&self, key: &str) -> Result<T, Error> {
+        let fields: BTreeMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))?;
+        let raw = fields.get(key).ok_or_else(|| self.malformed(format!("there is no `{key}` in it")))?;
+        serde_json::from_str(raw.get()).map_err(|error| self.malformed(format!("in `{key}`: {error}")))
+    }
+
+    /// One field of the body, when it is there and not `null`.
+    pub(crate) fn field_if_there<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Error> {
+        let fields: BTreeMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))?;
+        match fields.get(key) {
+            Some(raw) => {
+                serde_json::from_str(raw.get()).map_err(|error| self.malformed(format!("in `{key}`: {error}")))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// An object without an id is none that can be deleted again; better no answer than such a one.
+    fn identified<T: Identified>(&self, object: T) -> Result<T, Error> {
+        if object.id().is_empty() {
+            Err(self.malformed("an object in it has no id".to_owned()))
+        } else {
+            Ok(object)
+        }
+    }
+
+    pub(crate) fn malformed(&self, problem: String) -> Error {
+        Error::Malformed(Box::new(MalformedAnswer {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            status: self.status,
+            request_id: self.request_id.clone(),
+            problem,
+            body: bounded_text(&self.body, ERROR_BODY_BYTES),
+        }))
+    }
+}

@@ -1,0 +1,58 @@
+use super::{InstanceApi, Paging, list, owned_by_default};
+use crate::call::Call;
+use crate::error::Error;
+use crate::types::instance::{CreateIp, Ip, IpType, ListIps, UpdateIp};
+
+const IPS: &str = "/instance/v1/zones/{zone}/ips";
+const IP: &str = "/instance/v1/zones/{zone}/ips/{ip}";
+
+/// Flexible addresses. Where a method takes an id, Scaleway takes the address as well (SDK).
+impl InstanceApi {
+    fn ip(&self, call: Call, ip: &str) -> Call {
+        self.here(call).with("ip", ip)
+    }
+
+    /// Reserves an address.
+    ///
+    /// # Caveats
+    /// When the answer is lost the address may exist ([`Error::is_ambiguous`]): give it a unique tag, and look for the
+    /// tag before you call again.
+    pub async fn create_ip(&self, request: &CreateIp) -> Result<Ip, Error> {
+        let mut request = request.clone();
+        owned_by_default(&mut request.project, request.organization.as_ref(), &self.client);
+        let call = self.here(Call::post(IPS)).json(&request)?;
+        self.client.call_and(call, |answer| answer.object(Some("ip"))).await
+    }
+
+    /// One address.
+    ///
+    /// # Errors
+    /// An address that is gone, or another's, is a 404 today; older recordings also show 403.
+    pub async fn get_ip(&self, ip: &str) -> Result<Ip, Error> {
+        self.client.call_and(self.ip(Call::get(IP), ip), |answer| answer.object(Some("ip"))).await
+    }
+
+    /// All addresses that match; all pages.
+    pub async fn list_ips(&self, request: &ListIps) -> Result<Vec<Ip>, Error> {
+        let call = self
+            .here(Call::get(IPS))
+            .query_if("organization", request.organization.as_ref())
+            .query_if("project", request.project.as_ref())
+            .query_joined("tags", &request.tags)
+            .query_if("name", request.name.as_ref())
+            .query_if("type", request.ip_type.as_ref().map(IpType::as_str));
+        list(&self.client, Paging::Header, call, "ips").await
+    }
+
+    /// Changes what is set in the request; attaches and detaches.
+    pub async fn update_ip(&self, ip: &str, request: &UpdateIp) -> Result<Ip, Error> {
+        let call = self.ip(Call::patch(IP), ip).json(request)?;
+        self.client.call_and(call, |answer| answer.object(Some("ip"))).await
+    }
+
+    /// Gives an address back. That Scaleway accepts it while a server uses the address is assumed, not recorded.
+    pub async fn delete_ip(&self, ip: &str) -> Result<(), Error> {
+        self.client.call(self.ip(Call::delete(IP), ip)).await?;
+        Ok(())
+    }
+}

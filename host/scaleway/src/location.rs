@@ -1,0 +1,160 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A Scaleway region: `fr-par`. Two lower-case letters, a dash, three lower-case letters.
+///
+/// The shape is checked, membership in a list is not: a region that Scaleway opens tomorrow works today.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Region(String);
+
+/// A Scaleway zone: `fr-par-1`. A region, a dash and a number from 1 to 99.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Zone(String);
+
+/// A text that is not the name of a zone or a region.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not the name of a {kind}; one looks like `{example}`")]
+pub struct InvalidLocation {
+    text: String,
+    kind: &'static str,
+    example: &'static str,
+}
+
+impl Region {
+    /// The regions whose zones are known to serve Instances (SDK).
+    pub const KNOWN: [&'static str; 4] = ["fr-par", "nl-ams", "pl-waw", "it-mil"];
+
+    /// The region's name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Zone {
+    /// The zones in which the SDK offers Instances. Used to sweep everywhere, never to refuse another zone.
+    pub const KNOWN: [&'static str; 10] = [
+        "fr-par-1", "fr-par-2", "fr-par-3", "nl-ams-1", "nl-ams-2", "nl-ams-3", "pl-waw-1", "pl-waw-2", "pl-waw-3",
+        "it-mil-1",
+    ];
+
+    /// The zone's name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The region the zone lies in: `fr-par` for `fr-par-1`.
+    pub fn region(&self) -> Region {
+        let (region, _number) = self.0.rsplit_once('-').expect("a zone is made only by from_str, which checked the dash");
+        Region(region.to_owned())
+    }
+}
+
+fn is_region(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() == 6
+        && bytes[2] == b'-'
+        && bytes.iter().enumerate().all(|(index, byte)| index == 2 || byte.is_ascii_lowercase())
+}
+
+/// Quotes at most 40 characters of what somebody typed, without control characters.
+fn quoted(text: &str) -> String {
+    text.chars().take(40).map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+impl FromStr for Region {
+    type Err = InvalidLocation;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if is_region(text) {
+            Ok(Region(text.to_owned()))
+        } else {
+            Err(InvalidLocation { text: quoted(text), kind: "region", example: "fr-par" })
+        }
+    }
+}
+
+impl FromStr for Zone {
+    type Err = InvalidLocation;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let valid = text.rsplit_once('-').is_some_and(|(region, number)| {
+            is_region(region)
+                && matches!(number.len(), 1 | 2)
+                && !number.starts_with('0')
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        if valid {
+            Ok(Zone(text.to_owned()))
+        } else {
+            Err(InvalidLocation { text: quoted(text), kind: "zone", example: "fr-par-1" })
+        }
+    }
+}
+
+macro_rules! location_traits {
+    ($($name:ident),+) => { $(
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = InvalidLocation;
+
+            fn try_from(text: &str) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+ };
+}
+
+location_traits!(Region, Zone);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_zone_lies_in_a_known_region() {
+        for name in Zone::KNOWN {
+            let zone: Zone = name.parse().unwrap();
+            assert!(Region::KNOWN.contains(&zone.region().as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_zone_of_tomorrow_is_accepted() {
+        assert_eq!("de-fra-12".parse::<Zone>().unwrap().region().as_str(), "de-fra");
+    }
+
+    #[test]
+    fn what_could_change_a_path_is_no_zone() {
+        for text in ["", "fr-par", "fr-par-", "fr-par-0", "fr-par-001", "fr-par-1/..", "FR-PAR-1", "fr-par-1 ", "fr-pär-1", "../..-1"] {
+            assert!(text.parse::<Zone>().is_err(), "{text:?}");
+        }
+        for text in ["", "fr", "fr-par-1", "fr_par", "fr-p/r"] {
+            assert!(text.parse::<Region>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_error_shows_what_a_zone_looks_like() {
+        let error = "paris".parse::<Zone>().unwrap_err();
+        assert_eq!(error.to_string(), "`paris` is not the name of a zone; one looks like `fr-par-1`");
+    }
+}

@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use serde::Deserialize;
+
+use super::{ConfigurationError, Environment};
+
+/// Largest configuration file that is read, in bytes.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Where the configuration file is, and who says so.
+pub(super) struct ConfigPath {
+    pub(super) path: PathBuf,
+    pub(super) named_by: &'static str,
+    /// A file in its usual place may be absent; one that was named may not.
+    pub(super) must_exist: bool,
+}
+
+/// Scaleway's order (SDK): `SCW_CONFIG_PATH`, `$XDG_CONFIG_HOME/scw/config.yaml`, `$HOME/.config/scw/config.yaml`,
+/// `$USERPROFILE/.config/scw/config.yaml`.
+pub(super) fn config_path(explicit: Option<&Path>, environment: &Environment) -> Option<ConfigPath> {
+    if let Some(path) = explicit {
+        return Some(ConfigPath { path: path.to_owned(), named_by: "the given option", must_exist: true });
+    }
+    if let Some(path) = environment.get("SCW_CONFIG_PATH") {
+        return Some(ConfigPath { path: path.into(), named_by: "SCW_CONFIG_PATH", must_exist: true });
+    }
+    let directory = match (environment.get("XDG_CONFIG_HOME"), environment.get("HOME"), environment.get("USERPROFILE")) {
+        (Some(config), _, _) => PathBuf::from(config),
+        (None, Some(home), _) | (None, None, Some(home)) => Path::new(home).join(".config"),
+        (None, None, None) => return None,
+    };
+    Some(ConfigPath {
+        path: directory.join("scw").join("config.yaml"),
+        named_by: "Scaleway's default place",
+        must_exist: false,
+    })
+}
+
+/// Scaleway's configuration file: a profile at the top level, and named profiles. Keys that we don't use are ignored;
+/// the file belongs to Scaleway's tools.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ConfigFile {
+    #[serde(flatten)]
+    pub(super) top_level: Profile,
+    pub(super) active_profile: Option<String>,
+    pub(super) profiles: Option<BTreeMap<String, Option<Profile>>>,
+}
+
+/// One profile. No `Debug`: it holds a secret.
+#[derive(Default, Clone, Deserialize)]
+#[serde(default)]
+pub(super) struct Profile {
+    pub(super) access_key: Option<String>,
+    pub(super) secret_key: Option<String>,
+    pub(super) api_url: Option<String>,
+    pub(super) insecure: Option<bool>,
+    pub(super) default_organization_id: Option<String>,
+    pub(super) default_project_id: Option<String>,
+    pub(super) default_region: Option<String>,
+    pub(super) default_zone: Option<String>,
+    pub(super) user_agent: Option<String>,
+}
+
+/// Reads the file; `None` when it may be absent and is.
+pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, ConfigurationError> {
+    let text = match read_bounded(&place.path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !place.must_exist => return Ok(None),
+        Err(source) => {
+            return Err(ConfigurationError::UnreadableFile {
+                path: place.path.clone(),
+                named_by: place.named_by,
+                source,
+            });
+        }
+    };
+    if text.trim().is_empty() {
+        return Ok(Some(ConfigFile::default()));
+    }
+    serde_norway::from_str(&text).map(Some).map_err(|error| ConfigurationError::InvalidFile {
+        path: place.path.clone(),
+        // The parser's own words can quote values, secrets among them: the place is enough.
+        problem: match error.location() {
+            Some(location) => format!(
+                "not a Scaleway configuration (YAML) at line {}, column {}",
+                location.line(),
+                location.column()
+            ),
+            None => "not a Scaleway configuration (YAML): every key of a profile takes one text, `insecure` true or \
+                     false, and `profiles` holds profiles by name"
+                .to_owned(),
+        },
+    })
+}
+
+/// Through a handle on the file's own directory, so that nothing else is within reach of the name.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    use std::io::{Error, ErrorKind};
+
+    let name = path.file_name().ok_or_else(|| Error::new(ErrorKind::InvalidInput, "names no file"))?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A symbolic link that leads out of the directory (a dotfile manager's) is resolved first: the user owns both ends.
+    let resolved;
+    let (directory, name) = match path.canonicalize() {
+        Ok(real) => {
+            resolved = real;
+            match (resolved.parent(), resolved.file_name()) {
+                (Some(parent), Some(name)) => (parent, name),
+                _ => (directory, name),
+            }
+        }
+        Err(_) => (directory, name),
+    };
+    let directory = Dir::open_ambient_dir(directory, ambient_authority())?;
+    let file = directory.open(name)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "is not a file"));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(Error::new(ErrorKind::InvalidData, format!("is larger than {FILE_BYTES} bytes")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::{Transport, TransportError};
+use crate::settings::{ConfigurationError, Settings};
+
+/// How long one connection may take to come about, within the deadline of the call.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// HTTP over pooled connections: reqwest with rustls and ring.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpTransport {
+    client: reqwest::Client,
+    answer_bytes: usize,
+}
+
+impl HttpTransport {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, ConfigurationError> {
+        // One provider for the process. When the embedding program installed another one before us, that one stands.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            // A redirect would carry the token to wherever it points.
+            .redirect(reqwest::redirect::Policy::none())
+            // Nothing is repeated here: the retry policy decides, after an ambiguous call was looked up.
+            .retry(reqwest::retry::never())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tls_danger_accept_invalid_certs(settings.insecure())
+            .referer(false);
+        if is_loopback(settings.api_url()) {
+            // As Go's clients do: a proxy cannot reach this machine's own loopback.
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| ConfigurationError::HttpClient(error.to_string()))?;
+        Ok(Self { client, answer_bytes: settings.limits().answer_bytes })
+    }
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+        let client = self.client.clone();
+        let limit = self.answer_bytes;
+        async move {
+            let request = reqwest::Request::try_from(request.map(reqwest::Body::from))
+                .map_err(|error| TransportError::Unsendable(error.without_url().into()))?;
+            let mut response = client.execute(request).await.map_err(classify)?;
+            let mut answer = http::Response::builder().status(response.status()).version(response.version());
+            if let Some(headers) = answer.headers_mut() {
+                *headers = std::mem::take(response.headers_mut());
+            }
+            let mut body = BytesMut::new();
+            while let Some(chunk) = response.chunk().await.map_err(|error| TransportError::Lost(error.without_url().into()))? {
+                if body.len() + chunk.len() > limit {
+                    return Err(TransportError::AnswerTooLarge { limit });
+                }
+                body.extend_from_slice(&chunk);
+            }
+            answer.body(body.freeze()).map_err(|error| TransportError::Lost(error.into()))
+        }
+        .boxed()
+    }
+}
+
+fn classify(error: reqwest::Error) -> TransportError {
+    let error = error.without_url();
+    if error.is_connect() {
+        TransportError::NotConnected(error.into())
+    } else if error.is_builder() {
+        TransportError::Unsendable(error.into())
+    } else {
+        TransportError::Lost(error.into())
+    }
+}
+
+pub(crate) fn is_loopback(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(domain)) => domain == "localhost" || domain.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,85 @@
+mod http_client;
+mod service;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::error::ErrorClass;
+
+pub use service::ServiceTransport;
+
+pub(crate) use http_client::{HttpTransport, is_loopback};
+
+/// What carries requests to an API and brings answers back.
+///
+/// The client's own one is HTTP over a pooled connection with rustls. Another one makes the client speak to something
+/// in the same process, which is how the simulator runs under simulated time: nothing between the client's methods and
+/// the transport starts a thread or reads a wall clock; all waiting is `tokio::time`.
+///
+/// # What a transport gets
+/// A request with an absolute URI, the token and the user agent in its headers, and its whole body. Mind the token.
+///
+/// # What it must do
+/// Answer with the whole body, whatever the status; tell in its error whether the request may have arrived; set no
+/// deadline of its own (the client does, by dropping the future); repeat nothing.
+pub trait Transport: Send + Sync {
+    /// Sends one request and waits for its answer.
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>>;
+}
+
+/// Why no answer came. The variants tell whether the request may have arrived.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// No connection could be made: the request never left.
+    #[error("no connection could be made, the request was not sent: {}", chain(.0))]
+    NotConnected(#[source] Cause),
+    /// The connection was lost after the request may have left.
+    #[error("the connection was lost before an answer came: {}", chain(.0))]
+    Lost(#[source] Cause),
+    /// The answer is larger than the client reads. The request did arrive.
+    #[error("the answer is larger than {limit} bytes, which is all that is read")]
+    AnswerTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The request could not be written as HTTP: it never left.
+    #[error("the request cannot be sent: {}", chain(.0))]
+    Unsendable(#[source] Cause),
+}
+
+/// What lies under a transport error: words, or another error.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error and its causes in one line; reqwest and hyper say the interesting part only in the innermost one.
+fn chain(cause: &Cause) -> String {
+    let mut words = cause.to_string();
+    let mut next = cause.source();
+    while let Some(error) = next {
+        let error_words = error.to_string();
+        if !words.ends_with(&error_words) {
+            words.push_str(": ");
+            words.push_str(&error_words);
+        }
+        next = error.source();
+    }
+    words
+}
+
+impl TransportError {
+    /// Whether the request may have arrived, and taken effect.
+    pub fn may_have_arrived(&self) -> bool {
+        match self {
+            TransportError::NotConnected(_) | TransportError::Unsendable(_) => false,
+            TransportError::Lost(_) | TransportError::AnswerTooLarge { .. } => true,
+        }
+    }
+
+    pub(crate) fn class(&self) -> ErrorClass {
+        match self {
+            TransportError::NotConnected(_) | TransportError::Lost(_) => ErrorClass::Connection,
+            TransportError::AnswerTooLarge { .. } => ErrorClass::MalformedAnswer,
+            TransportError::Unsendable(_) => ErrorClass::InvalidArguments,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use crate::types::tolerant::answers;
+use crate::types::word::words;
+
+use super::Reference;
+
+words! {
+    /// What a security group does with traffic that no rule names.
+    pub enum SecurityGroupPolicy {
+        /// Lets it through.
+        Accept = "accept",
+        /// Drops it.
+        Drop = "drop",
+    }
+}
+
+words! {
+    /// Whether a security group's rules are in force.
+    pub enum SecurityGroupState {
+        /// Yes.
+        Available = "available",
+        /// Not yet.
+        Syncing = "syncing",
+        /// Scaleway failed to set them.
+        SyncingError = "syncing_error",
+    }
+}
+
+words! {
+    /// How strict a placement group is.
+    pub enum PlacementGroupPolicyMode {
+        /// As well as possible.
+        Optional = "optional",
+        /// A server that cannot be placed so does not start.
+        Enforced = "enforced",
+    }
+}
+
+words! {
+    /// What a placement group is for.
+    pub enum PlacementGroupPolicyType {
+        /// Servers far from each other.
+        MaxAvailability = "max_availability",
+        /// Servers close to each other.
+        LowLatency = "low_latency",
+    }
+}
+
+answers! {
+    /// A security group.
+    pub struct SecurityGroup {
+        /// UUID.
+        pub id: String,
+        /// Name.
+        pub name: String,
+        /// Words for people.
+        pub description: Option<String>,
+        /// Owning organization.
+        pub organization: String,
+        /// Owning project.
+        pub project: String,
+        /// Servers in it; Scaleway lists only some.
+        pub servers: Vec<Reference>,
+        /// Whether answers to allowed traffic are allowed.
+        pub stateful: bool,
+        /// For traffic to the servers.
+        pub inbound_default_policy: SecurityGroupPolicy,
+        /// For traffic from the servers.
+        pub outbound_default_policy: SecurityGroupPolicy,
+        /// Whether it is the project's default.
+        pub project_default: bool,
+        /// Whether Scaleway's own rules (no mail from servers) apply.
+        pub enable_default_security: bool,
+        /// Whether its rules are in force.
+        pub state: SecurityGroupState,
+        /// Tags.
+        pub tags: Vec<String>,
+        /// The zone's name.
+        pub zone: String,
+    }
+
+    /// A placement group.
+    pub struct PlacementGroup {
+        /// UUID.
+        pub id: String,
+        /// Name.
+        pub name: String,
+        /// Owning organization.
+        pub organization: String,
+        /// Owning project.
+        pub project: String,
+        /// Tags.
+        pub tags: Vec<String>,
+        /// How strict it is.
+        pub policy_mode: PlacementGroupPolicyMode,
+        /// What it is for.
+        pub policy_type: PlacementGroupPolicyType,
+        /// Whether its servers are placed so.
+        pub policy_respected: bool,
+        /// The zone's name.
+        pub zone: String,
+    }
+}

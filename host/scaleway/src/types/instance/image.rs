@@ -1,0 +1,45 @@
+use super::Architecture;
+use crate::types::tolerant::answers;
+use crate::types::word::words;
+
+words! {
+    /// Whether an image can be used.
+    pub enum ImageState {
+        /// Yes.
+        Available = "available",
+        /// Not yet.
+        Creating = "creating",
+        /// Broken.
+        Error = "error",
+    }
+}
+
+answers! {
+    /// An image: what a server's root volume is made from.
+    pub struct Image {
+        /// UUID. Changes with every release of a marketplace image: resolve labels, never keep ids.
+        pub id: String,
+        /// Name for people.
+        pub name: String,
+        /// Processor architecture.
+        pub arch: Architecture,
+        /// Owning organization.
+        pub organization: String,
+        /// Owning project.
+        pub project: String,
+        /// Its root volume.
+        pub root_volume: Option<super::ServerVolume>,
+        /// Whether everybody may use it.
+        pub public: bool,
+        /// Whether it can be used.
+        pub state: ImageState,
+        /// Tags.
+        pub tags: Vec<String>,
+        /// When it was created, RFC 3339.
+        pub creation_date: String,
+        /// When it last changed, RFC 3339.
+        pub modification_date: String,
+        /// The zone's name.
+        pub zone: String,
+    }
+}

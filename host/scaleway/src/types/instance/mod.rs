@@ -1,0 +1,24 @@
+//! Instance API v1: servers, addresses, local volumes, private network interfaces, images, groups.
+
+mod group;
+mod image;
+mod ip;
+mod private_nic;
+mod product;
+mod server;
+mod volume;
+
+pub use group::{
+    PlacementGroup, PlacementGroupPolicyMode, PlacementGroupPolicyType, SecurityGroup, SecurityGroupPolicy,
+    SecurityGroupState,
+};
+pub use image::{Image, ImageState};
+pub use ip::{CreateIp, Ip, IpState, IpType, ListIps, UpdateIp};
+pub use private_nic::{CreatePrivateNic, ListPrivateNics, PrivateNic, PrivateNicState};
+pub use product::{ServerType, ServerTypeNetwork, SizeConstraint, Stock};
+pub use server::{
+    Architecture, AttachVolume, BootType, CreateServer, ListServers, ListServersOrder, Location, Reference, Server,
+    ServerAction, ServerActionRequest, ServerIp, ServerIpState, ServerState, ServerVolume, Task, TaskStatus,
+    UpdateServer, VolumeTemplate,
+};
+pub use volume::{CreateVolume, ListVolumes, UpdateVolume, Volume, VolumeState, VolumeType};

@@ -1,0 +1,69 @@
+//! The objects of Scaleway's APIs, one folder or file per API.
+//!
+//! Answers (`Server`, `BlockVolume`, ...) read tolerantly: unknown fields are ignored, absent and `null` are the default,
+//! unknown words of an enumeration are kept. Requests (`CreateServer`, `UpdateIp`, ...) are written exactly as Scaleway's
+//! SDK writes them, and can be read back, because the simulator reads them. Sizes are bytes. Dates stay text; the
+//! accessors beside them give instants.
+
+pub mod block;
+pub mod instance;
+pub mod ipam;
+pub mod marketplace;
+
+mod patch;
+mod tolerant;
+mod word;
+
+pub use patch::Patch;
+
+/// An instant out of Scaleway's text (`2026-07-30T12:54:30.207487+00:00` or `...Z`), `None` when it is none.
+fn instant(text: &str) -> Option<jiff::Timestamp> {
+    text.parse().ok()
+}
+
+/// What can be told apart by an id: lists drop doubles by it, and an answer without one is refused.
+pub(crate) trait Identified {
+    fn id(&self) -> &str;
+}
+
+macro_rules! identified {
+    ($($type:ty => $field:ident),+ $(,)?) => { $(
+        impl Identified for $type {
+            fn id(&self) -> &str {
+                &self.$field
+            }
+        }
+    )+ };
+}
+
+identified! {
+    instance::Server => id,
+    instance::Ip => id,
+    instance::Volume => id,
+    instance::PrivateNic => id,
+    instance::Image => id,
+    instance::SecurityGroup => id,
+    instance::PlacementGroup => id,
+    block::BlockVolume => id,
+    marketplace::LocalImage => id,
+    ipam::IpamIp => id,
+}
+
+/// Entries of Scaleway's maps (server types by name) are told apart by their key.
+impl<T> Identified for (String, T) {
+    fn id(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether `tags` holds every one of `wanted`, exactly.
+///
+/// Scaleway's own tag filters are not to be trusted for decisions: Block Storage matches *one or more* of the given tags
+/// (SDK), and whether Instance tags are joined by "and" is not provable from any recording. So every list is filtered
+/// again by its reader, with this.
+pub fn has_all_tags<T: AsRef<str>, W: AsRef<str>>(tags: &[T], wanted: &[W]) -> bool {
+    wanted.iter().all(|wanted| tags.iter().any(|tag| tag.as_ref() == wanted.as_ref()))
+}
+
+#[cfg(test)]
+mod tests;
