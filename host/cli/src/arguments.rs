@@ -1,0 +1,542 @@
+//! The command line, as data: every command, option, default and range. Nothing here does anything.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::units::{Size, parse_duration, parse_size};
+
+/// Machine lifecycles on Scaleway: created whole, undone whole, judged by policies that you can replace.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing touched · \
+3 failed and something is left, which is listed · 130 interrupted, undone or journalled for the next start.\n\n\
+New here? `windlass demo` tells the whole story on an embedded simulator; no account is needed."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Tables for people, or one JSON document on stdout
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: OutputFormat,
+    /// Where Scaleway's API is [env: SCW_API_URL] [default: https://api.scaleway.com]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) api_url: Option<String>,
+    /// The profile of Scaleway's own configuration file [env: SCW_PROFILE]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The availability zone, for example fr-par-1 [env: SCW_DEFAULT_ZONE]
+    #[arg(long, global = true, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+    /// Windlass's configuration file [default: ~/.config/windlass/config.toml, where it exists]
+    #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Where journal, decision log and caches are kept [default: ~/.local/state/windlass]
+    #[arg(long, global = true, value_name = "DIRECTORY", env = "WINDLASS_STATE_DIR", hide_env_values = true)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Say more on stderr: once for what happens, twice for details, three times for everything
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Say nothing on stderr but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// How results are written on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs: one document, whose fields are described in docs/json-output.md.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The whole story in about 15 seconds, on an embedded simulator: no account, nothing to pay
+    Demo(Demo),
+    /// Create, list, show and delete servers
+    #[command(subcommand)]
+    Server(ServerCommand),
+    /// The journal: what was done, what failed, what was undone
+    #[command(subcommand)]
+    Operation(OperationCommand),
+    /// Find, and delete, what is ours and no operation explains
+    Sweep(Sweep),
+    /// Look into policies, check them, try them
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// The decision log: who decided what, and why
+    #[command(subcommand)]
+    Decision(DecisionCommand),
+    /// Serve a simulated Scaleway API; the first line on stdout is its URL
+    Simulator(Simulator),
+    /// Write a shell's completion script on stdout
+    Completions(Completions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// How many times faster than the story's normal pace (1 takes about 15 s; tests use more)
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_pace)]
+    pub(crate) pace: f64,
+    /// The seed that decides the simulator's ids and jitter
+    #[arg(long, value_name = "NUMBER", default_value_t = 7)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Create servers, each whole or not at all
+    Create(Box<CreateServer>),
+    /// List the servers that are ours
+    #[command(visible_alias = "ls")]
+    List(ListServers),
+    /// Show one server with its operation and what belongs to it
+    Show(ShowServer),
+    /// Delete servers with everything that belongs to them
+    #[command(visible_alias = "rm")]
+    Delete(DeleteServers),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateServer {
+    /// The group the servers belong to; a tag says so
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: String,
+    /// How many servers
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
+    /// Scaleway's server types in the order to try them when one is out of stock: DEV1-S,PLAY2-PICO
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', action = ArgAction::Append)]
+    pub(crate) server_types: Vec<String>,
+    /// An image label (ubuntu_noble) or an image id
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// The server's name; with --count above 1 a number is appended [default: the operation's id]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Public IPv4 addresses for each server, made for it and deleted with it
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
+    pub(crate) ipv4: Option<u32>,
+    /// Public IPv6 addresses for each server
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
+    pub(crate) ipv6: Option<u32>,
+    /// The size of the root volume, for example 20GB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) volume_size: Option<Size>,
+    /// The kind of the root volume
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) volume_type: Option<VolumeType>,
+    /// One more volume: block:20GB, local:20GB, or the id of an existing volume (repeatable)
+    #[arg(long = "extra-volume", value_name = "VOLUME", value_parser = parse_extra_volume)]
+    pub(crate) extra_volumes: Vec<ExtraVolume>,
+    /// A private network to attach the server to, by id (repeatable)
+    #[arg(long = "private-network", value_name = "ID")]
+    pub(crate) private_networks: Vec<String>,
+    /// The security group, by id
+    #[arg(long, value_name = "ID")]
+    pub(crate) security_group: Option<String>,
+    /// The placement group, by id
+    #[arg(long, value_name = "ID")]
+    pub(crate) placement_group: Option<String>,
+    /// A cloud-init file; - reads it from stdin
+    #[arg(long = "cloud-init", value_name = "FILE")]
+    pub(crate) cloud_init: Option<PathBuf>,
+    /// A tag beside ours (repeatable)
+    #[arg(long = "tag", value_name = "TAG", value_parser = parse_tag)]
+    pub(crate) tags: Vec<String>,
+    /// The project [env: SCW_DEFAULT_PROJECT_ID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) project: Option<String>,
+    /// How long a server may take until it runs before it is undone, for example 10m
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) wait: Option<Duration>,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+/// The kinds of volumes, in the user's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeType {
+    /// Block Storage (`sbs_volume`): network storage that can outlive a server.
+    #[value(alias = "sbs_volume", alias = "sbs")]
+    Block,
+    /// Local storage (`l_ssd`): goes with the server.
+    #[value(alias = "l_ssd")]
+    Local,
+}
+
+/// A volume beside the root volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ExtraVolume {
+    /// To be made with the server and to go with it.
+    New(VolumeType, Size),
+    /// It exists; it is attached, and detached (never deleted) when the server goes.
+    Existing(String),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListServers {
+    /// Only this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowServer {
+    /// The server's id or name
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
+pub(crate) struct DeleteServers {
+    /// Servers, by id or name
+    #[arg(value_name = "SERVER")]
+    pub(crate) servers: Vec<String>,
+    /// All servers of this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OperationCommand {
+    /// List operations, the newest first
+    #[command(visible_alias = "ls")]
+    List(ListOperations),
+    /// Show one operation: its steps, what failed, what was undone, and why
+    Show(ShowOperation),
+    /// Finish or undo what an interrupted process left open
+    Resume,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListOperations {
+    /// Only those that are not closed
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Only this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowOperation {
+    /// The operation's id
+    #[arg(value_name = "OPERATION")]
+    pub(crate) operation: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    /// Only say what would be deleted
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave alone what is younger than this, since another process may be at work on it
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) older_than: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// What a policy file is: name, version, digest, slots, imports, settings
+    Inspect(InspectPolicy),
+    /// Load a policy as the host would, with its settings and grants, and say what is wrong
+    Check(CheckPolicy),
+    /// Put one question to a policy and print its answer
+    Run(RunPolicy),
+    /// The policies in use, slot by slot, as the configuration has them
+    #[command(visible_alias = "ls")]
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectPolicy {
+    /// A policy component (.wasm)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// How a policy file is loaded when it is tried by hand.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LoadOptions {
+    /// A policy component (.wasm)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Settings for the policy: a JSON object, or @FILE [default: the configuration's for this file]
+    #[arg(long, value_name = "JSON")]
+    pub(crate) settings: Option<String>,
+    /// An import the policy may use, for example windlass:scaleway/look-ups (repeatable)
+    /// [default: the configuration's for this file]
+    #[arg(long = "grant", value_name = "GRANT")]
+    pub(crate) grants: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckPolicy {
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+    /// Check for this slot only [default: each slot that the policy exports]
+    #[arg(long, value_enum, value_name = "SLOT")]
+    pub(crate) slot: Option<SlotName>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("question").required(true).args(["input", "input_file"])))]
+pub(crate) struct RunPolicy {
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+    /// The slot to ask
+    #[arg(long, value_enum, value_name = "SLOT")]
+    pub(crate) slot: SlotName,
+    /// The question: JSON, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON")]
+    pub(crate) input: Option<String>,
+    /// The question, from a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input_file: Option<PathBuf>,
+}
+
+/// The slots, by the names they have in the contract (wit/policy).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SlotName {
+    /// What an autoscaler is told about each server, and what is done about it.
+    StateMapping,
+    /// Whether a failed step is tried again, and when.
+    Retry,
+    /// What is undone after a failure, in which order, and what is kept.
+    Rollback,
+    /// What becomes of a machine that its owner no longer wants.
+    Release,
+    /// How a cluster recovers when one of its operations failed.
+    Provisioning,
+}
+
+impl SlotName {
+    /// The name in the contract.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            SlotName::StateMapping => "state-mapping",
+            SlotName::Retry => "retry",
+            SlotName::Rollback => "rollback",
+            SlotName::Release => "release",
+            SlotName::Provisioning => "provisioning",
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DecisionCommand {
+    /// List decisions, the newest first
+    #[command(visible_alias = "ls")]
+    List(ListDecisions),
+    /// Show one decision whole: question, who was asked, answer, reason
+    Show(ShowDecision),
+    /// Put a recorded question again and compare the answers
+    Replay(ReplayDecision),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListDecisions {
+    /// Only this slot
+    #[arg(long, value_enum, value_name = "SLOT")]
+    pub(crate) slot: Option<SlotName>,
+    /// Only decisions of this operation
+    #[arg(long, value_name = "OPERATION")]
+    pub(crate) operation: Option<String>,
+    /// Only those where a policy failed and another had to decide
+    #[arg(long)]
+    pub(crate) fallbacks: bool,
+    /// At most so many
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowDecision {
+    /// The decision's id
+    #[arg(value_name = "DECISION")]
+    pub(crate) decision: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayDecision {
+    /// The decision's id
+    #[arg(value_name = "DECISION")]
+    pub(crate) decision: String,
+    /// Ask this policy file instead of the one that decided
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Settings for --policy: a JSON object, or @FILE
+    #[arg(long, value_name = "JSON", requires = "policy")]
+    pub(crate) settings: Option<String>,
+    /// A grant for --policy (repeatable); host calls are answered from the record
+    #[arg(long = "grant", value_name = "GRANT", requires = "policy")]
+    pub(crate) grants: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Simulator {
+    /// The address to listen on; port 0 chooses a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// How many simulated seconds pass in a second; 0 stands still until the clock is advanced
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_time_scale)]
+    pub(crate) time_scale: f64,
+    /// The seed that decides ids and random faults [default: a fresh one, which is reported]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+fn parse_factor(text: &str, lowest: f64) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if !factor.is_finite() || factor < lowest || factor > 1_000_000.0 {
+        return Err(format!("must be between {lowest} and 1000000"));
+    }
+    Ok(factor)
+}
+
+fn parse_time_scale(text: &str) -> Result<f64, String> {
+    parse_factor(text, 0.0)
+}
+
+fn parse_pace(text: &str) -> Result<f64, String> {
+    parse_factor(text, 0.1)
+}
+
+/// Scaleway filters by tags as a comma-separated list, so a comma inside a tag would break every search.
+fn parse_tag(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("a tag cannot be empty".to_owned());
+    }
+    if text.contains(',') {
+        return Err("a tag cannot contain a comma: Scaleway's tag filter splits at commas".to_owned());
+    }
+    if text.starts_with("windlass-") {
+        return Err("tags that begin with windlass- are windlass's own".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_extra_volume(text: &str) -> Result<ExtraVolume, String> {
+    if let Some((kind, size)) = text.split_once(':') {
+        let kind = VolumeType::from_str(kind, true)
+            .map_err(|_| format!("'{kind}' is no kind of volume: write block:20GB or local:20GB"))?;
+        return Ok(ExtraVolume::New(kind, parse_size(size)?));
+    }
+    let is_uuid = text.len() == 36
+        && text.char_indices().all(|(position, character)| match position {
+            8 | 13 | 18 | 23 => character == '-',
+            _ => character.is_ascii_hexdigit(),
+        });
+    if is_uuid {
+        Ok(ExtraVolume::Existing(text.to_owned()))
+    } else {
+        Err("write block:20GB or local:20GB for a new volume, or the id of an existing one".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_are_taken_before_and_after_the_command() {
+        for line in ["windlass --output json server list", "windlass server list --output json"] {
+            assert_eq!(parse(line).expect("parses").global.output, OutputFormat::Json);
+        }
+    }
+
+    #[test]
+    fn server_types_are_taken_as_one_list_in_order() {
+        let arguments =
+            parse("windlass server create --group g --type DEV1-S,DEV1-M --type PLAY2-PICO --image i").expect("parses");
+        let Command::Server(ServerCommand::Create(create)) = arguments.command else { panic!("a create") };
+        assert_eq!(create.server_types, ["DEV1-S", "DEV1-M", "PLAY2-PICO"]);
+    }
+
+    #[test]
+    fn a_delete_without_a_server_or_a_group_is_wrong_usage() {
+        assert!(parse("windlass server delete").is_err());
+        assert!(parse("windlass server delete --group g").is_ok());
+        assert!(parse("windlass server delete one two").is_ok());
+        assert!(parse("windlass server delete one --group g").is_err());
+    }
+
+    #[test]
+    fn a_count_of_zero_or_beyond_the_bound_is_wrong_usage() {
+        assert!(parse("windlass server create --group g --count 0").is_err());
+        assert!(parse("windlass server create --group g --count 1001").is_err());
+    }
+
+    #[test]
+    fn a_tag_that_would_break_searches_or_imitate_ours_is_refused() {
+        assert!(parse_tag("a,b").is_err());
+        assert!(parse_tag("windlass-owner=someone").is_err());
+        assert!(parse_tag("").is_err());
+        assert_eq!(parse_tag("team=ci").as_deref(), Ok("team=ci"));
+    }
+
+    #[test]
+    fn extra_volumes_are_new_ones_or_ids() {
+        assert_eq!(parse_extra_volume("block:20GB"), Ok(ExtraVolume::New(VolumeType::Block, Size(20_000_000_000))));
+        assert_eq!(parse_extra_volume("l_ssd:1TB"), Ok(ExtraVolume::New(VolumeType::Local, Size(1_000_000_000_000))));
+        let id = "11111111-2222-3333-4444-555555555555";
+        assert_eq!(parse_extra_volume(id), Ok(ExtraVolume::Existing(id.to_owned())));
+        assert!(parse_extra_volume("my-volume").is_err());
+        assert!(parse_extra_volume("floppy:1GB").is_err());
+    }
+
+    #[test]
+    fn time_scale_may_be_zero_but_never_negative_or_infinite() {
+        assert_eq!(parse_time_scale("0"), Ok(0.0));
+        for wrong in ["-1", "inf", "NaN", "fast"] {
+            assert!(parse_time_scale(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Windlass's configuration file: where it is found, what stands in it, and every problem of it at once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::arguments::{Global, SlotName, VolumeType};
+use crate::failure::Failure;
+use crate::files::read_text;
+use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
+use crate::units::Size;
+
+/// A configuration larger than this is no configuration.
+const LARGEST_FILE_BYTES: u64 = 1 << 20;
+
+/// What the configuration file says. All of it is optional; an absent file is an empty one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Configuration {
+    /// The file it came from.
+    pub(crate) file: Option<PathBuf>,
+    /// Whose resources they are: the value of the owner tag. Absent: made once and kept in the state directory.
+    pub(crate) owner: Option<String>,
+    /// Journal, decision log, caches. Relative to the file's directory.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Scaleway's API.
+    pub(crate) api_url: Option<String>,
+    /// The profile of Scaleway's own configuration file.
+    pub(crate) profile: Option<String>,
+    /// The availability zone.
+    pub(crate) zone: Option<String>,
+    /// The project new resources belong to.
+    pub(crate) project: Option<String>,
+    /// Defaults of `server create`.
+    pub(crate) server: ServerDefaults,
+    /// Bounds on the work done at the same time.
+    pub(crate) limits: Limits,
+    /// For each slot the links of its chain, as JSON, exactly as the policy host takes them.
+    pub(crate) policies: BTreeMap<&'static str, Vec<PolicyLink>>,
+}
+
+/// `[server]`: what `server create` uses where its options say nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ServerDefaults {
+    pub(crate) server_types: Option<Vec<String>>,
+    pub(crate) image: Option<String>,
+    pub(crate) ipv4: Option<u32>,
+    pub(crate) ipv6: Option<u32>,
+    pub(crate) volume_size: Option<Size>,
+    pub(crate) volume_type: Option<VolumeType>,
+    pub(crate) private_networks: Option<Vec<String>>,
+    pub(crate) security_group: Option<String>,
+    pub(crate) placement_group: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) wait: Option<Duration>,
+}
+
+/// `[limits]`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Servers worked on at the same time.
+    pub(crate) parallel: Option<u32>,
+    /// Calls to Scaleway in flight at the same time.
+    pub(crate) concurrent_requests: Option<u32>,
+    /// Calls to Scaleway in a second.
+    pub(crate) requests_per_second: Option<u32>,
+}
+
+/// One policy of a slot's chain.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyLink {
+    /// The file, absolute; absent means the built-in default.
+    pub(crate) path: Option<PathBuf>,
+    /// What the policy's own `configure` takes.
+    pub(crate) settings: Option<serde_json::Value>,
+    /// The imports it may use.
+    pub(crate) grants: Vec<String>,
+    /// `default` or `keep`.
+    pub(crate) on_failure: Option<String>,
+    /// As the policy host takes it.
+    pub(crate) limits: Option<serde_json::Value>,
+    /// Where it stands in the file, from 1.
+    pub(crate) line: usize,
+}
+
+/// The environment variables that matter here, so that tests need not change the process's own.
+pub(crate) type Environment = BTreeMap<String, String>;
+
+/// Reads the configuration that applies: the one named, else the one at its usual place, else none.
+pub(crate) fn load(global: &Global, environment: &Environment) -> Result<Configuration, Failure> {
+    let path = match &global.config {
+        Some(path) => path.clone(),
+        None => match usual_place(environment).filter(|path| path.exists()) {
+            Some(path) => path,
+            None => return Ok(Configuration::default()),
+        },
+    };
+    let text = read_text(&path, "the configuration", LARGEST_FILE_BYTES).map_err(|failure| {
+        if global.config.is_some() {
+            failure.remedy("name an existing file with --config or WINDLASS_CONFIG, or leave it out")
+        } else {
+            failure
+        }
+    })?;
+    parse(&text, &path)
+}
+
+/// `$XDG_CONFIG_HOME/windlass/config.toml`, else `~/.config/windlass/config.toml`.
+fn usual_place(environment: &Environment) -> Option<PathBuf> {
+    base_directory(environment, "XDG_CONFIG_HOME", ".config").map(|base| base.join("windlass/config.toml"))
+}
+
+/// `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`.
+pub(crate) fn usual_state_dir(environment: &Environment) -> Option<PathBuf> {
+    base_directory(environment, "XDG_STATE_HOME", ".local/state").map(|base| base.join("windlass"))
+}
+
+/// The XDG base directory specification: a relative path in the variable is to be ignored.
+fn base_directory(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |path: &&String| Path::new(path.as_str()).is_absolute();
+    environment
+        .get(variable)
+        .filter(absolute)
+        .map(PathBuf::from)
+        .or_else(|| environment.get("HOME").filter(absolute).map(|home| Path::new(home).join(below_home)))
+}
+
+/// Reads a configuration's text. Paths in it are relative to the directory of `file`.
+pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
+    let (document, syntax_errors) = DeTable::parse_recoverable(text);
+    let mut problems = Problems::new(text);
+    for error in &syntax_errors {
+        let place = error.span().map_or(0, |span| span.start);
+        problems.add(place, "", error.message().to_owned());
+    }
+    let base = std::path::absolute(file).ok().and_then(|path| path.parent().map(Path::to_path_buf)).unwrap_or_default();
+    let mut configuration = Configuration { file: Some(file.to_path_buf()), ..Configuration::default() };
+    // After a syntax error the table holds only part of the file, but unknown keys in that part are worth saying.
+    let mut reader = TableReader::new(document.get_ref(), "");
+    read(&mut configuration, &mut reader, &mut problems, &base);
+    reader.finish(&mut problems);
+
+    let problems = problems.into_sorted();
+    if problems.is_empty() { Ok(configuration) } else { Err(failure(file, &problems)) }
+}
+
+fn failure(file: &Path, problems: &[Problem]) -> Failure {
+    let count = match problems.len() {
+        1 => "a problem".to_owned(),
+        more => format!("{more} problems"),
+    };
+    let mut failure = Failure::usage(format!("the configuration has {count}; nothing was done"))
+        .at(file.display().to_string())
+        .remedy("correct the file; docs/operating.md lists every key");
+    for problem in problems {
+        let key = if problem.key.is_empty() { String::new() } else { format!("'{}' ", problem.key) };
+        failure = failure.because(format!("line {}: {key}{}", problem.line, problem.message));
+    }
+    failure
+}
+
+fn read<'t>(
+    configuration: &mut Configuration,
+    reader: &mut TableReader<'_, 't>,
+    problems: &mut Problems<'_>,
+    base: &Path,
+) {
+    configuration.owner = reader.checked(problems, "owner", |text| check_owner(text).map(|()| text.to_owned()));
+    configuration.state_dir = reader.text(problems, "state_dir").map(|path| base.join(path));
+    configuration.api_url = reader.text(problems, "api_url");
+    configuration.profile = reader.text(problems, "profile");
+    configuration.zone = reader.text(problems, "zone");
+    configuration.project = reader.text(problems, "project");
+    configuration.server = reader
+        .table(problems, "server", |reader, problems| ServerDefaults {
+            server_types: reader.texts(problems, "type"),
+            image: reader.text(problems, "image"),
+            ipv4: reader.number(problems, "ipv4", 0..=5),
+            ipv6: reader.number(problems, "ipv6", 0..=5),
+            volume_size: reader.size(problems, "volume_size"),
+            volume_type: reader.checked(problems, "volume_type", |text| match text {
+                "block" => Ok(VolumeType::Block),
+                "local" => Ok(VolumeType::Local),
+                other => Err(format!("'{other}' {}", unknown("kind of volume", other, ["block", "local"].into_iter()))),
+            }),
+            private_networks: reader.texts(problems, "private_networks"),
+            security_group: reader.text(problems, "security_group"),
+            placement_group: reader.text(problems, "placement_group"),
+            tags: reader.texts(problems, "tags"),
+            wait: reader.duration(problems, "wait"),
+        })
+        .unwrap_or_default();
+    configuration.limits = reader
+        .table(problems, "limits", |reader, problems| Limits {
+            parallel: reader.number(problems, "parallel", 1..=100),
+            concurrent_requests: reader.number(problems, "concurrent_requests", 1..=256),
+            requests_per_second: reader.number(problems, "requests_per_second", 1..=1000),
+        })
+        .unwrap_or_default();
+    configuration.policies = reader
+        .table(problems, "policies", |reader, problems| {
+            let mut policies = BTreeMap::new();
+            for slot in SLOTS {
+                let name = slot.as_str();
+                if let Some(value) = reader.value(name) {
+                    policies.insert(name, chain(value, name, problems, base));
+                }
+            }
+            policies
+        })
+        .unwrap_or_default();
+}
+
+/// All slots.
+pub(crate) const SLOTS: [SlotName; 5] =
+    [SlotName::StateMapping, SlotName::Retry, SlotName::Rollback, SlotName::Release, SlotName::Provisioning];
+
+/// A tag's value: Scaleway's tag filter splits at commas, and the owner must survive in a terminal and a URL.
+pub(crate) fn check_owner(owner: &str) -> Result<(), String> {
+    let good = (1..=64).contains(&owner.len())
+        && owner.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character));
+    if good { Ok(()) } else { Err("must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned()) }
+}
+
+/// One table, or a list of tables in the order in which they are asked.
+fn chain(value: &Spanned<DeValue<'_>>, slot: &str, problems: &mut Problems<'_>, base: &Path) -> Vec<PolicyLink> {
+    let path = format!("policies.{slot}");
+    match value.get_ref() {
+        DeValue::Table(table) => vec![link(table, value.span().start, path, problems, base)],
+        DeValue::Array(items) => items
+            .iter()
+            .enumerate()
+            .filter_map(|(position, item)| match item.get_ref() {
+                DeValue::Table(table) => {
+                    Some(link(table, item.span().start, format!("{path}[{position}]"), problems, base))
+                }
+                other => {
+                    problems.add(
+                        item.span().start,
+                        format!("{path}[{position}]"),
+                        format!("must be a table, but is of the type {}", other.type_str()),
+                    );
+                    None
+                }
+            })
+            .collect(),
+        other => {
+            problems.add(
+                value.span().start,
+                path.clone(),
+                format!(
+                    "must be a table [{path}] or a list of tables [[{path}]], but is of the type {}",
+                    other.type_str()
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn link(table: &DeTable<'_>, place: usize, path: String, problems: &mut Problems<'_>, base: &Path) -> PolicyLink {
+    let line = problems.line(place);
+    let mut reader = TableReader::new(table, path.clone());
+    let free_table = |reader: &mut TableReader<'_, '_>, problems: &mut Problems<'_>, key: &'static str| {
+        let value = reader.value(key)?;
+        let converted = match value.get_ref() {
+            DeValue::Table(_) => without_places(value.get_ref()),
+            other => Err(format!("must be a table, but is of the type {}", other.type_str())),
+        };
+        converted.map_err(|message| problems.add(value.span().start, format!("{path}.{key}"), message)).ok()
+    };
+    let link = PolicyLink {
+        path: reader.text(problems, "path").map(|file| base.join(file)),
+        settings: free_table(&mut reader, problems, "settings"),
+        grants: reader.texts(problems, "grants").unwrap_or_default(),
+        on_failure: reader.checked(problems, "on_failure", |text| match text {
+            "default" | "keep" => Ok(text.to_owned()),
+            other => Err(format!("'{other}' {}", unknown("choice", other, ["default", "keep"].into_iter()))),
+        }),
+        limits: free_table(&mut reader, problems, "limits"),
+        line,
+    };
+    reader.finish(problems);
+    link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"
+owner = "ci-team"
+state_dir = "state"
+zone = "fr-par-2"
+project = "11111111-1111-1111-1111-111111111111"
+
+[server]
+type = ["DEV1-S", "DEV1-M"]
+image = "ubuntu_noble"
+volume_size = "20GB"
+volume_type = "block"
+wait = "10m"
+
+[limits]
+parallel = 8
+
+[policies.retry]
+settings = { attempts = 3 }
+
+[[policies.rollback]]
+path = "policies/team.wasm"
+grants = ["windlass:scaleway/look-ups"]
+on_failure = "keep"
+
+[[policies.rollback]]
+"#;
+
+    #[test]
+    fn a_whole_configuration_is_read() {
+        let configuration = parse(WHOLE, Path::new("/etc/windlass/config.toml")).expect("valid");
+        assert_eq!(configuration.owner.as_deref(), Some("ci-team"));
+        assert_eq!(configuration.state_dir.as_deref(), Some(Path::new("/etc/windlass/state")));
+        assert_eq!(configuration.server.server_types, Some(vec!["DEV1-S".to_owned(), "DEV1-M".to_owned()]));
+        assert_eq!(configuration.server.volume_size, Some(Size(20_000_000_000)));
+        assert_eq!(configuration.server.wait, Some(Duration::from_secs(600)));
+        assert_eq!(configuration.limits.parallel, Some(8));
+        let rollback = &configuration.policies["rollback"];
+        assert_eq!(rollback.len(), 2);
+        assert_eq!(rollback[0].path.as_deref(), Some(Path::new("/etc/windlass/policies/team.wasm")));
+        assert_eq!(rollback[0].on_failure.as_deref(), Some("keep"));
+        assert_eq!(rollback[0].line, 20);
+        assert_eq!(rollback[1].path, None);
+        assert_eq!(configuration.policies["retry"][0].settings, Some(serde_json::json!({"attempts": 3})));
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once_each_with_its_line() {
+        let text = "onwer = 'x'\n[policies.retri]\n[policies.retry]\nsetings = {}\non_failure = 'kep'\n[limits]\nparallel = 0\n";
+        let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
+        assert_eq!(failure.exit, crate::failure::Exit::Usage);
+        assert_eq!(failure.message, "the configuration has 5 problems; nothing was done");
+        assert_eq!(
+            failure.causes,
+            [
+                "line 1: 'onwer' is no known key; did you mean 'owner'?",
+                "line 2: 'policies.retri' is no known key; did you mean 'retry'?",
+                "line 4: 'policies.retry.setings' is no known key; did you mean 'settings'?",
+                "line 5: 'policies.retry.on_failure' 'kep' is no known choice; did you mean 'keep'?",
+                "line 7: 'limits.parallel' is 0, but must be a whole number from 1 to 100",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_syntax_error_is_told_with_its_line() {
+        let failure = parse("owner = 'x'\nzone = fr-par-1\n", Path::new("config.toml")).expect_err("invalid");
+        assert!(failure.causes[0].starts_with("line 2: "), "{:?}", failure.causes);
+    }
+
+    #[test]
+    fn an_owner_that_would_break_tag_searches_is_refused() {
+        for wrong in ["", "a,b", "a b", "é", &"x".repeat(65)] {
+            assert!(check_owner(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(check_owner("ci-team_1.prod"), Ok(()));
+    }
+
+    #[test]
+    fn the_usual_places_follow_the_base_directory_specification() {
+        let environment = |pairs: &[(&str, &str)]| -> Environment {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let home = environment(&[("HOME", "/home/u")]);
+        assert_eq!(usual_place(&home), Some("/home/u/.config/windlass/config.toml".into()));
+        assert_eq!(usual_state_dir(&home), Some("/home/u/.local/state/windlass".into()));
+        let explicit = environment(&[("HOME", "/home/u"), ("XDG_CONFIG_HOME", "/c"), ("XDG_STATE_HOME", "relative")]);
+        assert_eq!(usual_place(&explicit), Some("/c/windlass/config.toml".into()));
+        assert_eq!(usual_state_dir(&explicit), Some("/home/u/.local/state/windlass".into()));
+        assert_eq!(usual_state_dir(&environment(&[])), None);
+    }
+}

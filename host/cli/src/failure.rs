@@ -1,0 +1,237 @@
+//! What goes wrong, as people and programs are told it: one readable block on stderr, one JSON object on stdout.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+/// The exit codes, as they stand in the manual. Scripts hold on to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It failed, and what it had begun was undone completely.
+    Undone = 1,
+    /// Wrong usage or configuration; nothing was touched.
+    Usage = 2,
+    /// It failed and something is left, which is listed.
+    Left = 3,
+    /// Interrupted: undone, or journalled for the next start.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A resource that a failure left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Leftover {
+    /// The kind in the contract's words: `server`, `ip`, `block-volume`, ...
+    pub(crate) kind: String,
+    /// Scaleway's id.
+    pub(crate) id: String,
+    /// Where it is.
+    pub(crate) zone: String,
+    /// Why it is still there.
+    pub(crate) reason: String,
+}
+
+/// Why a command ends without success.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Failure {
+    #[serde(rename = "exit_code", serialize_with = "exit_code")]
+    pub(crate) exit: Exit,
+    /// What failed, in one line.
+    pub(crate) message: String,
+    /// Where: a file and line, a URL, an API call.
+    pub(crate) place: Option<String>,
+    /// Why, from the nearest cause to the farthest; or each of several problems.
+    pub(crate) causes: Vec<String>,
+    /// What was done about it: the rollback, step by step.
+    pub(crate) undone: Vec<String>,
+    /// What is left.
+    pub(crate) left: Vec<Leftover>,
+    /// What to do now.
+    pub(crate) remedy: Option<String>,
+    /// Fields for the JSON document beside `error`: the part of the result that there is.
+    #[serde(skip)]
+    pub(crate) partial: Option<serde_json::Value>,
+}
+
+fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u8(*exit as u8)
+}
+
+impl Failure {
+    /// A failure with nothing but its message.
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Failure {
+            exit,
+            message: message.into(),
+            place: None,
+            causes: Vec::new(),
+            undone: Vec::new(),
+            left: Vec::new(),
+            remedy: None,
+            partial: None,
+        }
+    }
+
+    /// Wrong usage or configuration; nothing was touched.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure::new(Exit::Usage, message)
+    }
+
+    /// It failed and nothing of it is left.
+    pub(crate) fn undone(message: impl Into<String>) -> Self {
+        Failure::new(Exit::Undone, message)
+    }
+
+    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    pub(crate) fn with_partial(mut self, partial: serde_json::Value) -> Self {
+        self.partial = Some(partial);
+        self
+    }
+
+    /// Adds an error and its sources, leaving out those that merely repeat what was said before them.
+    pub(crate) fn caused_by(mut self, error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            let repeats = self.message.contains(&text) || self.causes.iter().any(|cause| cause.contains(&text));
+            if !repeats {
+                self.causes.push(text);
+            }
+            next = error.source();
+        }
+        self
+    }
+
+    /// The block for people, with colours; `anstream` takes them out where the terminal has none.
+    pub(crate) fn block(&self) -> String {
+        let red = AnsiColor::Red.on_default().bold();
+        let mut block = String::new();
+        let headline = match self.exit {
+            Exit::Interrupted => paint(AnsiColor::Yellow.on_default().bold(), "interrupted"),
+            _ => paint(red, "error"),
+        };
+        let _ = writeln!(block, "{headline}: {}", indented(&self.message));
+        if let Some(place) = &self.place {
+            section(&mut block, "where", std::slice::from_ref(place));
+        }
+        section(&mut block, "why", &self.causes);
+        section(&mut block, "undone", &self.undone);
+        let left: Vec<String> = self
+            .left
+            .iter()
+            .map(|left| format!("{} {} in {}: {}", left.kind, left.id, left.zone, left.reason))
+            .collect();
+        section(&mut block, "LEFT", &left);
+        if let Some(remedy) = &self.remedy {
+            section(&mut block, "try", std::slice::from_ref(remedy));
+        }
+        block
+    }
+
+    /// The JSON document of a command that failed: the partial result, if any, and `error`.
+    pub(crate) fn document(&self) -> serde_json::Value {
+        let mut document = match self.partial.clone() {
+            Some(serde_json::Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let error = serde_json::to_value(self).unwrap_or_else(|_| serde_json::Value::String(self.message.clone()));
+        document.insert("error".to_owned(), error);
+        serde_json::Value::Object(document)
+    }
+}
+
+/// How wide the labels of a block are.
+const LABEL_WIDTH: usize = 8;
+
+fn section(block: &mut String, label: &str, lines: &[String]) {
+    for (position, line) in lines.iter().enumerate() {
+        let label = if position == 0 { label } else { "" };
+        let style = if label == "LEFT" { AnsiColor::Red.on_default().bold() } else { Style::new().dimmed() };
+        let padding = " ".repeat(LABEL_WIDTH.saturating_sub(label.len()));
+        let _ = writeln!(block, "  {}{padding}{}", paint(style, label), indented(line));
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.trim_end().replace('\n', &format!("\n{}", " ".repeat(LABEL_WIDTH + 2)))
+}
+
+fn paint(style: Style, text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("{style}{text}{style:#}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(block: &str) -> String {
+        anstream::adapter::strip_str(block).to_string()
+    }
+
+    #[test]
+    fn a_block_says_what_where_why_what_is_left_and_the_remedy() {
+        let mut failure = Failure::new(Exit::Left, "1 of 2 servers could not be created")
+            .at("POST /instance/v1/zones/fr-par-1/servers")
+            .because("500 server-error")
+            .because("gateway\nsecond line")
+            .remedy("windlass operation resume");
+        failure.undone.push("ip 1".to_owned());
+        failure.left.push(Leftover {
+            kind: "server".to_owned(),
+            id: "s1".to_owned(),
+            zone: "fr-par-1".to_owned(),
+            reason: "locked".to_owned(),
+        });
+        assert_eq!(
+            plain(&failure.block()),
+            "error: 1 of 2 servers could not be created\n\
+             \x20 where   POST /instance/v1/zones/fr-par-1/servers\n\
+             \x20 why     500 server-error\n\
+             \x20         gateway\n\
+             \x20         second line\n\
+             \x20 undone  ip 1\n\
+             \x20 LEFT    server s1 in fr-par-1: locked\n\
+             \x20 try     windlass operation resume\n"
+        );
+    }
+
+    #[test]
+    fn the_document_holds_the_partial_result_beside_the_error() {
+        let failure = Failure::undone("no").with_partial(serde_json::json!({"servers": []}));
+        let document = failure.document();
+        assert_eq!(document["servers"], serde_json::json!([]));
+        assert_eq!(document["error"]["exit_code"], 1);
+        assert_eq!(document["error"]["message"], "no");
+    }
+
+    #[test]
+    fn sources_that_repeat_the_message_are_not_said_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer: inner")]
+        struct Outer(#[source] std::io::Error);
+        let error = Outer(std::io::Error::other("inner"));
+        let failure = Failure::undone("it failed").caused_by(&error);
+        assert_eq!(failure.causes, ["outer: inner"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Every file that the user names is opened here: through a capability on its directory, and never without a bound.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::failure::Failure;
+
+/// A file named on the command line or in the configuration, read whole. Longer than `limit` bytes is an error.
+pub(crate) fn read_bounded(path: &Path, what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+    let wrong = |error: std::io::Error| {
+        Failure::usage(format!("cannot read {what}")).at(path.display().to_string()).because(error.to_string())
+    };
+    let name = path
+        .file_name()
+        .ok_or_else(|| Failure::usage(format!("{what} must be a file")).at(path.display().to_string()))?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // A symbolic link may lead out of its directory (Kubernetes mounts do that), so it is resolved before the
+    // directory is opened; what is opened then is the target's own directory.
+    let (parent, name) = match parent.join(name).canonicalize() {
+        Ok(target) => match (target.parent(), target.file_name()) {
+            (Some(parent), Some(name)) => (parent.to_path_buf(), name.to_owned()),
+            _ => (parent.to_path_buf(), name.to_owned()),
+        },
+        Err(error) => return Err(wrong(error)),
+    };
+    let directory = Dir::open_ambient_dir(&parent, ambient_authority()).map_err(wrong)?;
+    let file = directory.open(&name).map_err(wrong)?;
+    if file.metadata().map_err(wrong)?.is_dir() {
+        return Err(Failure::usage(format!("{what} must be a file, but is a directory")).at(path.display().to_string()));
+    }
+    let mut content = Vec::new();
+    file.take(limit + 1).read_to_end(&mut content).map_err(wrong)?;
+    if content.len() as u64 > limit {
+        return Err(Failure::usage(format!("{what} is larger than {limit} bytes")).at(path.display().to_string()));
+    }
+    Ok(content)
+}
+
+/// As [`read_bounded`], for text.
+pub(crate) fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, Failure> {
+    String::from_utf8(read_bounded(path, what, limit)?)
+        .map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at(path.display().to_string()))
+}
+
+/// Standard input, whole, up to `limit` bytes.
+pub(crate) fn read_stdin(what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+    let mut content = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(limit + 1)
+        .read_to_end(&mut content)
+        .map_err(|error| Failure::usage(format!("cannot read {what}")).at("stdin").because(error.to_string()))?;
+    if content.len() as u64 > limit {
+        return Err(Failure::usage(format!("{what} is larger than {limit} bytes")).at("stdin"));
+    }
+    Ok(content)
+}
+
+/// Opens a directory that is ours alone, making it (mode 0700) where it is missing.
+pub(crate) fn open_own_directory(path: &Path, what: &str) -> Result<Dir, Failure> {
+    let wrong = |error: std::io::Error| {
+        Failure::usage(format!("cannot open {what}"))
+            .at(path.display().to_string())
+            .because(error.to_string())
+            .remedy("choose another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+    };
+    let mut builder = cap_std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use cap_std::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    // cap-std creates below a directory it holds: start at the deepest ancestor that exists.
+    let absolute: PathBuf = std::path::absolute(path).map_err(wrong)?;
+    let mut existing = absolute.as_path();
+    while !existing.exists() {
+        existing = existing.parent().ok_or_else(|| wrong(std::io::ErrorKind::NotFound.into()))?;
+    }
+    let directory = Dir::open_ambient_dir(existing, ambient_authority()).map_err(wrong)?;
+    match absolute.strip_prefix(existing) {
+        Ok(missing) if !missing.as_os_str().is_empty() => {
+            directory.create_dir_with(missing, &builder).map_err(wrong)?;
+            directory.open_dir(missing).map_err(wrong)
+        }
+        _ => Ok(directory),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_beyond_its_bound_is_refused_and_one_at_it_is_read() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"12345").expect("written");
+        assert_eq!(read_bounded(&path, "the file", 5).expect("read"), b"12345");
+        let failure = read_bounded(&path, "the file", 4).expect_err("too large");
+        assert_eq!(failure.message, "the file is larger than 4 bytes");
+    }
+
+    #[test]
+    fn a_missing_file_or_a_directory_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let missing = directory.path().join("missing");
+        let failure = read_bounded(&missing, "the configuration", 9).expect_err("missing");
+        assert_eq!(failure.place.as_deref(), missing.to_str());
+        assert!(read_bounded(directory.path(), "the configuration", 9).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_behind_a_symbolic_link_elsewhere_is_read() {
+        let (here, there) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
+        std::fs::write(there.path().join("target"), b"x").expect("written");
+        std::os::unix::fs::symlink(there.path().join("target"), here.path().join("link")).expect("linked");
+        assert_eq!(read_bounded(&here.path().join("link"), "it", 9).expect("read"), b"x");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn our_own_directory_is_made_for_us_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("deep/state");
+        open_own_directory(&path, "the state directory").expect("made");
+        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,188 @@
+//! Results on stdout, words on stderr. Colours only where a terminal is at the other end; `NO_COLOR` is honoured.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, SystemTime};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::arguments::{Global, OutputFormat};
+use crate::failure::Failure;
+use crate::units::human_duration;
+
+/// How this invocation speaks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) format: OutputFormat,
+    pub(crate) quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        Output { format: global.output, quiet: global.quiet }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.format == OutputFormat::Json
+    }
+
+    /// The result of a command: one JSON document, or the text for people.
+    pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
+        match self.format {
+            OutputFormat::Json => self.json(document),
+            OutputFormat::Table => {
+                let text = text();
+                print(&text);
+                if !text.is_empty() && !text.ends_with('\n') {
+                    print("\n");
+                }
+            }
+        }
+    }
+
+    fn json(self, document: &impl Serialize) {
+        let text = if std::io::stdout().is_terminal() {
+            serde_json::to_string_pretty(document)
+        } else {
+            serde_json::to_string(document)
+        };
+        match text {
+            Ok(text) => print(&format!("{text}\n")),
+            Err(error) => note(&format!("the result cannot be written as JSON: {error}\n")),
+        }
+    }
+
+    /// A failed command: the block on stderr and, as JSON, the document on stdout.
+    pub(crate) fn failure(self, failure: &Failure) {
+        note(&failure.block());
+        if self.is_json() {
+            self.json(&failure.document());
+        }
+    }
+
+    /// A line about what goes on, on stderr; `--quiet` leaves it out.
+    pub(crate) fn say(self, line: &str) {
+        if !self.quiet {
+            note(&format!("{line}\n"));
+        }
+    }
+}
+
+/// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours.
+pub(crate) fn print(text: &str) {
+    let mut stdout = anstream::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn note(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// A table without borders, as wide as the terminal where there is one.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size_of(std::io::stdout()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    table.set_header(header.iter().map(|title| title.to_uppercase()).collect::<Vec<_>>());
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// A list of labelled lines: `name    value`.
+pub(crate) fn fields(fields: &[(&str, String)]) -> String {
+    let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
+    let mut text = String::new();
+    for (label, value) in fields {
+        let padding = " ".repeat(width - label.chars().count());
+        let value = value.split('\n').map(printable).collect::<Vec<_>>().join(&format!("\n{}", " ".repeat(width)));
+        text.push_str(format!("{}{padding}{value}", dim(label)).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Text that came from outside (names, reasons, messages) must not steer the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+pub(crate) fn dim(text: &str) -> String {
+    paint(Style::new().dimmed(), text)
+}
+
+pub(crate) fn bold(text: &str) -> String {
+    paint(Style::new().bold(), text)
+}
+
+pub(crate) fn green(text: &str) -> String {
+    paint(AnsiColor::Green.on_default(), text)
+}
+
+pub(crate) fn yellow(text: &str) -> String {
+    paint(AnsiColor::Yellow.on_default(), text)
+}
+
+pub(crate) fn red(text: &str) -> String {
+    paint(AnsiColor::Red.on_default().bold(), text)
+}
+
+pub(crate) fn cyan(text: &str) -> String {
+    paint(AnsiColor::Cyan.on_default(), text)
+}
+
+fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// An instant as people read it: `2026-11-21 10:04:05Z`, and how long ago.
+pub(crate) fn instant(milliseconds: u64) -> String {
+    match i64::try_from(milliseconds).ok().and_then(|instant| jiff::Timestamp::from_millisecond(instant).ok()) {
+        Some(instant) => instant.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+        None => format!("{milliseconds} ms after 1970"),
+    }
+}
+
+/// How long ago an instant was, by this machine's clock.
+pub(crate) fn age(milliseconds: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    human_duration(Duration::from_secs(now.saturating_sub(Duration::from_millis(milliseconds)).as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
+        assert!(!fields(&[("name", "\u{1b}]0;owned\u{7}".to_owned())]).contains("\u{1b}]"));
+        assert!(!table(&["name"], [vec!["\u{1b}]0;owned\u{7}".to_owned()]]).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn instants_are_told_in_utc() {
+        assert_eq!(instant(0), "1970-01-01 00:00:00Z");
+        assert_eq!(instant(u64::MAX), "18446744073709551615 ms after 1970");
+    }
+
+    #[test]
+    fn fields_are_aligned_and_keep_their_further_lines_indented() {
+        let text = fields(&[("id", "1".to_owned()), ("reason", "a\nb".to_owned())]);
+        assert_eq!(anstream::adapter::strip_str(&text).to_string(), "id      1\nreason  a\n        b\n");
+    }
+
+    #[test]
+    fn a_table_has_no_trailing_spaces() {
+        let text = table(&["id", "name"], [vec!["1".to_owned(), "a".to_owned()], vec!["22".to_owned(), String::new()]]);
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text:?}");
+        assert!(text.starts_with("ID"), "{text:?}");
+    }
+}

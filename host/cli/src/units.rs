@@ -1,0 +1,152 @@
+//! Sizes and durations as people write them.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(pub(crate) u64);
+
+impl fmt::Display for Size {
+    /// The largest decimal unit that needs at most one digit after the point; Scaleway counts volumes in decimal units.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] =
+            [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+        for (unit, bytes) in UNITS {
+            if self.0 >= bytes {
+                return if self.0.is_multiple_of(bytes) {
+                    write!(formatter, "{} {unit}", self.0 / bytes)
+                } else {
+                    write!(formatter, "{:.1} {unit}", self.0 as f64 / bytes as f64)
+                };
+            }
+        }
+        write!(formatter, "{} B", self.0)
+    }
+}
+
+/// Reads `20GB`, `20 GiB`, `1TB`, `500MB`. A number alone is refused: bytes and gigabytes are too easily confused.
+pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
+    let text = text.trim();
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| format!("'{text}' is no size: write for example 20GB"))?;
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "" => return Err(format!("'{text}' lacks a unit: write {text}GB, {text}GiB, {text}TB, ...")),
+        other => return Err(format!("'{other}' is no unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
+    };
+    let bytes = number.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"))?;
+    if bytes == 0 {
+        return Err("a size cannot be zero".to_owned());
+    }
+    Ok(Size(bytes))
+}
+
+/// Reads `500ms`, `90s`, `10m`, `1h30m`, `2d`. A number alone is refused: its unit would be a guess.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m");
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total_ms: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let factor_ms: u64 = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(wrong()),
+        };
+        total_ms = number
+            .checked_mul(factor_ms)
+            .and_then(|part| total_ms.checked_add(part))
+            .ok_or_else(|| format!("'{text}' is too long"))?;
+        rest = after;
+    }
+    Ok(Duration::from_millis(total_ms))
+}
+
+/// Two units at most: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
+pub(crate) fn human_duration(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    let seconds = duration.as_secs();
+    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
+        if small == 0 { format!("{large} {large_unit}") } else { format!("{large} {large_unit} {small} {small_unit}") }
+    };
+    match seconds {
+        0 if milliseconds == 0 && !duration.is_zero() => format!("{} µs", duration.as_micros()),
+        0 => format!("{milliseconds} ms"),
+        1..=59 => format!("{:.1} s", duration.as_secs_f64()),
+        60..=3599 => two(seconds / 60, "min", seconds % 60, "s"),
+        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_decimal_and_binary_units_in_any_case() {
+        for (text, bytes) in [("20GB", 20_000_000_000), ("20 gb", 20_000_000_000), ("1TiB", 1 << 40), ("512b", 512)] {
+            assert_eq!(parse_size(text), Ok(Size(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_without_unit_zero_or_beyond_all_bounds_is_refused_with_the_remedy() {
+        assert_eq!(parse_size("20").unwrap_err(), "'20' lacks a unit: write 20GB, 20GiB, 20TB, ...");
+        for wrong in ["", "GB", "-1GB", "0GB", "20 floppies", "99999999999999TB"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_in_one_or_more_units() {
+        for (text, milliseconds) in [("500ms", 500), ("90s", 90_000), ("1h30m", 5_400_000), ("2d", 172_800_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for wrong in ["", "10", "s", "10 minutes", "1.5h", "99999999999999999999d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_told_in_at_most_two_units() {
+        for (milliseconds, text) in [
+            (0, "0 ms"),
+            (850, "850 ms"),
+            (4_230, "4.2 s"),
+            (200_000, "3 min 20 s"),
+            (7_500_000, "2 h 5 min"),
+            (86_400_000, "1 d"),
+        ] {
+            assert_eq!(human_duration(Duration::from_millis(milliseconds)), text);
+        }
+        assert_eq!(human_duration(Duration::from_micros(17)), "17 µs");
+    }
+
+    #[test]
+    fn sizes_are_told_as_scaleway_counts_them() {
+        assert_eq!(Size(20_000_000_000).to_string(), "20 GB");
+        assert_eq!(Size(34_500).to_string(), "34.5 kB");
+        assert_eq!(Size(12).to_string(), "12 B");
+    }
+}
