@@ -1,4 +1,49 @@
 //! Loads, checks, limits, calls, records and replaces policies. Knows wasm and the contract in `wit/policy`; must not
 //! know Scaleway, a network, or what an answer is used for.
+//!
+//! A [`Host`] holds the policies of every slot. An operation takes a pin when it begins ([`Host::pin`]), asks it
+//! ([`PinnedPolicies::decide`]) and stores what identifies it ([`PinnedPolicies::identities`]), so that it ends under the
+//! same policies, also after a restart ([`Host::pinned`]). [`slots`] has what can be asked.
 
+mod built_in;
+mod cache;
+mod call;
+mod capability;
+mod chain;
+mod configuration;
+mod decision;
+mod decision_log;
+mod digest;
+mod engine;
+mod error;
+mod examine;
+mod files;
+mod host;
+mod host_calls;
+mod kept;
+mod limits;
+mod load;
+mod policy;
 pub mod slots;
+mod text;
+mod values;
+
+// What a floor above offers to policies.
+pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
+// Which policies decide.
+pub use configuration::{Link, Policies, Source};
+pub use error::{Error, Refusal};
+pub use examine::Examination;
+pub use host::{Host, HostOptions, HostStatus, LinkStatus, Reload, Watch};
+pub use limits::Limits;
+pub use policy::{Description, LoadedPolicy};
+// Deciding.
+pub use chain::PinnedPolicies;
+pub use decision::{DecidedBy, Decision, DecisionId, FailureKind, Fallback, PolicyIdentity};
+pub use digest::Digest;
+// What was decided.
+pub use call::{HostCall, LogLevel, LogLine};
+pub use decision_log::{
+    Asked, DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, Outcome,
+    Redaction,
+};

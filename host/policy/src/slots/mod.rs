@@ -152,6 +152,12 @@ pub trait Slot: Copy + Send + Sync + 'static {
     /// What of the answer is left to the next policy.
     fn deferred(answer: &Self::Answer) -> Deferred;
 
+    /// How many items the question has: more than one only in a batch.
+    fn items(question: &Self::Question) -> usize {
+        let _ = question;
+        1
+    }
+
     /// The question about these items only. Called for batches, with positions that [`Slot::deferred`] named.
     fn part(question: &Self::Question, items: &[usize]) -> Self::Question {
         let _ = items;

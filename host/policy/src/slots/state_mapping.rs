@@ -247,6 +247,10 @@ impl Slot for StateMapping {
         }
     }
 
+    fn items(question: &Question) -> usize {
+        question.servers.len()
+    }
+
     fn part(question: &Question, items: &[usize]) -> Question {
         Question { now: question.now, servers: items.iter().map(|item| question.servers[*item]).collect() }
     }

@@ -1,0 +1,268 @@
+//! One call of one policy: a fresh instance within its limits, and what it did.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use wasmtime::component::{ComponentType, Instance, Lift, Linker, TypedFunc};
+use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, StoreContextMut, Trap};
+
+use crate::decision::FailureKind;
+use crate::engine::ticks;
+use crate::host_calls::HostCalls;
+use crate::limits::Limits;
+use crate::policy::LoadedPolicy;
+use crate::slots::Slot;
+use crate::text::without_controls;
+
+pub use crate::host_calls::HostCall;
+
+/// How much a log line matters. The guest chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    /// For the policy's author.
+    #[component(name = "debug")]
+    Debug,
+    /// For the operator, on request.
+    #[component(name = "info")]
+    Info,
+    /// For the operator.
+    #[component(name = "warn")]
+    Warn,
+    /// For the operator, at once.
+    #[component(name = "error")]
+    Error,
+}
+
+/// A line that a policy wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// The line, without control characters.
+    pub message: String,
+}
+
+/// What a guest can reach: the data of its store.
+pub(crate) struct Guest {
+    limiter: Limiter,
+    log: Vec<LogLine>,
+    log_lines_left: u64,
+    log_bytes_left: u64,
+    log_dropped: u64,
+    pub(crate) host_calls: Option<Box<HostCalls>>,
+}
+
+impl Guest {
+    pub(crate) fn new(limits: &Limits, host_calls: Option<Box<HostCalls>>) -> Guest {
+        Guest {
+            limiter: Limiter { memory_left: limits.memory_bytes, table_left: limits.table_elements },
+            log: Vec::new(),
+            log_lines_left: limits.log_lines,
+            log_bytes_left: limits.log_bytes,
+            log_dropped: 0,
+            host_calls,
+        }
+    }
+
+    fn log(&mut self, level: LogLevel, message: &str) {
+        if self.log_lines_left == 0 || self.log_bytes_left == 0 {
+            self.log_dropped += 1;
+            return;
+        }
+        let message = without_controls(message, usize::try_from(self.log_bytes_left).unwrap_or(usize::MAX));
+        self.log_lines_left -= 1;
+        self.log_bytes_left -= (message.len() as u64).min(self.log_bytes_left);
+        self.log.push(LogLine { level, message });
+    }
+}
+
+/// Offers `windlass:policy/log`, which every policy may import.
+pub(crate) fn link_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.instance(concat!("windlass:policy/log@", "0.1.0"))?.func_wrap(
+        "write",
+        |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
+            store.data_mut().log(level, &message);
+            Ok(())
+        },
+    )
+}
+
+/// Memory and tables, each counted over all that the component has. Growth beyond is a trap, so that the reason is on
+/// record; a guest can't be expected to handle it.
+struct Limiter {
+    memory_left: u64,
+    table_left: u64,
+}
+
+/// The limit that stopped a guest.
+#[derive(Debug)]
+struct LimitReached(FailureKind, &'static str);
+
+impl fmt::Display for LimitReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.1)
+    }
+}
+
+impl std::error::Error for LimitReached {}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _most: Option<usize>) -> wasmtime::Result<bool> {
+        match self.memory_left.checked_sub(desired.saturating_sub(current) as u64) {
+            Some(left) => self.memory_left = left,
+            None => return Err(LimitReached(FailureKind::MemoryLimit, "it needs more memory than `memory_bytes`").into()),
+        }
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _most: Option<usize>) -> wasmtime::Result<bool> {
+        match self.table_left.checked_sub(desired.saturating_sub(current) as u64) {
+            Some(left) => self.table_left = left,
+            None => {
+                return Err(LimitReached(FailureKind::TableLimit, "it needs more table elements than `table_elements`").into());
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A policy's failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) reason: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, reason: impl Into<String>) -> Failure {
+        Failure { kind, reason: reason.into() }
+    }
+
+    /// Names what the engine reports. It has types for some of it and texts for the rest; the tests with hostile guests
+    /// hold both to what is expected here.
+    pub(crate) fn from_engine(error: &wasmtime::Error, limits: &Limits) -> Failure {
+        for cause in error.chain() {
+            if let Some(LimitReached(kind, reason)) = cause.downcast_ref() {
+                return Failure::new(*kind, *reason);
+            }
+            if let Some(failure) = cause.downcast_ref::<crate::host_calls::HostCallFailed>() {
+                return Failure::new(FailureKind::HostCall, failure.to_string());
+            }
+            if cause.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+                return Failure::new(FailureKind::HostBusy, "the host has no room for another instance just now");
+            }
+            if let Some(trap) = cause.downcast_ref::<Trap>() {
+                return match trap {
+                    Trap::Interrupt => {
+                        let reason = format!("it ran longer than `time_ms` allows ({} ms)", limits.time_ms);
+                        Failure::new(FailureKind::TimeLimit, reason)
+                    }
+                    Trap::OutOfFuel => {
+                        let fuel = limits.fuel.unwrap_or_default();
+                        Failure::new(FailureKind::FuelLimit, format!("it needs more than its fuel of {fuel}"))
+                    }
+                    Trap::StackOverflow => Failure::new(FailureKind::StackLimit, "its stack overflowed"),
+                    trap => Failure::new(FailureKind::Trap, trap.to_string()),
+                };
+            }
+        }
+        let text = format!("{:#}", error);
+        if text.contains("fuel allocated for hostcalls") {
+            let reason = format!("what it passed to the host is larger than `answer_bytes` ({})", limits.answer_bytes);
+            return Failure::new(FailureKind::AnswerLimit, reason);
+        }
+        if text.contains("store handle limit") {
+            return Failure::new(FailureKind::HandleLimit, format!("it holds more than {} handles", limits.handles));
+        }
+        Failure::new(FailureKind::MalformedAnswer, without_controls(&text, MAX_REASON_BYTES))
+    }
+}
+
+/// The longest reason for a failure, in bytes.
+const MAX_REASON_BYTES: usize = 1024;
+
+/// What a call used and did.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) duration: Duration,
+    pub(crate) fuel: Option<u64>,
+    pub(crate) log: Vec<LogLine>,
+    pub(crate) log_dropped: u64,
+    pub(crate) host_calls: Vec<HostCall>,
+}
+
+/// A store with all limits of the policy in force.
+pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest) -> Store<Guest> {
+    let mut store = Store::new(engine, guest);
+    store.limiter(|guest| &mut guest.limiter);
+    store.set_epoch_deadline(ticks(limits.time_ms));
+    store.set_hostcall_fuel(usize::try_from(limits.answer_bytes).unwrap_or(usize::MAX));
+    store.set_max_component_handles(usize::try_from(limits.handles).unwrap_or(usize::MAX));
+    if let Some(fuel) = limits.fuel {
+        // Fails only in an engine without fuel, and a policy with a fuel limit lives in the engine that has it.
+        let _ = store.set_fuel(fuel);
+    }
+    store
+}
+
+/// The slot's function of an instance.
+fn decide<'q, S: Slot>(
+    policy: &LoadedPolicy,
+    store: &mut Store<Guest>,
+    instance: &Instance,
+) -> wasmtime::Result<TypedFunc<(&'q S::Question,), (S::Answer,)>> {
+    instance.get_typed_func::<(&S::Question,), (S::Answer,)>(store, policy.decide_export())
+}
+
+/// Asks a policy that was granted nothing that waits. On the caller's thread, from start to end.
+pub(crate) fn ask<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> (Result<S::Answer, Failure>, Trace) {
+    let started = Instant::now();
+    let mut store = new_store(policy.engine(), policy.limits(), Guest::new(policy.limits(), None));
+    let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| {
+        let function = decide::<S>(policy, &mut store, &instance)?;
+        function.call(&mut store, (question,))
+    });
+    finish(policy, started, store, answer)
+}
+
+/// Asks a policy that may wait for a capability: on a stack of its own, so that the caller's thread is free meanwhile.
+pub(crate) async fn ask_waiting<S: Slot>(
+    policy: &LoadedPolicy,
+    question: &S::Question,
+    host_calls: HostCalls,
+) -> (Result<S::Answer, Failure>, Trace) {
+    let started = Instant::now();
+    let guest = Guest::new(policy.limits(), Some(Box::new(host_calls)));
+    let mut store = new_store(policy.engine(), policy.limits(), guest);
+    let answer = match policy.instance_pre().instantiate_async(&mut store).await {
+        Ok(instance) => match decide::<S>(policy, &mut store, &instance) {
+            Ok(function) => function.call_async(&mut store, (question,)).await,
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    finish(policy, started, store, answer)
+}
+
+fn finish<A>(
+    policy: &LoadedPolicy,
+    started: Instant,
+    store: Store<Guest>,
+    answer: wasmtime::Result<(A,)>,
+) -> (Result<A, Failure>, Trace) {
+    let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
+    let answer = answer.map(|(answer,)| answer).map_err(|error| Failure::from_engine(&error, policy.limits()));
+    let guest = store.into_data();
+    let trace = Trace {
+        duration: started.elapsed(),
+        fuel,
+        log: guest.log,
+        log_dropped: guest.log_dropped,
+        host_calls: guest.host_calls.map(|calls| calls.into_records()).unwrap_or_default(),
+    };
+    (answer, trace)
+}

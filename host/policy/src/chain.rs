@@ -1,0 +1,317 @@
+//! Asking the policies of a slot in their order until one decides.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use crate::call::{self, Failure, Trace};
+use crate::decision::{DecidedBy, Decision, DecisionIds, FailureKind, Fallback, PolicyIdentity};
+use crate::decision_log::{Asked, DecisionLog, DecisionRecord, Outcome};
+use crate::host_calls::{Answers, HostCalls};
+use crate::policy::LoadedPolicy;
+use crate::slots::{Deferred, OnFailure, Slot, SlotName};
+use crate::text::{one_line, tidy_reason};
+
+/// What a record takes of the log's queue, roughly: by itself, and for each item of a batch.
+const RECORD_BYTES: usize = 1024;
+const ITEM_BYTES: usize = 96;
+
+/// One link of a chain, as an operation holds it.
+#[derive(Clone)]
+pub(crate) enum ChainLink {
+    /// A policy that can be asked.
+    Policy(Arc<LoadedPolicy>),
+    /// A policy with which an operation began and which can't be loaded any more.
+    Unavailable(PolicyIdentity, Arc<str>),
+}
+
+impl ChainLink {
+    pub(crate) fn identity(&self) -> &PolicyIdentity {
+        match self {
+            ChainLink::Policy(policy) => &policy.identity,
+            ChainLink::Unavailable(identity, _) => identity,
+        }
+    }
+}
+
+/// The chains of all slots at one moment.
+#[derive(Default)]
+pub(crate) struct Generation {
+    pub(crate) chains: [Vec<ChainLink>; SlotName::ALL.len()],
+}
+
+impl Generation {
+    pub(crate) fn chain(&self, slot: SlotName) -> &[ChainLink] {
+        &self.chains[slot.index()]
+    }
+
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<LoadedPolicy>> {
+        self.chains.iter().flatten().filter_map(|link| match link {
+            ChainLink::Policy(policy) => Some(policy),
+            ChainLink::Unavailable(..) => None,
+        })
+    }
+}
+
+/// What every decision of a host shares.
+pub(crate) struct Deciding {
+    pub(crate) log: DecisionLog,
+    pub(crate) ids: DecisionIds,
+    /// Room for decisions that may wait for a capability.
+    pub(crate) waiting: Semaphore,
+}
+
+/// The policies as they were at one moment. Cheap to clone. An operation takes one when it begins and asks it to its
+/// end, so that a swap in between changes nothing for it.
+#[derive(Clone)]
+pub struct PinnedPolicies {
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) deciding: Arc<Deciding>,
+}
+
+impl std::fmt::Debug for PinnedPolicies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PinnedPolicies").field(&self.identities()).finish()
+    }
+}
+
+impl PinnedPolicies {
+    /// What identifies the pinned policies, slot by slot in the order of their chains. Store them with the operation, and
+    /// get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned).
+    pub fn identities(&self) -> Vec<PolicyIdentity> {
+        self.generation.chains.iter().flatten().map(|link| link.identity().clone()).collect()
+    }
+
+    /// The identities of one slot's chain.
+    pub fn chain(&self, slot: SlotName) -> Vec<PolicyIdentity> {
+        self.generation.chain(slot).iter().map(|link| link.identity().clone()).collect()
+    }
+
+    /// Puts a question to a slot.
+    ///
+    /// # Expected flow
+    /// 1. The policies of the slot's chain are asked in order, each in a fresh instance. What one defers (the whole
+    ///    question or items of a batch) goes to the next; the built-in default is the last.
+    /// 2. Each answer must pass [`Slot::check`] and then `check`, which is the caller's own: is everything that would be
+    ///    deleted really ours, and so on. `check` sees the question that this policy was asked (in a batch perhaps a
+    ///    part) and its answer, in which items may be deferred.
+    /// 3. A policy that fails, in whatever way, counts as having deferred, unless it is configured with
+    ///    `on_failure = "keep"`, or the slot keeps by itself: then [`Slot::keep`] decides at once.
+    /// 4. Question, answer and everything between are recorded.
+    ///
+    /// # Guarantees
+    /// There always is an answer, which defers nothing. It passed both checks, or it is [`Slot::keep`].
+    /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability.
+    ///
+    /// # Assumptions
+    /// A policy that was granted a capability needs a tokio runtime with time.
+    pub async fn decide<S: Slot>(
+        &self,
+        question: S::Question,
+        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
+    ) -> Decision<S> {
+        let started = Instant::now();
+        let mut asking = Asking::<S> { answer: None, open: Open::Whole, asked: Vec::new(), fallbacks: Vec::new(), last: None };
+        for link in self.generation.chain(S::NAME) {
+            if !asking.ask(link, &question, &check, &self.deciding).await {
+                break;
+            }
+        }
+        let (answer, decided_by) = asking.close(&question);
+        let decision: Decision<S> = Decision {
+            id: self.deciding.ids.next(),
+            reason: S::reason(&answer).map(str::to_owned),
+            answer,
+            decided_by,
+            fallbacks: asking.fallbacks,
+        };
+        let duration = started.elapsed();
+        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str()).record(duration.as_secs_f64());
+        let bytes = RECORD_BYTES + S::items(&question) * ITEM_BYTES;
+        let record = DecisionRecord {
+            id: decision.id,
+            at_ms: decision.id.at_ms(),
+            slot: S::NAME,
+            question,
+            answer: decision.answer.clone(),
+            reason: decision.reason.clone(),
+            decided_by: decision.decided_by.clone(),
+            asked: asking.asked,
+            duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+            lost_before: 0,
+        };
+        self.deciding.log.record(record, bytes);
+        decision
+    }
+}
+
+/// What of the question is still to be decided.
+enum Open {
+    Whole,
+    Items(Vec<usize>),
+    Nothing,
+}
+
+/// A decision on its way.
+struct Asking<S: Slot> {
+    answer: Option<S::Answer>,
+    open: Open,
+    asked: Vec<Asked>,
+    fallbacks: Vec<Fallback>,
+    /// The last policy that decided something.
+    last: Option<PolicyIdentity>,
+}
+
+impl<S: Slot> Asking<S> {
+    /// Asks one link. Returns false when no further link is to be asked.
+    async fn ask(
+        &mut self,
+        link: &ChainLink,
+        question: &S::Question,
+        check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
+        deciding: &Deciding,
+    ) -> bool {
+        let part;
+        let question = match &self.open {
+            Open::Whole => question,
+            Open::Items(items) => {
+                part = S::part(question, items);
+                &part
+            }
+            Open::Nothing => return false,
+        };
+        let (result, trace) = match link {
+            ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
+            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, deciding).await,
+        };
+        let items = match &self.open {
+            Open::Items(items) => Some(items.iter().map(|item| u32::try_from(*item).unwrap_or(u32::MAX)).collect()),
+            Open::Whole | Open::Nothing => None,
+        };
+        let outcome = match result {
+            Ok(answer) => self.take(answer, link.identity()),
+            Err(failure) => {
+                self.failed(link, &failure);
+                let keep = match link {
+                    ChainLink::Policy(policy) => policy.configured_on_failure(),
+                    ChainLink::Unavailable(..) => None,
+                };
+                let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
+                self.asked.push(Asked::new(link.identity(), items, Outcome::from(failure), trace));
+                return !keep;
+            }
+        };
+        self.asked.push(Asked::new(link.identity(), items, outcome, trace));
+        !matches!(self.open, Open::Nothing)
+    }
+
+    /// Takes over what an answer decides.
+    fn take(&mut self, mut answer: S::Answer, identity: &PolicyIdentity) -> Outcome {
+        S::for_each_reason(&mut answer, tidy_reason);
+        let deferred = S::deferred(&answer);
+        if deferred == Deferred::Whole {
+            return Outcome::Deferred;
+        }
+        match (&self.open, self.answer.as_mut()) {
+            (Open::Items(items), Some(whole)) => S::merge(whole, items, answer),
+            _ => self.answer = Some(answer),
+        }
+        self.last = Some(identity.clone());
+        match deferred {
+            Deferred::Items(items) => {
+                let left = items.len();
+                // Positions in the part become positions in the whole.
+                let items = match &self.open {
+                    Open::Items(open) => items.into_iter().map(|item| open[item]).collect(),
+                    Open::Whole | Open::Nothing => items,
+                };
+                self.open = Open::Items(items);
+                Outcome::DecidedPart { deferred: u32::try_from(left).unwrap_or(u32::MAX) }
+            }
+            Deferred::Nothing | Deferred::Whole => {
+                self.open = Open::Nothing;
+                Outcome::Decided
+            }
+        }
+    }
+
+    fn failed(&mut self, link: &ChainLink, failure: &Failure) {
+        if let ChainLink::Policy(policy) = link
+            && failure.kind != FailureKind::Suspended
+        {
+            let suspended = policy.health.failed(failure.kind, &failure.reason);
+            tracing::warn!(slot = %S::NAME, policy = %policy.identity, reason = failure.reason, "a policy failed");
+            if suspended {
+                tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended until it is replaced");
+            }
+        }
+        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str()).increment(1);
+        let policy = link.identity().clone();
+        self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
+    }
+
+    /// The answer, completed by the last resort where nobody decided.
+    fn close(&mut self, question: &S::Question) -> (S::Answer, DecidedBy) {
+        match (std::mem::replace(&mut self.open, Open::Nothing), self.answer.take()) {
+            (Open::Nothing, Some(answer)) => match self.last.take() {
+                Some(identity) => (answer, DecidedBy::Policy(identity)),
+                None => (answer, DecidedBy::Keep),
+            },
+            (Open::Items(items), Some(mut answer)) => {
+                S::merge(&mut answer, &items, S::keep(&S::part(question, &items)));
+                (answer, DecidedBy::Keep)
+            }
+            (_, _) => (S::keep(question), DecidedBy::Keep),
+        }
+    }
+}
+
+/// Asks one policy and checks its answer.
+async fn ask_policy<S: Slot>(
+    policy: &LoadedPolicy,
+    question: &S::Question,
+    check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
+    deciding: &Deciding,
+) -> (Result<S::Answer, Failure>, Trace) {
+    if policy.health.is_suspended() {
+        let last = policy.health.last_failure().unwrap_or_default();
+        let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
+        return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
+    }
+    let (answer, trace) = if policy.may_wait {
+        // Boxed, so that a decision that can't wait doesn't carry the room for one that can.
+        Box::pin(async {
+            match deciding.waiting.acquire().await {
+                Ok(_room) => {
+                    let calls = HostCalls::new(policy.limits(), Answers::Live);
+                    call::ask_waiting::<S>(policy, question, calls).await
+                }
+                // The semaphore is never closed.
+                Err(_) => (Err(Failure::new(FailureKind::HostBusy, "the host is shutting down")), Trace::default()),
+            }
+        })
+        .await
+    } else {
+        call::ask::<S>(policy, question)
+    };
+    let answer = answer.and_then(|answer| checked::<S>(question, answer, check));
+    if answer.is_ok() {
+        policy.health.succeeded();
+    }
+    (answer, trace)
+}
+
+fn checked<S: Slot>(
+    question: &S::Question,
+    answer: S::Answer,
+    check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
+) -> Result<S::Answer, Failure> {
+    let checked = S::check(question, &answer).and_then(|()| {
+        if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) }
+    });
+    match checked {
+        Ok(()) => Ok(answer),
+        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("its answer was refused: {}", one_line(&problem)))),
+    }
+}

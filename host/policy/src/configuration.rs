@@ -1,0 +1,368 @@
+//! Which policies decide: the `policies` part of a configuration, read from TOML or JSON.
+//!
+//! ```toml
+//! [policies.retry]                      # one policy for a slot
+//! path = "policies/stock-aware-retry.wasm"
+//! grants = ["windlass:scaleway/look-ups"]
+//! settings = { patience = "5m" }
+//!
+//! [[policies.rollback]]                 # or a chain, asked in this order
+//! path = "policies/team.wasm"
+//! [[policies.rollback]]
+//! path = "policies/company.wasm"
+//! on_failure = "keep"
+//! limits = { time_ms = 100 }
+//! ```
+//!
+//! The last link of every chain is the built-in default, also when it isn't written. A link without `path` is the
+//! built-in default with settings of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::limits::Limits;
+use crate::slots::{OnFailure, SlotName};
+
+/// The most links of one chain.
+const MAX_LINKS: usize = 8;
+/// The most grants of one policy.
+const MAX_GRANTS: usize = 64;
+
+/// Where a policy's component comes from.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub enum Source {
+    /// The default that is built into this host.
+    #[default]
+    BuiltIn,
+    /// A file. Relative paths start at [`HostOptions::policy_folder`](crate::HostOptions).
+    File(PathBuf),
+    /// A component in memory. Can't be written in a configuration file.
+    Bytes(Arc<[u8]>),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::BuiltIn => f.write_str("the built-in default"),
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Bytes(bytes) => write!(f, "a component of {} bytes", bytes.len()),
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({self})")
+    }
+}
+
+/// One policy of a chain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Link {
+    /// Its component.
+    pub source: Source,
+    /// What its `configure` gets.
+    pub settings: Map<String, Value>,
+    /// The imports that it may have, each with the arguments of its capability: `windlass:scaleway/look-ups`,
+    /// `windlass:scaleway/request GET /instance/v1/**`.
+    pub grants: Vec<String>,
+    /// What decides when it fails. Absent: [`Slot::on_failure`](crate::slots::Slot::on_failure).
+    pub on_failure: Option<OnFailure>,
+    /// The limits that differ from the host's.
+    pub limits: Map<String, Value>,
+}
+
+impl Link {
+    /// A policy from a file, without settings or grants.
+    pub fn file(path: impl Into<PathBuf>) -> Link {
+        Link { source: Source::File(path.into()), ..Link::default() }
+    }
+
+    /// A policy from memory, without settings or grants.
+    pub fn bytes(component: impl Into<Arc<[u8]>>) -> Link {
+        Link { source: Source::Bytes(component.into()), ..Link::default() }
+    }
+
+    /// The same with these settings. What is no object counts as none.
+    pub fn with_settings(mut self, settings: Value) -> Link {
+        self.settings = match settings {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        self
+    }
+
+    /// The same with one more grant.
+    pub fn with_grant(mut self, grant: impl Into<String>) -> Link {
+        self.grants.push(grant.into());
+        self
+    }
+
+    /// The same with one limit replaced.
+    pub fn with_limit(mut self, limit: &str, value: u64) -> Link {
+        self.limits.insert(limit.into(), value.into());
+        self
+    }
+
+    /// The same with what decides when it fails.
+    pub fn with_on_failure(mut self, on_failure: OnFailure) -> Link {
+        self.on_failure = Some(on_failure);
+        self
+    }
+
+    const KEYS: [&str; 5] = ["path", "settings", "grants", "on_failure", "limits"];
+
+    fn from_value(value: Value, place: &str) -> Result<Link, String> {
+        let Value::Object(map) = value else {
+            return Err(format!("{place}: expected a table with the keys {}, found {}", Self::KEYS.join(", "), kind(&value)));
+        };
+        let mut link = Link::default();
+        for (key, value) in map {
+            let place_of = format!("{place}.{key}");
+            match (key.as_str(), value) {
+                ("path", Value::String(path)) if !path.is_empty() => link.source = Source::File(path.into()),
+                ("path", value) => return Err(format!("{place_of}: expected the path of a component, found {value}")),
+                ("settings", Value::Object(settings)) => link.settings = settings,
+                ("settings", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
+                ("grants", Value::Array(grants)) => {
+                    if grants.len() > MAX_GRANTS {
+                        return Err(format!("{place_of}: {} grants, and at most {MAX_GRANTS} are allowed", grants.len()));
+                    }
+                    for (index, grant) in grants.into_iter().enumerate() {
+                        match grant {
+                            Value::String(grant) if !grant.trim().is_empty() => link.grants.push(grant),
+                            other => {
+                                return Err(format!("{place_of}[{index}]: expected the name of an import, found {other}"));
+                            }
+                        }
+                    }
+                }
+                ("grants", value) => {
+                    return Err(format!("{place_of}: expected a list of imports, found {}", kind(&value)));
+                }
+                ("on_failure", Value::String(word)) if word == "default" => link.on_failure = Some(OnFailure::Default),
+                ("on_failure", Value::String(word)) if word == "keep" => link.on_failure = Some(OnFailure::Keep),
+                ("on_failure", value) => {
+                    return Err(format!("{place_of}: expected \"default\" or \"keep\", found {value}"));
+                }
+                ("limits", Value::Object(limits)) => {
+                    // Checked here already, so that a mistake is found when the file is read.
+                    Limits::default().with(&limits, &place_of)?;
+                    link.limits = limits;
+                }
+                ("limits", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
+                _ => return Err(unknown_key(place, &key, &Self::KEYS)),
+            }
+        }
+        Ok(link)
+    }
+
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        if let Source::File(path) = &self.source {
+            map.insert("path".into(), path.display().to_string().into());
+        }
+        if !self.settings.is_empty() {
+            map.insert("settings".into(), Value::Object(self.settings.clone()));
+        }
+        if !self.grants.is_empty() {
+            map.insert("grants".into(), self.grants.clone().into());
+        }
+        if let Some(on_failure) = self.on_failure {
+            let word = match on_failure {
+                OnFailure::Default => "default",
+                OnFailure::Keep => "keep",
+            };
+            map.insert("on_failure".into(), word.into());
+        }
+        if !self.limits.is_empty() {
+            map.insert("limits".into(), Value::Object(self.limits.clone()));
+        }
+        Value::Object(map)
+    }
+}
+
+/// The policies of every slot: for each slot its chain, in the order in which its links are asked. A slot that isn't
+/// named has the built-in default alone.
+///
+/// Reading one (it implements `Deserialize`) refuses unknown keys with their place and the nearest valid key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policies {
+    chains: BTreeMap<SlotName, Vec<Link>>,
+}
+
+impl Policies {
+    /// The built-in defaults and nothing else.
+    pub fn built_in() -> Policies {
+        Policies::default()
+    }
+
+    /// These policies with one more link at the end of a slot's chain.
+    pub fn with(mut self, slot: SlotName, link: Link) -> Policies {
+        self.chains.entry(slot).or_default().push(link);
+        self
+    }
+
+    /// The configured links of a slot, without the built-in default that ends every chain.
+    pub fn chain(&self, slot: SlotName) -> &[Link] {
+        self.chains.get(&slot).map_or(&[], Vec::as_slice)
+    }
+
+    /// Reads the table `policies`.
+    ///
+    /// # Errors
+    /// A sentence that names the key, its place, and the nearest valid key or what was expected.
+    pub fn from_value(value: Value) -> Result<Policies, String> {
+        let Value::Object(map) = value else {
+            return Err(format!("policies: expected a table with a key for each slot, found {}", kind(&value)));
+        };
+        let mut policies = Policies::default();
+        for (key, value) in map {
+            let names = SlotName::ALL.map(SlotName::as_str);
+            let Ok(slot) = key.parse::<SlotName>() else { return Err(unknown_key("policies", &key, &names)) };
+            let place = format!("policies.{slot}");
+            let links = match value {
+                Value::Array(links) => {
+                    if links.len() > MAX_LINKS {
+                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
+                    }
+                    let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
+                    links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
+                }
+                link => vec![Link::from_value(link, &place)?],
+            };
+            policies.chains.insert(slot, links);
+        }
+        policies.check()?;
+        Ok(policies)
+    }
+
+    /// The built-in default never defers, so nothing after it would ever be asked.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (slot, links) in &self.chains {
+            if let Some(index) = links.iter().rev().skip(1).position(|link| link.source == Source::BuiltIn) {
+                let index = links.len() - 2 - index;
+                return Err(format!(
+                    "policies.{slot}[{index}]: a link without `path` is the built-in default, which decides everything; \
+                     the links after it would never be asked. Put it last"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Policies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Policies, D::Error> {
+        Policies::from_value(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Policies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let chains = self.chains.iter().map(|(slot, links)| (slot, links.iter().map(Link::to_value).collect::<Vec<_>>()));
+        serializer.collect_map(chains)
+    }
+}
+
+/// The message for a key that doesn't exist: its place, the nearest valid key if one is near, else all of them.
+pub(crate) fn unknown_key(place: &str, key: &str, valid: &[&str]) -> String {
+    let near = valid
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
+        .min()
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
+    match near {
+        Some((_, candidate)) => format!("{place}: unknown key `{key}`; did you mean `{candidate}`?"),
+        None => format!("{place}: unknown key `{key}`; the keys are {}", valid.join(", ")),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a table",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct File {
+        policies: Policies,
+    }
+
+    fn read(toml: &str) -> Result<Policies, String> {
+        toml::from_str::<File>(toml).map(|file| file.policies).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn one_table_is_a_chain_of_one_and_a_list_of_tables_keeps_its_order() {
+        let policies = read(
+            r#"
+            [policies.retry]
+            path = "a.wasm"
+            settings = { patience = 3 }
+            grants = ["windlass:scaleway/look-ups"]
+            [[policies.rollback]]
+            path = "team.wasm"
+            on_failure = "keep"
+            [[policies.rollback]]
+            path = "company.wasm"
+            limits = { time_ms = 100 }
+            "#,
+        )
+        .unwrap();
+        let retry = &policies.chain(SlotName::Retry)[0];
+        assert_eq!(retry.source, Source::File("a.wasm".into()));
+        assert_eq!(retry.settings["patience"], 3);
+        assert_eq!(retry.grants, ["windlass:scaleway/look-ups"]);
+        let rollback = policies.chain(SlotName::Rollback);
+        assert_eq!(rollback[0].source, Source::File("team.wasm".into()));
+        assert_eq!(rollback[0].on_failure, Some(OnFailure::Keep));
+        assert_eq!(rollback[1].limits["time_ms"], 100);
+        assert!(policies.chain(SlotName::Release).is_empty());
+        // JSON says the same, and what is written reads back.
+        let json = serde_json::to_string(&policies).unwrap();
+        assert_eq!(serde_json::from_str::<Policies>(&json).unwrap(), policies);
+    }
+
+    #[test]
+    fn misspelt_keys_are_refused_with_their_place_and_the_nearest_key() {
+        for (toml, message) in [
+            ("[policies.rety]", "policies: unknown key `rety`; did you mean `retry`?"),
+            ("[policies.retry]\nsetings = {}", "policies.retry: unknown key `setings`; did you mean `settings`?"),
+            (
+                "[[policies.retry]]\n[[policies.retry]]\ncolour = 1",
+                "policies.retry[1]: unknown key `colour`; the keys are path, settings, grants, on_failure, limits",
+            ),
+            (
+                "[policies.retry.limits]\ntime = 1",
+                "policies.retry.limits: unknown key `time`; the keys are component_bytes",
+            ),
+            ("[policies.retry]\non_failure = \"stop\"", "policies.retry.on_failure: expected \"default\" or \"keep\""),
+            ("[policies.retry]\ngrants = \"x\"", "policies.retry.grants: expected a list of imports, found a string"),
+            ("[policies.retry]\npath = 1", "policies.retry.path: expected the path of a component, found 1"),
+        ] {
+            let error = read(toml).unwrap_err();
+            assert!(error.starts_with(message), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_could_never_be_asked_is_refused() {
+        let error = read("[[policies.retry]]\nsettings = {}\n[[policies.retry]]\npath = \"a.wasm\"").unwrap_err();
+        assert!(error.starts_with("policies.retry[0]: a link without `path` is the built-in default"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The reading side. Works beside running hosts and after crashes: a torn last line is skipped.
+
+use std::io;
+
+use cap_std::fs::Dir;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Asked, DecisionRecord, FOLDER, Outcome, SUFFIX};
+use crate::decision::{DecidedBy, DecisionId};
+use crate::error::Error;
+use crate::files::read_bounded;
+use crate::slots::SlotName;
+
+/// A segment that is longer than this was not written by us.
+const MAX_SEGMENT_BYTES: u64 = 256 << 20;
+
+/// Reads the decision log of a state folder.
+#[derive(Debug)]
+pub struct DecisionReader {
+    folder: Option<Dir>,
+}
+
+/// Which decisions to list.
+#[derive(Clone, Debug, Default)]
+pub struct DecisionFilter {
+    /// Only of this slot.
+    pub slot: Option<SlotName>,
+    /// Only those in which a policy failed.
+    pub only_fallbacks: bool,
+    /// Only those in which a policy of this name was asked.
+    pub policy: Option<String>,
+    /// At most so many; 0 means all.
+    pub limit: usize,
+}
+
+/// Decisions, newest first.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DecisionList {
+    /// The decisions that the filter lets through.
+    pub decisions: Vec<DecisionSummary>,
+    /// Lines that can't be read: torn by a crash, or written by something else.
+    pub unreadable: usize,
+}
+
+/// A decision without its question and answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DecisionSummary {
+    /// Its id.
+    pub id: DecisionId,
+    /// When, in milliseconds since 1970-01-01T00:00:00Z.
+    pub at_ms: u64,
+    /// Which slot.
+    pub slot: SlotName,
+    /// The deciding policy's reason.
+    pub reason: Option<String>,
+    /// Who decided.
+    pub decided_by: DecidedBy,
+    /// Every policy of the chain that was asked.
+    pub asked: Vec<Asked>,
+    /// From the question to the answer, in nanoseconds.
+    pub duration_ns: u64,
+    /// How many records are missing before this one.
+    #[serde(default)]
+    pub lost_before: u64,
+}
+
+impl DecisionSummary {
+    /// Whether a policy failed in it.
+    pub fn is_fallback(&self) -> bool {
+        self.asked.iter().any(|asked| matches!(asked.outcome, Outcome::Fallback { .. }))
+    }
+}
+
+impl DecisionReader {
+    /// Opens the log of a state folder. One that has none yet reads as empty.
+    ///
+    /// # Errors
+    /// The folder is there and can't be opened.
+    pub fn open(state: &Dir) -> Result<DecisionReader, Error> {
+        match state.open_dir(FOLDER) {
+            Ok(folder) => Ok(DecisionReader { folder: Some(folder) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DecisionReader { folder: None }),
+            Err(source) => Err(Error::StateFolder { what: "open the folder decisions".into(), source }),
+        }
+    }
+
+    /// Lists decisions, newest first.
+    ///
+    /// # Errors
+    /// A segment can't be read.
+    pub fn list(&self, filter: &DecisionFilter) -> Result<DecisionList, Error> {
+        let segments = self.segments()?;
+        let mut unreadable = 0;
+        // Lines begin with the id and ids sort by time, so only lines that are shown need to be parsed.
+        let mut lines: Vec<(&str, &str)> = Vec::new();
+        for line in segments.iter().flat_map(|segment| segment.lines()).filter(|line| !line.is_empty()) {
+            match id_of(line) {
+                Some(id) => lines.push((id, line)),
+                None => unreadable += 1,
+            }
+        }
+        lines.sort_unstable_by(|one, other| other.0.cmp(one.0));
+        let mut decisions = Vec::new();
+        for (_, line) in lines {
+            match serde_json::from_str::<DecisionSummary>(line) {
+                Ok(decision) if filter.lets_through(&decision) => decisions.push(decision),
+                Ok(_) => {}
+                Err(_) => unreadable += 1,
+            }
+            if filter.limit > 0 && decisions.len() == filter.limit {
+                break;
+            }
+        }
+        Ok(DecisionList { decisions, unreadable })
+    }
+
+    /// One decision, whole. `id` may be cut short where it still names one.
+    ///
+    /// # Errors
+    /// There is no such decision, or several, or its line can't be read.
+    pub fn show(&self, id: &str) -> Result<DecisionRecord<Value, Value>, Error> {
+        let failed = |problem: String| Error::Record { id: id.to_owned(), problem };
+        let segments = self.segments()?;
+        let mut found = segments
+            .iter()
+            .flat_map(|segment| segment.lines())
+            .filter(|line| id_of(line).is_some_and(|its_id| !id.is_empty() && its_id.starts_with(id)));
+        let line = found.next().ok_or_else(|| failed("there is no such decision in the log".into()))?;
+        if found.next().is_some() {
+            return Err(failed("more than one decision begins so; write more of the id".into()));
+        }
+        serde_json::from_str(line).map_err(|error| failed(format!("its record can't be read: {error}")))
+    }
+
+    fn segments(&self) -> Result<Vec<String>, Error> {
+        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |source| Error::StateFolder { what, source }
+        };
+        let mut segments = Vec::new();
+        for entry in folder.entries().map_err(failed("list the folder decisions"))? {
+            let name = entry.map_err(failed("list the folder decisions"))?.file_name();
+            if !name.to_string_lossy().ends_with(SUFFIX) {
+                continue;
+            }
+            match read_bounded(folder, &name, MAX_SEGMENT_BYTES) {
+                // A torn line can end within a character.
+                Ok(bytes) => segments.push(String::from_utf8_lossy(&bytes).into_owned()),
+                // Removed by a host meanwhile, to make room.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(failed("read a segment of the decision log")(source)),
+            }
+        }
+        Ok(segments)
+    }
+}
+
+impl DecisionFilter {
+    fn lets_through(&self, decision: &DecisionSummary) -> bool {
+        self.slot.is_none_or(|slot| slot == decision.slot)
+            && (!self.only_fallbacks || decision.is_fallback())
+            && self.policy.as_deref().is_none_or(|name| decision.asked.iter().any(|asked| &*asked.policy.name == name))
+    }
+}
+
+/// The id at the beginning of a line.
+fn id_of(line: &str) -> Option<&str> {
+    line.strip_prefix("{\"id\":\"")?.split_once('"').map(|(id, _)| id)
+}

@@ -1,0 +1,113 @@
+//! One decision as it is recorded.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::{Failure, HostCall, LogLine, Trace};
+use crate::decision::{DecidedBy, DecisionId, FailureKind, PolicyIdentity};
+use crate::slots::SlotName;
+
+/// A recorded decision. `Q` and `A` are the slot's question and answer; read from the log they are JSON in the
+/// contract's spelling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DecisionRecord<Q = Value, A = Value> {
+    /// Its id. The first field, so that a reader can sort lines without parsing them.
+    pub id: DecisionId,
+    /// When, in milliseconds since 1970-01-01T00:00:00Z.
+    pub at_ms: u64,
+    /// Which slot.
+    pub slot: SlotName,
+    /// The question. Null when the record was too large to keep it.
+    pub question: Q,
+    /// The answer, as the caller got it. Null when the record was too large to keep it.
+    pub answer: A,
+    /// The deciding policy's reason.
+    pub reason: Option<String>,
+    /// Who decided.
+    pub decided_by: DecidedBy,
+    /// Every policy of the chain that was asked, in order.
+    pub asked: Vec<Asked>,
+    /// From the question to the answer, in nanoseconds.
+    pub duration_ns: u64,
+    /// How many records were lost before this one, because the queue was full.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_before: u64,
+}
+
+/// One policy's part in a decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Asked {
+    /// The policy.
+    pub policy: PolicyIdentity,
+    /// In a batch: the items that it was asked about, when not about all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<u32>>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How long it took, in nanoseconds.
+    pub duration_ns: u64,
+    /// The fuel that it used, where fuel is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// The capabilities that it called, redacted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_calls: Vec<HostCall>,
+    /// The lines that it logged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
+    /// How many lines beyond its limit were dropped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub log_dropped: u64,
+}
+
+impl Asked {
+    pub(crate) fn new(policy: &PolicyIdentity, items: Option<Vec<u32>>, outcome: Outcome, trace: Trace) -> Asked {
+        Asked {
+            policy: policy.clone(),
+            items,
+            outcome,
+            duration_ns: u64::try_from(trace.duration.as_nanos()).unwrap_or(u64::MAX),
+            fuel: trace.fuel,
+            host_calls: trace.host_calls,
+            log: trace.log,
+            log_dropped: trace.log_dropped,
+        }
+    }
+}
+
+/// What came of asking a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It decided all that it was asked.
+    Decided,
+    /// It decided some items of a batch and left so many to the next.
+    #[serde(rename_all = "kebab-case")]
+    DecidedPart {
+        /// How many it left.
+        deferred: u32,
+    },
+    /// It left the whole question to the next.
+    Deferred,
+    /// It failed, which counts as having deferred: a fallback.
+    #[serde(rename_all = "kebab-case")]
+    Fallback {
+        /// How.
+        kind: FailureKind,
+        /// In words for people.
+        reason: String,
+    },
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Outcome {
+        Outcome::Fallback { kind: failure.kind, reason: failure.reason }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

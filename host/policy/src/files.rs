@@ -1,0 +1,87 @@
+//! Files of the state folder: bounded reads, atomic writes, private to their owner.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
+use rand::Rng;
+
+/// The end of the name of a file that is being written.
+const TEMPORARY: &str = ".tmp";
+
+/// Opens a folder, which is made with access for its owner only.
+pub(crate) fn private_folder(state: &Dir, name: &str) -> io::Result<Dir> {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700).recursive(true);
+    state.create_dir_with(name, &builder)?;
+    state.open_dir(name)
+}
+
+/// Reads a file of at most so many bytes.
+pub(crate) fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+    let file = folder.open(name)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    if metadata.len() > most {
+        return Err(too_large(metadata.len(), most));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    // It may grow while it is read.
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_large(bytes.len() as u64, most));
+    }
+    Ok(bytes)
+}
+
+fn too_large(bytes: u64, most: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("it has {bytes} bytes, and at most {most} are allowed"))
+}
+
+/// Writes a file so that a reader finds either the old one or the whole new one, also after a crash.
+pub(crate) fn write_atomically(folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_name(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = folder.open_with(&temporary, &options).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_data()
+    });
+    let renamed = written.and_then(|()| folder.rename(&temporary, folder, name));
+    if renamed.is_err() {
+        let _ = folder.remove_file(&temporary);
+    }
+    renamed
+}
+
+/// A name that no other writer uses.
+pub(crate) fn temporary_name(name: &str) -> String {
+    format!(".{name}.{:016x}{TEMPORARY}", rand::rng().next_u64())
+}
+
+/// Removes the oldest files until those that stay have at most so many bytes.
+pub(crate) fn cut_to(folder: &Dir, most: u64) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in folder.entries()? {
+        let entry = entry?;
+        // Another process may remove it meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() {
+            files.push((metadata.modified()?, metadata.len(), entry.file_name()));
+        }
+    }
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, name) in files {
+        if total <= most {
+            break;
+        }
+        match folder.remove_file(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => total -= bytes,
+        }
+    }
+    Ok(())
+}

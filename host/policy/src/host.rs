@@ -1,0 +1,531 @@
+//! The host: configures policies, hands them out, replaces them while they are used.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, MetadataExt};
+use parking_lot::{Condvar, Mutex};
+use rand::Rng;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use crate::built_in;
+use crate::cache::Cache;
+use crate::capability::Capability;
+use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies};
+use crate::configuration::{Link, Policies, Source};
+use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
+use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
+use crate::digest::Digest;
+use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
+use crate::error::{Error, Refusal};
+use crate::files::read_bounded;
+use crate::kept::Kept;
+use crate::limits::{Limits, MAX_COMPONENT_BYTES};
+use crate::load::Loader;
+use crate::policy::LoadedPolicy;
+use crate::slots::SlotName;
+
+/// How a host is made.
+pub struct HostOptions {
+    /// The folder for the compiled cache and its key, kept policies and the decision log. Several processes may share it.
+    pub state_dir: Dir,
+    /// Where relative paths of policies start. Default: the current folder.
+    pub policy_folder: PathBuf,
+    /// What policies can be granted. Default: nothing but the log.
+    pub capabilities: Vec<Arc<dyn Capability>>,
+    /// The limits of a policy whose link has none of its own.
+    pub limits: Limits,
+    /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5.
+    pub suspend_after: u32,
+    /// The bounds of the decision log.
+    pub decision_log: DecisionLogOptions,
+    /// How often [`Host::watch`] looks at the files. Default 500 ms. Polling, because a Kubernetes ConfigMap changes by
+    /// swapping a symbolic link above the file, which file notifications miss.
+    pub watch_interval: Duration,
+}
+
+impl HostOptions {
+    /// The defaults, with this state folder.
+    pub fn new(state_dir: Dir) -> HostOptions {
+        HostOptions {
+            state_dir,
+            policy_folder: PathBuf::from("."),
+            capabilities: Vec::new(),
+            limits: Limits::default(),
+            suspend_after: 5,
+            decision_log: DecisionLogOptions::default(),
+            watch_interval: Duration::from_millis(500),
+        }
+    }
+
+    /// The same with one more capability.
+    pub fn with_capability(mut self, capability: Arc<dyn Capability>) -> HostOptions {
+        self.capabilities.push(capability);
+        self
+    }
+}
+
+/// Holds the policies of every slot. Cheap to clone; all clones are one host.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    loader: Loader,
+    kept: Kept,
+    limits: Limits,
+    policy_folder: PathBuf,
+    watch_interval: Duration,
+    state_dir: Dir,
+    built_ins: [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()],
+    /// Locked while policies are loaded, so that configurations follow one another. Never locked by a decision.
+    configured: Mutex<Configured>,
+    current: ArcSwap<Generation>,
+    deciding: Arc<Deciding>,
+    /// Policies that were loaded for operations of an earlier process.
+    restored: Mutex<Vec<Weak<LoadedPolicy>>>,
+}
+
+#[derive(Default)]
+struct Configured {
+    slots: [Vec<ConfiguredLink>; SlotName::ALL.len()],
+}
+
+/// A configured link and how it is doing.
+struct ConfiguredLink {
+    link: Link,
+    policy: Arc<LoadedPolicy>,
+    stamp: Option<Stamp>,
+    loaded_at_ms: u64,
+    /// Why the newest file isn't in use.
+    error: Option<String>,
+}
+
+/// What tells that a file has changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<cap_std::time::SystemTime>,
+    changed: (i64, i64),
+    bytes: u64,
+    inode: u64,
+}
+
+/// How one link of a chain is doing.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LinkStatus {
+    /// Its slot.
+    pub slot: SlotName,
+    /// Its place in the chain, from 0.
+    pub position: usize,
+    /// The policy in use.
+    pub policy: PolicyIdentity,
+    /// One sentence of the policy about itself.
+    pub summary: String,
+    /// Where it came from.
+    pub source: String,
+    /// When it was loaded, in milliseconds since 1970-01-01T00:00:00Z.
+    pub loaded_at_ms: u64,
+    /// Whether it is no longer asked, since it failed too often in a row.
+    pub suspended: bool,
+    /// Its failures in a row.
+    pub failures_in_a_row: u32,
+    /// Its last failure.
+    pub last_failure: Option<String>,
+    /// Why the file that is there now isn't in use. The last good one stays.
+    pub error: Option<String>,
+}
+
+/// How a host is doing.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostStatus {
+    /// Every link of every chain, in the order in which they are asked.
+    pub links: Vec<LinkStatus>,
+    /// Records of decisions that were lost, because more was decided than the disk took.
+    pub lost_records: u64,
+}
+
+/// What a reload did.
+#[derive(Debug, Default)]
+pub struct Reload {
+    /// Policies that are new.
+    pub swapped: Vec<PolicyIdentity>,
+    /// Why files could not be used. The last good policy of each stays.
+    pub errors: Vec<Error>,
+}
+
+impl Host {
+    /// Makes a host with the built-in defaults.
+    ///
+    /// # Errors
+    /// The engine, a thread, the state folder, or a built-in default (a defect of this build) failed.
+    pub fn new(options: HostOptions) -> Result<Host, Error> {
+        let process = rand::rng().next_u32();
+        let deciding = Arc::new(Deciding {
+            log: DecisionLog::open(&options.state_dir, process, options.decision_log)?,
+            ids: DecisionIds::new(process),
+            waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
+        });
+        let loader = Loader {
+            engines: Engines::new()?,
+            cache: Cache::open(&options.state_dir)?,
+            capabilities: options.capabilities,
+            suspend_after: options.suspend_after,
+        };
+        let kept = Kept::open(&options.state_dir)?;
+        let built_ins = load_built_ins(&loader, &kept, &options.limits)?;
+        let inner = Inner {
+            loader,
+            kept,
+            limits: options.limits,
+            policy_folder: options.policy_folder,
+            watch_interval: options.watch_interval,
+            state_dir: options.state_dir,
+            built_ins,
+            configured: Mutex::default(),
+            current: ArcSwap::default(),
+            deciding,
+            restored: Mutex::default(),
+        };
+        let host = Host { inner: Arc::new(inner) };
+        host.inner.swap(&Configured::default());
+        Ok(host)
+    }
+
+    /// Puts other policies in place, all or none. What is unchanged stays as it is, with its suspension; pins that were
+    /// handed out stay as they are. Takes some 100 ms for a policy that isn't in the cache: don't call it on a thread
+    /// that decides.
+    ///
+    /// # Errors
+    /// The first policy that can't be used, and why. Everything stays as it was.
+    pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
+        policies.check().map_err(Error::Configuration)?;
+        let mut configured = self.inner.configured.lock();
+        let mut next = Configured::default();
+        for slot in SlotName::ALL {
+            for link in policies.chain(slot) {
+                let before = configured.slots[slot.index()].iter().find(|known| known.link == *link).map(|it| &it.policy);
+                next.slots[slot.index()].push(self.inner.load_link(slot, link, before)?);
+            }
+        }
+        self.inner.swap(&next);
+        *configured = next;
+        Ok(())
+    }
+
+    /// Looks at every configured file and puts changed ones in place, each by itself. One that can't be used changes
+    /// nothing: the last good one stays, and [`Host::status`] says why.
+    pub fn reload(&self) -> Reload {
+        self.inner.reload(false)
+    }
+
+    /// Reloads changed files by itself from now on, in a thread of its own, until the returned guard is dropped.
+    ///
+    /// # Errors
+    /// The thread can't be started.
+    pub fn watch(&self) -> Result<Watch, Error> {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let (host, interval, stopped) = (Arc::downgrade(&self.inner), self.inner.watch_interval, stop.clone());
+        let watch = move || {
+            let (stop, wake) = &*stopped;
+            let mut stop = stop.lock();
+            while !*stop {
+                wake.wait_for(&mut stop, interval);
+                if *stop {
+                    return;
+                }
+                let Some(host) = host.upgrade() else { return };
+                parking_lot::MutexGuard::unlocked(&mut stop, || {
+                    host.reload(true);
+                });
+            }
+        };
+        let thread = std::thread::Builder::new().name("policy-watch".into()).spawn(watch).map_err(Error::Thread)?;
+        Ok(Watch { stop, thread: Some(thread) })
+    }
+
+    /// The policies as they are now. Costs two reference counts.
+    pub fn pin(&self) -> PinnedPolicies {
+        PinnedPolicies { generation: self.inner.current.load_full(), deciding: self.inner.deciding.clone() }
+    }
+
+    /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
+    /// the state folder. One that can't be loaded any more counts as failed in each decision, which says why, and the next
+    /// link decides, at last this host's built-in default. A slot that isn't named has the built-in default.
+    ///
+    /// May compile, so don't call it on a thread that decides.
+    pub fn pinned(&self, identities: &[PolicyIdentity]) -> PinnedPolicies {
+        let mut generation = Generation::default();
+        for slot in SlotName::ALL {
+            let chain = &mut generation.chains[slot.index()];
+            for identity in identities.iter().filter(|identity| identity.slot == slot) {
+                chain.push(match self.inner.restore(identity) {
+                    Ok(policy) => ChainLink::Policy(policy),
+                    Err(why) => {
+                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be loaded");
+                        ChainLink::Unavailable(identity.clone(), why.into())
+                    }
+                });
+            }
+            self.inner.end_chain(slot, chain);
+        }
+        PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
+    }
+
+    /// Loads a policy and tries it, without putting it in place: to check a file, to run it by hand, to replay against it.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub fn load(&self, slot: SlotName, link: &Link) -> Result<Arc<LoadedPolicy>, Error> {
+        Ok(self.inner.load_link(slot, link, None)?.policy)
+    }
+
+    /// A chain of this policy and the built-in default; the other slots have their built-in defaults.
+    pub fn pin_only(&self, policy: Arc<LoadedPolicy>) -> PinnedPolicies {
+        let mut generation = Generation::default();
+        generation.chains[policy.identity.slot.index()].push(ChainLink::Policy(policy));
+        for slot in SlotName::ALL {
+            self.inner.end_chain(slot, &mut generation.chains[slot.index()]);
+        }
+        PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
+    }
+
+    /// Removes kept policies that no open operation, of any process that shares the state folder, began with and that
+    /// aren't in use here. One that was kept or reloaded within `grace` stays in any case, for processes that have
+    /// configured it and not yet begun an operation; a day is a good value. Returns how many were removed.
+    ///
+    /// # Errors
+    /// The state folder can't be read or written.
+    pub fn retain_policies(&self, in_use: &[PolicyIdentity], grace: Duration) -> Result<usize, Error> {
+        let mut all: HashSet<PolicyIdentity> = in_use.iter().cloned().collect();
+        all.extend(self.inner.current.load().policies().map(|policy| policy.identity.clone()));
+        all.extend(self.inner.built_ins.iter().flatten().map(|policy| policy.identity.clone()));
+        self.inner
+            .kept
+            .retain(&all, grace)
+            .map_err(|source| Error::StateFolder { what: "remove unused policies".into(), source })
+    }
+
+    /// How every link of every chain is doing.
+    pub fn status(&self) -> HostStatus {
+        let configured = self.inner.configured.lock();
+        let mut links = Vec::new();
+        for slot in SlotName::ALL {
+            let known = &configured.slots[slot.index()];
+            for (position, policy) in self.inner.current.load().chain(slot).iter().enumerate() {
+                let ChainLink::Policy(policy) = policy else { continue };
+                let link = known.get(position);
+                links.push(LinkStatus {
+                    slot,
+                    position,
+                    policy: policy.identity.clone(),
+                    summary: policy.description.summary.clone(),
+                    source: policy.link.source.to_string(),
+                    loaded_at_ms: link.map_or(0, |link| link.loaded_at_ms),
+                    suspended: policy.is_suspended(),
+                    failures_in_a_row: policy.health.failures_in_a_row(),
+                    last_failure: policy.health.last_failure(),
+                    error: link.and_then(|link| link.error.clone()),
+                });
+            }
+        }
+        HostStatus { links, lost_records: self.inner.deciding.log.lost() }
+    }
+
+    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds.
+    pub fn flush_decisions(&self) {
+        self.inner.deciding.log.flush();
+    }
+
+    /// The decision log of this host's state folder, with the decisions up to now.
+    ///
+    /// # Errors
+    /// The folder can't be opened.
+    pub fn decisions(&self) -> Result<DecisionReader, Error> {
+        self.flush_decisions();
+        DecisionReader::open(&self.inner.state_dir)
+    }
+}
+
+/// Watches until it is dropped. See [`Host::watch`].
+#[must_use = "watching ends when this is dropped"]
+pub struct Watch {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.stop.0.lock() = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that watches policies panicked");
+        }
+    }
+}
+
+impl Inner {
+    /// Makes a generation of the configured links, each chain ended by the built-in default, and puts it in place.
+    fn swap(&self, configured: &Configured) {
+        let mut generation = Generation::default();
+        for slot in SlotName::ALL {
+            let chain = &mut generation.chains[slot.index()];
+            chain.extend(configured.slots[slot.index()].iter().map(|link| ChainLink::Policy(link.policy.clone())));
+            self.end_chain(slot, chain);
+        }
+        self.current.store(Arc::new(generation));
+    }
+
+    fn end_chain(&self, slot: SlotName, chain: &mut Vec<ChainLink>) {
+        let Some(built_in) = &self.built_ins[slot.index()] else { return };
+        let ended = matches!(chain.last(), Some(ChainLink::Policy(last)) if last.identity == built_in.identity);
+        if !ended {
+            chain.push(ChainLink::Policy(built_in.clone()));
+        }
+    }
+
+    /// Loads a configured link, unless the policy that was there before is the same.
+    fn load_link(&self, slot: SlotName, link: &Link, before: Option<&Arc<LoadedPolicy>>) -> Result<ConfiguredLink, Error> {
+        let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
+        let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
+        let (component, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
+        let digest = Digest::of(&component);
+        let same = before.filter(|policy| policy.identity.component == digest && policy.link == *link && policy.limits == limits);
+        let policy = match same {
+            Some(policy) => policy.clone(),
+            None => Arc::new(self.loader.load(slot, link, component.clone(), limits).map_err(refused)?),
+        };
+        self.kept.keep(&policy.identity, link, &component)?;
+        Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms: now_ms(), error: None })
+    }
+
+    fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<(Arc<[u8]>, Option<Stamp>), Refusal> {
+        match source {
+            Source::BuiltIn => built_in::component(slot).map(|bytes| (bytes.into(), None)).ok_or(Refusal::NoBuiltIn),
+            Source::Bytes(bytes) => Ok((bytes.clone(), None)),
+            Source::File(path) => {
+                let (folder, name) = self.open_folder(path)?;
+                // The stamp first: what changes while it is read is read again at the next look.
+                let stamp = stamp(&folder, name)?;
+                if stamp.bytes > most {
+                    return Err(Refusal::TooLarge { bytes: stamp.bytes, limit: most });
+                }
+                Ok((read_bounded(&folder, name, MAX_COMPONENT_BYTES)?.into(), Some(stamp)))
+            }
+        }
+    }
+
+    /// Opens the folder of a file. From there on, symbolic links lead nowhere outside of it.
+    fn open_folder<'p>(&self, path: &'p Path) -> std::io::Result<(Dir, &'p Path)> {
+        let name = path.file_name().ok_or_else(|| {
+            std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path does not end in the name of a file")
+        })?;
+        let folder = self.policy_folder.join(path);
+        let folder = folder.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok((Dir::open_ambient_dir(folder, ambient_authority())?, Path::new(name)))
+    }
+
+    fn reload(&self, only_changed: bool) -> Reload {
+        let mut outcome = Reload::default();
+        let mut configured = self.configured.lock();
+        for slot in SlotName::ALL {
+            for known in &mut configured.slots[slot.index()] {
+                let Source::File(path) = &known.link.source else { continue };
+                let now = self.open_folder(path).and_then(|(folder, name)| stamp(&folder, name)).ok();
+                if only_changed && now == known.stamp {
+                    continue;
+                }
+                match self.load_link(slot, &known.link, Some(&known.policy)) {
+                    Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
+                        known.stamp = loaded.stamp;
+                        known.error = None;
+                    }
+                    Ok(loaded) => {
+                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity, "a policy was replaced");
+                        outcome.swapped.push(loaded.policy.identity.clone());
+                        *known = loaded;
+                    }
+                    Err(error) => {
+                        // Until the file changes once more there is no use in trying again.
+                        known.stamp = now;
+                        let text = error.to_string();
+                        if known.error.as_ref() != Some(&text) {
+                            tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be replaced; the last good one stays");
+                        }
+                        known.error = Some(text);
+                        outcome.errors.push(error);
+                    }
+                }
+            }
+        }
+        if !outcome.swapped.is_empty() {
+            self.swap(&configured);
+        }
+        outcome
+    }
+
+    /// A policy by identity: from those in use, or from the state folder.
+    fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, String> {
+        let built_ins = self.built_ins.iter().flatten();
+        if let Some(policy) = self.current.load().policies().chain(built_ins).find(|policy| policy.identity == *identity) {
+            return Ok(policy.clone());
+        }
+        let mut restored = self.restored.lock();
+        restored.retain(|policy| policy.strong_count() > 0);
+        if let Some(policy) = restored.iter().filter_map(Weak::upgrade).find(|policy| policy.identity == *identity) {
+            return Ok(policy);
+        }
+        let (link, component) = self.kept.read(identity)?;
+        let limits = self.limits.with(&link.limits, "limits")?;
+        let policy = self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
+        let policy = Arc::new(policy);
+        restored.push(Arc::downgrade(&policy));
+        Ok(policy)
+    }
+}
+
+/// Loads the built-in defaults, side by side: on a first start each has to be compiled.
+fn load_built_ins(
+    loader: &Loader,
+    kept: &Kept,
+    limits: &Limits,
+) -> Result<[Option<Arc<LoadedPolicy>>; SlotName::ALL.len()], Error> {
+    let load = |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
+        let Some(component) = built_in::component(slot) else { return Ok(None) };
+        let link = Link::default();
+        let policy = loader
+            .load(slot, &link, component.into(), limits.clone())
+            .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
+        // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
+        kept.keep(&policy.identity, &link, component)?;
+        Ok(Some(Arc::new(policy)))
+    };
+    let mut loaded = std::thread::scope(|scope| {
+        let threads = SlotName::ALL.map(|slot| scope.spawn(move || load(slot)));
+        threads.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let mut built_ins = [const { None }; SlotName::ALL.len()];
+    for (place, loaded) in built_ins.iter_mut().zip(&mut loaded) {
+        *place = std::mem::replace(loaded, Ok(None))?;
+    }
+    Ok(built_ins)
+}
+
+fn stamp(folder: &Dir, name: &Path) -> std::io::Result<Stamp> {
+    let metadata = folder.metadata(name)?;
+    Ok(Stamp {
+        modified: metadata.modified().ok(),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+        bytes: metadata.len(),
+        inode: metadata.ino(),
+    })
+}

@@ -1,0 +1,143 @@
+//! Policies kept in the state folder, so that an operation that outlives its process ends under the policies with which
+//! it began.
+//!
+//! `policies/<component>.wasm` holds a component, and `policies/<slot>-<component>-<settings>.json` how it was
+//! configured, both named by digest. A component is verified against its name when it is read.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cap_std::fs::Dir;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::configuration::{Link, Source};
+use crate::decision::PolicyIdentity;
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::files::{private_folder, read_bounded, write_atomically};
+use crate::limits::MAX_COMPONENT_BYTES;
+use crate::slots::OnFailure;
+
+const FOLDER: &str = "policies";
+/// The longest configuration of one policy.
+const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
+
+/// How one kept policy was configured.
+#[derive(Debug, Serialize, Deserialize)]
+struct Configuration {
+    identity: PolicyIdentity,
+    settings: Map<String, Value>,
+    grants: Vec<String>,
+    on_failure: Option<OnFailure>,
+    limits: Map<String, Value>,
+}
+
+pub(crate) struct Kept {
+    folder: Dir,
+}
+
+impl Kept {
+    pub(crate) fn open(state: &Dir) -> Result<Kept, Error> {
+        let folder = private_folder(state, FOLDER)
+            .map_err(|source| Error::StateFolder { what: "open the folder policies".into(), source })?;
+        Ok(Kept { folder })
+    }
+
+    /// Keeps a policy. The newest configuration wins where only grants or limits differ.
+    pub(crate) fn keep(&self, identity: &PolicyIdentity, link: &Link, component: &[u8]) -> Result<(), Error> {
+        let configuration = Configuration {
+            identity: identity.clone(),
+            settings: link.settings.clone(),
+            grants: link.grants.clone(),
+            on_failure: link.on_failure,
+            limits: link.limits.clone(),
+        };
+        let name = component_file(&identity.component);
+        let kept = serde_json::to_vec(&configuration).map_err(io::Error::other).and_then(|json| {
+            // Content never changes under its name, so one that is there with the right size is the right one; what a
+            // crash left short is written again.
+            if !self.folder.metadata(&name).is_ok_and(|metadata| metadata.len() == component.len() as u64) {
+                write_atomically(&self.folder, &name, component)?;
+            }
+            write_atomically(&self.folder, &configuration_file(identity), &json)
+        });
+        kept.map_err(|source| Error::StateFolder { what: format!("keep the policy {identity}"), source })
+    }
+
+    /// Reads a kept policy.
+    pub(crate) fn read(&self, identity: &PolicyIdentity) -> Result<(Link, Arc<[u8]>), String> {
+        let configuration = read_bounded(&self.folder, configuration_file(identity), MAX_CONFIGURATION_BYTES)
+            .map_err(|error| format!("its configuration is not in the state folder: {error}"))?;
+        let configuration: Configuration = serde_json::from_slice(&configuration)
+            .map_err(|error| format!("its configuration in the state folder can't be read: {error}"))?;
+        let component: Arc<[u8]> = read_bounded(&self.folder, component_file(&identity.component), MAX_COMPONENT_BYTES)
+            .map_err(|error| format!("its component is not in the state folder: {error}"))?
+            .into();
+        if Digest::of(&component) != identity.component {
+            return Err("its component in the state folder has been changed".into());
+        }
+        if Digest::of_json(&Value::Object(configuration.settings.clone())) != identity.settings {
+            return Err("its settings in the state folder have been changed".into());
+        }
+        let link = Link {
+            source: Source::Bytes(component.clone()),
+            settings: configuration.settings,
+            grants: configuration.grants,
+            on_failure: configuration.on_failure,
+            limits: configuration.limits,
+        };
+        Ok((link, component))
+    }
+
+    /// Removes what isn't in use and older than `grace`. Returns how many policies were removed.
+    pub(crate) fn retain(&self, in_use: &HashSet<PolicyIdentity>, grace: Duration) -> io::Result<usize> {
+        let names_in_use: HashSet<String> = in_use.iter().map(configuration_file).collect();
+        let now = std::time::SystemTime::now();
+        let mut removed = 0;
+        let mut components_in_use: HashSet<String> =
+            in_use.iter().map(|identity| component_file(&identity.component)).collect();
+        let mut components = Vec::new();
+        for entry in self.folder.entries()? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(metadata) = entry.metadata() else { continue };
+            let age = now.duration_since(metadata.modified()?.into_std()).unwrap_or_default();
+            if name.ends_with(".json") {
+                if names_in_use.contains(&name) || age < grace {
+                    // <slot>-<component>-<settings>.json
+                    if let Some(component) = name.rsplit('-').nth(1) {
+                        components_in_use.insert(format!("{component}.wasm"));
+                    }
+                } else {
+                    remove(&self.folder, &name)?;
+                    removed += 1;
+                }
+            } else if age >= grace {
+                components.push(name);
+            }
+        }
+        for name in components.into_iter().filter(|name| !components_in_use.contains(name)) {
+            remove(&self.folder, &name)?;
+        }
+        Ok(removed)
+    }
+}
+
+/// Another process may have removed it.
+fn remove(folder: &Dir, name: &str) -> io::Result<()> {
+    match folder.remove_file(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn component_file(component: &Digest) -> String {
+    format!("{component}.wasm")
+}
+
+fn configuration_file(identity: &PolicyIdentity) -> String {
+    format!("{}-{}-{}.json", identity.slot, identity.component, identity.settings)
+}

@@ -1,0 +1,137 @@
+//! A policy that is loaded and ready to decide.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use wasmtime::Engine;
+use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift};
+
+use crate::call::Guest;
+use crate::configuration::{Link, Source};
+use crate::decision::{FailureKind, PolicyIdentity};
+use crate::limits::Limits;
+use crate::slots::OnFailure;
+
+/// What a policy says about itself: `describe` of `windlass:policy/policy`.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case")]
+pub struct Description {
+    /// Lower-case letters, digits and dashes, at most 64 characters.
+    pub name: String,
+    /// The policy's own version.
+    pub version: String,
+    /// One sentence: what it decides differently.
+    pub summary: String,
+    /// A JSON Schema of its settings.
+    #[component(name = "settings-schema")]
+    pub settings_schema: String,
+}
+
+/// A policy of one slot: compiled, configured, checked and tried.
+///
+/// Holders share it, so that what an operation began with stays what it was when the configuration changes.
+pub struct LoadedPolicy {
+    pub(crate) identity: PolicyIdentity,
+    pub(crate) description: Description,
+    pub(crate) link: Link,
+    pub(crate) limits: Limits,
+    pub(crate) instance_pre: InstancePre<Guest>,
+    pub(crate) decide_export: ComponentExportIndex,
+    /// Whether it can reach a capability, so that a decision may have to wait.
+    pub(crate) may_wait: bool,
+    pub(crate) health: Health,
+}
+
+impl LoadedPolicy {
+    /// What identifies it.
+    pub fn identity(&self) -> &PolicyIdentity {
+        &self.identity
+    }
+
+    /// What it says about itself.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> &Source {
+        &self.link.source
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether it failed too often in a row and is no longer asked.
+    pub fn is_suspended(&self) -> bool {
+        self.health.is_suspended()
+    }
+
+    pub(crate) fn instance_pre(&self) -> &InstancePre<Guest> {
+        &self.instance_pre
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.instance_pre.engine()
+    }
+
+    pub(crate) fn decide_export(&self) -> &ComponentExportIndex {
+        &self.decide_export
+    }
+
+    pub(crate) fn configured_on_failure(&self) -> Option<OnFailure> {
+        self.link.on_failure
+    }
+}
+
+impl std::fmt::Debug for LoadedPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadedPolicy").field("identity", &self.identity).field("source", &self.link.source).finish()
+    }
+}
+
+/// How a policy has been doing.
+pub(crate) struct Health {
+    /// After so many failures in a row it is no longer asked; 0 means never.
+    suspend_after: u32,
+    failures_in_a_row: AtomicU32,
+    last_failure: Mutex<Option<String>>,
+}
+
+impl Health {
+    pub(crate) fn new(suspend_after: u32) -> Health {
+        Health { suspend_after, failures_in_a_row: AtomicU32::new(0), last_failure: Mutex::new(None) }
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspend_after > 0 && self.failures_in_a_row.load(Ordering::Relaxed) >= self.suspend_after
+    }
+
+    pub(crate) fn succeeded(&self) {
+        // A load before the store keeps the line shared between threads while all goes well.
+        if self.failures_in_a_row.load(Ordering::Relaxed) != 0 && !self.is_suspended() {
+            self.failures_in_a_row.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true when this failure was the one that suspends it.
+    pub(crate) fn failed(&self, kind: FailureKind, reason: &str) -> bool {
+        *self.last_failure.lock() = Some(reason.to_owned());
+        if kind == FailureKind::HostBusy {
+            return false;
+        }
+        let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        failures == self.suspend_after
+    }
+
+    pub(crate) fn failures_in_a_row(&self) -> u32 {
+        self.failures_in_a_row.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        self.last_failure.lock().clone()
+    }
+}
