@@ -35,11 +35,7 @@ pub struct Artifact {
 impl Build {
     /// A build of packages of the workspace whose root is `workspace`, into the folder `out`. `target_dir` holds what
     /// cargo leaves between builds; it must not be the target folder of a cargo that is running.
-    pub fn new(
-        workspace: impl Into<PathBuf>,
-        target_dir: impl Into<PathBuf>,
-        out: impl Into<PathBuf>,
-    ) -> Self {
+    pub fn new(workspace: impl Into<PathBuf>, target_dir: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
             target_dir: target_dir.into(),
@@ -75,26 +71,19 @@ impl Build {
     pub fn run(self) -> Result<Vec<Artifact>, Error> {
         require_target()?;
         let built = self.cargo()?;
-        let mut inputs =
-            BTreeSet::from(["Cargo.toml", "Cargo.lock"].map(|file| self.workspace.join(file)));
+        let mut inputs = BTreeSet::from(["Cargo.toml", "Cargo.lock"].map(|file| self.workspace.join(file)));
         let mut artifacts = Vec::new();
         for (package, name) in &self.packages {
             let module = built
                 .iter()
                 .find(|built| &built.package == package)
-                .ok_or_else(|| Error::NoModule {
-                    package: package.clone(),
-                })?;
+                .ok_or_else(|| Error::NoModule { package: package.clone() })?;
             inputs.insert(module.manifest.clone());
             inputs.extend(dependencies_of(&module.wasm)?);
             let bytes = component::encode(package, &read(&module.wasm)?)?;
             let path = self.out.join(format!("{name}.wasm"));
             write_if_changed(&path, &bytes)?;
-            artifacts.push(Artifact {
-                package: package.clone(),
-                path,
-                size: bytes.len(),
-            });
+            artifacts.push(Artifact { package: package.clone(), path, size: bytes.len() });
         }
         if self.tell_cargo {
             for input in inputs {
@@ -119,25 +108,14 @@ impl Build {
             command.args(["--package", package]);
         }
         environment::prepare(&mut command, &self.workspace, &cargo_home(), STACK_BYTES);
-        let output = command.output().map_err(|source| Error::Start {
-            program: program.to_string_lossy().into_owned(),
-            source,
-        })?;
+        let output = command
+            .output()
+            .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
         if !output.status.success() {
-            let packages: Vec<&str> = self
-                .packages
-                .iter()
-                .map(|(package, _)| package.as_str())
-                .collect();
-            return Err(Error::Cargo {
-                packages: packages.join(", "),
-                target: TARGET,
-            });
+            let packages: Vec<&str> = self.packages.iter().map(|(package, _)| package.as_str()).collect();
+            return Err(Error::Cargo { packages: packages.join(", "), target: TARGET });
         }
-        Ok(String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(Module::from_message)
-            .collect())
+        Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(Module::from_message).collect())
     }
 }
 
@@ -161,11 +139,7 @@ impl Module {
             .filter_map(|name| name.as_str())
             .find(|name| name.ends_with(".wasm"))?;
         let manifest = PathBuf::from(message["manifest_path"].as_str()?);
-        Some(Self {
-            package: package_name(message["package_id"].as_str()?)?,
-            manifest,
-            wasm: PathBuf::from(wasm),
-        })
+        Some(Self { package: package_name(message["package_id"].as_str()?)?, manifest, wasm: PathBuf::from(wasm) })
     }
 }
 
@@ -205,10 +179,7 @@ fn require_target() -> Result<(), Error> {
     let output = Command::new(&program)
         .args(["--print", "target-libdir", "--target", TARGET])
         .output()
-        .map_err(|source| Error::Start {
-            program: program.to_string_lossy().into_owned(),
-            source,
-        })?;
+        .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
     let directory = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && Path::new(directory.trim()).is_dir() {
         return Ok(());
@@ -221,10 +192,7 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(());
     }
-    let failed = |source| Error::File {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| Error::File { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -232,16 +200,11 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
 fn variable(name: &'static str) -> Result<PathBuf, Error> {
-    std::env::var_os(name)
-        .map(PathBuf::from)
-        .ok_or(Error::NotABuildScript(name))
+    std::env::var_os(name).map(PathBuf::from).ok_or(Error::NotABuildScript(name))
 }
 
 fn cargo_home() -> PathBuf {
@@ -264,10 +227,7 @@ fn workspace_of(manifest_dir: &Path) -> PathBuf {
 /// `<target>/guests`, where `<target>` is the folder that holds `out` and that cargo has marked as a cache: shared by
 /// all build scripts of the workspace, and locked by none of them.
 fn target_dir_beside(out: &Path) -> PathBuf {
-    out.ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
-        .unwrap_or(out)
-        .join("guests")
+    out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).unwrap_or(out).join("guests")
 }
 
 #[cfg(test)]
@@ -277,10 +237,7 @@ mod tests {
     #[test]
     fn dep_info_names_every_source_even_with_spaces() {
         let text = "/t/guest/retry.wasm: /a/lib.rs /with\\ space/x.wit /b.rs\n";
-        assert_eq!(
-            parse_dep_info(text),
-            ["/a/lib.rs", "/with space/x.wit", "/b.rs"].map(PathBuf::from)
-        );
+        assert_eq!(parse_dep_info(text), ["/a/lib.rs", "/with space/x.wit", "/b.rs"].map(PathBuf::from));
     }
 
     #[test]
@@ -289,21 +246,13 @@ mod tests {
             package_name("path+file:///x/retry#windlass-guest-retry@0.1.0").as_deref(),
             Some("windlass-guest-retry")
         );
-        assert_eq!(
-            package_name("path+file:///x/patience#0.1.0").as_deref(),
-            Some("patience")
-        );
+        assert_eq!(package_name("path+file:///x/patience#0.1.0").as_deref(), Some("patience"));
     }
 
     #[test]
     fn a_module_that_is_no_policy_is_refused_with_its_package() {
-        let error = component::encode("acme", b"\0asm\x01\0\0\0junk")
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        assert!(
-            error.starts_with("acme cannot be made into a component: "),
-            "{error}"
-        );
+        let error =
+            component::encode("acme", b"\0asm\x01\0\0\0junk").err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with("acme cannot be made into a component: "), "{error}");
     }
 }

@@ -11,8 +11,5 @@ pub fn encode(package: &str, module: &[u8]) -> Result<Vec<u8>, Error> {
         .validate(true)
         .module(module)
         .and_then(|mut encoder| encoder.encode())
-        .map_err(|error| Error::Encode {
-            package: package.to_owned(),
-            reason: format!("{error:#}"),
-        })
+        .map_err(|error| Error::Encode { package: package.to_owned(), reason: format!("{error:#}") })
 }

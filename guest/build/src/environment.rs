@@ -45,20 +45,14 @@ pub(crate) fn prepare(command: &mut Command, workspace: &Path, home: &Path, stac
             command.env_remove(name);
         }
     }
-    command.env(
-        "CARGO_ENCODED_RUSTFLAGS",
-        rustflags(workspace, home, stack_bytes),
-    );
+    command.env("CARGO_ENCODED_RUSTFLAGS", rustflags(workspace, home, stack_bytes));
 }
 
 fn is_cleared(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
-    CLEARED.contains(&name)
-        || CLEARED_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+    CLEARED.contains(&name) || CLEARED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Flags for rustc, separated as cargo wants them (0x1f, since paths may hold spaces).
@@ -113,11 +107,7 @@ mod tests {
         let flags = flags.to_str().unwrap_or_default();
         assert_eq!(
             flags.split('\u{1f}').collect::<Vec<_>>(),
-            [
-                "-Clink-arg=-zstack-size=16384",
-                "--remap-path-prefix=/a b/c=/windlass",
-                "--remap-path-prefix=/h=/cargo"
-            ]
+            ["-Clink-arg=-zstack-size=16384", "--remap-path-prefix=/a b/c=/windlass", "--remap-path-prefix=/h=/cargo"]
         );
     }
 }

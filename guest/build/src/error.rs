@@ -5,9 +5,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A variable that cargo gives to build scripts is missing.
-    #[error(
-        "{0} is not set: Build::from_build_script works in a build script only; elsewhere use Build::new"
-    )]
+    #[error("{0} is not set: Build::from_build_script works in a build script only; elsewhere use Build::new")]
     NotABuildScript(&'static str),
 
     /// Rust's WebAssembly target is not there.
@@ -38,9 +36,7 @@ pub enum Error {
     },
 
     /// Cargo ended well but made no module of that package.
-    #[error(
-        "package {package} builds no WebAssembly module: give it `[lib] crate-type = [\"cdylib\", \"rlib\"]`"
-    )]
+    #[error("package {package} builds no WebAssembly module: give it `[lib] crate-type = [\"cdylib\", \"rlib\"]`")]
     NoModule {
         /// The package.
         package: String,

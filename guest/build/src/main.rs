@@ -40,11 +40,8 @@ fn main() -> ExitCode {
         }
     };
     let target_dir = workspace.join("target/guests");
-    let build = packages
-        .iter()
-        .fold(Build::new(workspace, target_dir, out), |build, package| {
-            build.package(package, package)
-        });
+    let build =
+        packages.iter().fold(Build::new(workspace, target_dir, out), |build, package| build.package(package, package));
     match build.run() {
         Ok(artifacts) => {
             for artifact in artifacts {

@@ -23,8 +23,7 @@ impl DefaultRelease {
             (Deed::ReturnToPool, Class::InvalidArguments)
                 if !self.pool_operating_system.is_empty() && question.attempt <= 2 =>
             {
-                Answer::return_to_pool(None)
-                    .because(format!("`{}` cannot be installed", self.pool_operating_system))
+                Answer::return_to_pool(None).because(format!("`{}` cannot be installed", self.pool_operating_system))
             }
             // The recovery does not work: what would have come after it.
             (Deed::Reboot, Class::InvalidArguments | Class::PreconditionFailed | Class::Conflict | Class::Other) => {
@@ -32,10 +31,15 @@ impl DefaultRelease {
             }
             (
                 _,
-                Class::InvalidArguments | Class::QuotaExceeded | Class::Cancelled | Class::HookFailed | Class::HookTimedOut,
+                Class::InvalidArguments
+                | Class::QuotaExceeded
+                | Class::Cancelled
+                | Class::HookFailed
+                | Class::HookTimedOut,
             ) => Answer::keep().because(format!("Scaleway refused it for good ({class})")),
             // May pass, if only when somebody mends the credentials.
-            _ => Answer::retry_after(self.wait(question, refusal)).because(format!("Scaleway refused it for now ({class})")),
+            _ => Answer::retry_after(self.wait(question, refusal))
+                .because(format!("Scaleway refused it for now ({class})")),
         }
     }
 

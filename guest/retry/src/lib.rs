@@ -117,7 +117,12 @@ impl Retry for DefaultRetry {
             }
             Manner::RateLimit => (
                 attempts,
-                backoff::equal_jitter(self.rate_limit_base_ms, self.rate_limit_cap_ms, question.attempt, question.random),
+                backoff::equal_jitter(
+                    self.rate_limit_base_ms,
+                    self.rate_limit_cap_ms,
+                    question.attempt,
+                    question.random,
+                ),
             ),
             Manner::Transient => (u32::MAX, backoff::short(self.transient_ms, question.random)),
             Manner::Precondition => (

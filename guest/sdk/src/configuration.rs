@@ -43,8 +43,7 @@ impl<T: Settings + Send + Sync + 'static> Policy for T {
 /// Names the key that is wrong, with the nearest valid one where it is unknown.
 pub(crate) fn configure<P: Policy>(settings: &str) -> Result<P, String> {
     let mut deserializer = serde_json::Deserializer::from_str(settings);
-    let read: P::Settings =
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| explain(&error))?;
+    let read: P::Settings = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| explain(&error))?;
     deserializer.end().map_err(|error| format!("after the settings' closing brace: {error}"))?;
     P::configure(read)
 }
@@ -144,7 +143,9 @@ mod tests {
     #[test]
     fn a_wrong_type_is_refused_with_its_key_and_its_place_in_a_list() {
         assert_eq!(refusal(r#"{"base-ms": "soon"}"#), "`base-ms`: invalid type: string \"soon\", expected u64");
-        assert!(refusal(r#"{"never": ["locked", "out-of-stok"]}"#).starts_with("`never[1]`: unknown variant `out-of-stok`"));
+        assert!(
+            refusal(r#"{"never": ["locked", "out-of-stok"]}"#).starts_with("`never[1]`: unknown variant `out-of-stok`")
+        );
     }
 
     #[test]

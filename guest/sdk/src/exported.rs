@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
 use crate::bindings::policy::exports::windlass::policy::policy::Description;
@@ -54,6 +55,8 @@ pub fn describe<P: Policy>(name: &str, version: &str, summary: &str) -> Descript
 
 /// The JSON Schema (2020-12) of a policy's settings, as one line of text.
 pub(crate) fn schema_of<P: Policy>() -> String {
-    let generator = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
-    generator.into_root_schema_for::<P::Settings>().as_value().to_string()
+    // All in one piece, without definitions: that leaves half of schemars out of the component.
+    let mut generator =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+    <P::Settings as JsonSchema>::json_schema(&mut generator).as_value().to_string()
 }

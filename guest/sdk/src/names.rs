@@ -110,11 +110,20 @@ mod tests {
     #[test]
     fn every_name_is_the_contracts() {
         let contract = include_str!("../../../wit/policy/types.wit");
-        for name in FailureClass::ALL.iter().map(|case| case.name()).chain(ResourceKind::ALL.iter().map(|case| case.name())) {
+        for name in
+            FailureClass::ALL.iter().map(|case| case.name()).chain(ResourceKind::ALL.iter().map(|case| case.name()))
+        {
             assert!(contract.contains(&format!("        {name},\n")), "{name} is not in types.wit");
         }
-        let cases = contract.lines().filter(|line| line.starts_with("        ") && line.ends_with(',') && !line.contains(':')).count();
-        assert_eq!(FailureClass::ALL.len() + ResourceKind::ALL.len(), cases, "the contract has cases that are not named here");
+        let cases = contract
+            .lines()
+            .filter(|line| line.starts_with("        ") && line.ends_with(',') && !line.contains(':'))
+            .count();
+        assert_eq!(
+            FailureClass::ALL.len() + ResourceKind::ALL.len(),
+            cases,
+            "the contract has cases that are not named here"
+        );
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 /// Typed, read-only look-ups. Grant: `windlass:scaleway/look-ups`.
 pub mod look_ups {
+    pub use crate::bindings::imports::windlass::scaleway::look_ups::{LookUpError, Server, ServerType, Stock};
     #[cfg(target_arch = "wasm32")]
     pub use crate::bindings::imports::windlass::scaleway::look_ups::{get_server, list_servers, server_types};
-    pub use crate::bindings::imports::windlass::scaleway::look_ups::{LookUpError, Server, ServerType, Stock};
     #[cfg(not(target_arch = "wasm32"))]
     pub use crate::testing::fake::{get_server, list_servers, server_types};
 }

@@ -136,3 +136,6 @@ impl DefaultStateMapping {
 }
 
 export_policy!(DefaultStateMapping: state_mapping);
+
+#[cfg(test)]
+mod tests;

@@ -78,10 +78,7 @@ impl FakeHost {
     }
 
     /// Answers `request::send`.
-    pub fn send(
-        mut self,
-        answer: impl FnMut(&HttpRequest) -> Result<HttpResponse, RequestError> + 'static,
-    ) -> Self {
+    pub fn send(mut self, answer: impl FnMut(&HttpRequest) -> Result<HttpResponse, RequestError> + 'static) -> Self {
         self.send = Some(Box::new(answer));
         self
     }
@@ -149,10 +146,7 @@ pub fn list_servers(zone: &str, tags: &[String]) -> Result<Vec<Server>, LookUpEr
 pub fn send(request: &HttpRequest) -> Result<HttpResponse, RequestError> {
     call(format!("send {} {}", request.method, request.path), |host| match &mut host.send {
         Some(answer) => answer(request),
-        None => Err(RequestError::NotGranted(format!(
-            "windlass:scaleway/request {} {}",
-            request.method, request.path
-        ))),
+        None => Err(RequestError::NotGranted(format!("windlass:scaleway/request {} {}", request.method, request.path))),
     })
 }
 

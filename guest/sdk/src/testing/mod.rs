@@ -28,8 +28,8 @@ pub mod readme;
 
 pub use fake::{FakeHost, LogLine, Run};
 pub use questions::{
-    NOW, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question, server,
-    state_mapping_question,
+    NOW, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question,
+    server, state_mapping_question,
 };
 
 use crate::Policy;
