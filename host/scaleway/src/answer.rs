@@ -67,11 +67,7 @@ impl Answer {
 
     /// An object without an id is none that can be deleted again; better no answer than such a one.
     fn identified<T: Identified>(&self, object: T) -> Result<T, Error> {
-        if object.id().is_empty() {
-            Err(self.malformed("an object in it has no id".to_owned()))
-        } else {
-            Ok(object)
-        }
+        if object.id().is_empty() { Err(self.malformed("an object in it has no id".to_owned())) } else { Ok(object) }
     }
 
     pub(crate) fn malformed(&self, problem: String) -> Error {

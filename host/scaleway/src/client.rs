@@ -151,7 +151,8 @@ impl Client {
             template: crate::raw::TEMPLATE,
             path: path_and_query.split('?').next().unwrap_or_default().to_owned(),
         };
-        let content_type = body.is_some().then(|| (http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        let content_type =
+            body.is_some().then(|| (http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         let request = self.shared.request(method, &url, content_type, body.unwrap_or_default(), &target)?;
         let response = self.shared.exchange(request, &target, |_| Ok(())).await?.0;
         Ok(RawAnswer {
@@ -208,13 +209,12 @@ impl Shared {
         body: Bytes,
         target: &Target,
     ) -> Result<http::Request<Bytes>, Error> {
-        let mut request = http::Request::builder().method(method).uri(url.as_str()).body(body).map_err(|error| {
-            Error::Transport {
+        let mut request =
+            http::Request::builder().method(method).uri(url.as_str()).body(body).map_err(|error| Error::Transport {
                 method: target.method.to_owned(),
                 path: target.path.clone(),
                 source: crate::transport::TransportError::Unsendable(error.into()),
-            }
-        })?;
+            })?;
         *request.headers_mut() = self.headers.clone();
         debug_assert!(!request.headers().contains_key(AUTHORIZATION), "one way to authenticate is enough");
         if let Some((name, value)) = content_type {
@@ -290,11 +290,7 @@ impl Shared {
     /// Sends and waits, within the deadline.
     async fn answered(&self, request: http::Request<Bytes>, target: &Target) -> Result<http::Response<Bytes>, Error> {
         let limits = self.settings.limits();
-        let lost = |source| Error::Transport {
-            method: target.method.to_owned(),
-            path: target.path.clone(),
-            source,
-        };
+        let lost = |source| Error::Transport { method: target.method.to_owned(), path: target.path.clone(), source };
         let response = timeout(limits.call_deadline, self.transport.send(request))
             .await
             .map_err(|_| Error::Deadline {

@@ -46,7 +46,8 @@ impl Zone {
 
     /// The region the zone lies in: `fr-par` for `fr-par-1`.
     pub fn region(&self) -> Region {
-        let (region, _number) = self.0.rsplit_once('-').expect("a zone is made only by from_str, which checked the dash");
+        let (region, _number) =
+            self.0.rsplit_once('-').expect("a zone is made only by from_str, which checked the dash");
         Region(region.to_owned())
     }
 }
@@ -144,7 +145,18 @@ mod tests {
 
     #[test]
     fn what_could_change_a_path_is_no_zone() {
-        for text in ["", "fr-par", "fr-par-", "fr-par-0", "fr-par-001", "fr-par-1/..", "FR-PAR-1", "fr-par-1 ", "fr-pär-1", "../..-1"] {
+        for text in [
+            "",
+            "fr-par",
+            "fr-par-",
+            "fr-par-0",
+            "fr-par-001",
+            "fr-par-1/..",
+            "FR-PAR-1",
+            "fr-par-1 ",
+            "fr-pär-1",
+            "../..-1",
+        ] {
             assert!(text.parse::<Zone>().is_err(), "{text:?}");
         }
         for text in ["", "fr", "fr-par-1", "fr_par", "fr-p/r"] {

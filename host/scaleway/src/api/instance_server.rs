@@ -76,11 +76,7 @@ impl InstanceApi {
     /// Tells a server to do something: `server_action(id, ServerAction::PowerOn)`.
     ///
     /// The task in the answer is a fake one; read the server to see how far it is.
-    pub async fn server_action(
-        &self,
-        server_id: &str,
-        request: impl Into<ServerActionRequest>,
-    ) -> Result<Task, Error> {
+    pub async fn server_action(&self, server_id: &str, request: impl Into<ServerActionRequest>) -> Result<Task, Error> {
         let call = self.server(Call::post(ACTION), server_id).json(&request.into())?;
         self.client.call_and(call, |answer| answer.field("task")).await
     }
@@ -118,12 +114,7 @@ impl InstanceApi {
     }
 
     /// Sets one value of the server's user data: `cloud-init` is read at the first boot.
-    pub async fn set_server_user_data(
-        &self,
-        server_id: &str,
-        key: &str,
-        value: impl Into<Bytes>,
-    ) -> Result<(), Error> {
+    pub async fn set_server_user_data(&self, server_id: &str, key: &str, value: impl Into<Bytes>) -> Result<(), Error> {
         let call = self.server(Call::patch(USER_DATA_KEY), server_id).with("key", key).text(value.into());
         self.client.call(call).await?;
         Ok(())

@@ -26,9 +26,7 @@ impl InstanceApi {
 
     /// One volume.
     pub async fn get_volume(&self, volume_id: &str) -> Result<Volume, Error> {
-        self.client
-            .call_and(self.volume(Call::get(VOLUME), volume_id), |answer| answer.object(Some("volume")))
-            .await
+        self.client.call_and(self.volume(Call::get(VOLUME), volume_id), |answer| answer.object(Some("volume"))).await
     }
 
     /// All volumes that match; all pages.

@@ -180,9 +180,9 @@ impl Error {
     pub fn method(&self) -> Option<&str> {
         match self {
             Error::Configuration(_) | Error::IncompatibleImage { .. } => None,
-            Error::InvalidArgument { method, .. } | Error::Transport { method, .. } | Error::Deadline { method, .. } => {
-                Some(method)
-            }
+            Error::InvalidArgument { method, .. }
+            | Error::Transport { method, .. }
+            | Error::Deadline { method, .. } => Some(method),
             Error::Api(error) => Some(&error.method),
             Error::Malformed(answer) => Some(&answer.method),
         }

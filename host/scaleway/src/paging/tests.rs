@@ -1,1 +1,183 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::*;
+use crate::error::MalformedAnswer;
+
+type Item = (String, u32);
+
+fn items(ids: impl IntoIterator<Item = u32>) -> Vec<Item> {
+    ids.into_iter().map(|id| (format!("id-{id}"), id)).collect()
+}
+
+fn ids(items: &[Item]) -> Vec<u32> {
+    items.iter().map(|item| item.1).collect()
+}
+
+fn error(reason: Unreadable) -> Error {
+    Error::Malformed(Box::new(MalformedAnswer {
+        method: "GET".to_owned(),
+        path: "/list".to_owned(),
+        status: 200,
+        request_id: None,
+        problem: reason.to_string(),
+        body: String::new(),
+    }))
+}
+
+/// A list on the other side, changed by `change(number of the request)` before each answer.
+struct List<C: Fn(usize, &mut Vec<u32>)> {
+    ids: Mutex<Vec<u32>>,
+    page_length: usize,
+    tells_total: bool,
+    change: C,
+    requests: AtomicUsize,
+}
+
+impl<C: Fn(usize, &mut Vec<u32>)> List<C> {
+    fn new(ids: impl IntoIterator<Item = u32>, page_length: usize, change: C) -> Self {
+        Self {
+            ids: Mutex::new(ids.into_iter().collect()),
+            page_length,
+            tells_total: true,
+            change,
+            requests: AtomicUsize::new(0),
+        }
+    }
+
+    async fn page(&self, page: u64) -> Result<Page<Item>, Error> {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut ids = self.ids.lock().unwrap();
+        (self.change)(number, &mut ids);
+        let skipped = (page as usize - 1) * self.page_length;
+        Ok(Page {
+            items: items(ids.iter().copied().skip(skipped).take(self.page_length)),
+            total: self.tells_total.then_some(ids.len() as u64),
+        })
+    }
+
+    async fn read(&self) -> Result<Vec<Item>, Error> {
+        all_pages("/list", |page| self.page(page), error).await
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_list_is_read_once_and_in_order() {
+    for (count, pages) in [(0, 1), (1, 1), (10, 1), (11, 2), (20, 2), (95, 10)] {
+        let list = List::new(0..count, 10, |_, _| {});
+        assert_eq!(ids(&list.read().await.unwrap()), (0..count).collect::<Vec<_>>());
+        assert_eq!(list.requests(), pages, "{count} items");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_gives_shorter_pages_than_asked_for_is_read_to_its_end() {
+    let list = List::new(0..50, 7, |_, _| {});
+    assert_eq!(list.read().await.unwrap().len(), 50);
+}
+
+#[tokio::test]
+async fn a_list_without_a_total_is_read_until_it_ends() {
+    for count in [0, 5, 10, 25, 30] {
+        let mut list = List::new(0..count, 10, |_, _| {});
+        list.tells_total = false;
+        assert_eq!(ids(&list.read().await.unwrap()), (0..count).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_the_page_number_does_not_loop_for_ever() {
+    let requests = AtomicUsize::new(0);
+    let fetch = |_page| {
+        requests.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Page { items: items(0..10), total: None }) }
+    };
+    assert_eq!(all_pages("/list", fetch, error).await.unwrap().len(), 10);
+    assert!(requests.load(Ordering::Relaxed) <= 2);
+}
+
+#[tokio::test]
+async fn items_that_appear_while_the_list_is_read_are_found() {
+    // Each answer comes after four more items were made: the total of the first page is never true again.
+    let list = List::new(0..25, 10, |number, ids| {
+        if number < 6 {
+            let next = ids.len() as u32;
+            ids.extend(next..next + 4);
+        }
+    });
+    let found = list.read().await.unwrap();
+    assert_eq!(found.len(), list.ids.lock().unwrap().len());
+}
+
+#[tokio::test]
+async fn an_item_that_slips_onto_a_page_already_read_is_found_by_reading_again() {
+    // After the first page, one of its items goes: item 10 moves from page two to page one.
+    let list = List::new(0..30, 10, |number, ids| {
+        if number == 1 {
+            ids.remove(0);
+        }
+    });
+    let found = ids(&list.read().await.unwrap());
+    assert!(found.contains(&10), "{found:?}");
+    assert!(!found.contains(&0), "a reading that adds up is the answer: {found:?}");
+}
+
+#[tokio::test]
+async fn a_list_that_shrinks_all_the_time_ends_with_all_that_was_found() {
+    let list = List::new(0..200, 10, |_, ids| {
+        ids.remove(0);
+    });
+    let found = ids(&list.read().await.unwrap());
+    let left = list.ids.lock().unwrap().clone();
+    assert!(left.iter().all(|id| found.contains(id)), "nothing that is still there may be missing");
+    assert!(list.requests() <= READINGS * 20 + READINGS, "{}", list.requests());
+}
+
+#[tokio::test]
+async fn a_total_that_is_not_true_is_an_error_after_a_bounded_number_of_requests() {
+    let requests = AtomicUsize::new(0);
+    let fetch = |page: u64| {
+        requests.fetch_add(1, Ordering::Relaxed);
+        async move { Ok(Page { items: if page == 1 { items(0..10) } else { Vec::new() }, total: Some(15) }) }
+    };
+    let error = all_pages("/list", fetch, error).await.unwrap_err();
+    assert!(error.to_string().contains("says it has 15 items, but 3 readings found 10"), "{error}");
+    assert_eq!(requests.load(Ordering::Relaxed), READINGS * 2);
+}
+
+#[tokio::test]
+async fn a_list_of_absurd_length_is_refused_after_one_page() {
+    let requests = AtomicUsize::new(0);
+    let fetch = |_| {
+        requests.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Page { items: items(0..1), total: Some(u64::MAX) }) }
+    };
+    let error = all_pages("/list", fetch, error).await.unwrap_err();
+    assert!(error.to_string().contains("at most 1000 pages"), "{error}");
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn the_latest_form_of_an_item_counts() {
+    let fetch = |page: u64| async move {
+        let item = |form| vec![("same".to_owned(), form), (format!("other-{page}"), 0)];
+        Ok(Page { items: item(page as u32), total: Some(3) })
+    };
+    let found = all_pages("/list", fetch, error).await.unwrap();
+    assert_eq!(found.iter().find(|item| item.0 == "same").unwrap().1, 2);
+}
+
+#[tokio::test]
+async fn an_error_on_any_page_is_the_answer() {
+    let fetch = |page: u64| async move {
+        if page == 3 {
+            return Err(error(Unreadable::TooLong { total: 1 }));
+        }
+        Ok(Page { items: items((page as u32 * 10)..(page as u32 * 10 + 10)), total: Some(50) })
+    };
+    assert!(all_pages("/list", fetch, error).await.is_err());
+}

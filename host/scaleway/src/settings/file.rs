@@ -28,7 +28,8 @@ pub(super) fn config_path(explicit: Option<&Path>, environment: &Environment) ->
     if let Some(path) = environment.get("SCW_CONFIG_PATH") {
         return Some(ConfigPath { path: path.into(), named_by: "SCW_CONFIG_PATH", must_exist: true });
     }
-    let directory = match (environment.get("XDG_CONFIG_HOME"), environment.get("HOME"), environment.get("USERPROFILE")) {
+    let directory = match (environment.get("XDG_CONFIG_HOME"), environment.get("HOME"), environment.get("USERPROFILE"))
+    {
         (Some(config), _, _) => PathBuf::from(config),
         (None, Some(home), _) | (None, None, Some(home)) => Path::new(home).join(".config"),
         (None, None, None) => return None,
@@ -86,11 +87,9 @@ pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, Configurati
         path: place.path.clone(),
         // The parser's own words can quote values, secrets among them: the place is enough.
         problem: match error.location() {
-            Some(location) => format!(
-                "not a Scaleway configuration (YAML) at line {}, column {}",
-                location.line(),
-                location.column()
-            ),
+            Some(location) => {
+                format!("not a Scaleway configuration (YAML) at line {}, column {}", location.line(), location.column())
+            }
             None => "not a Scaleway configuration (YAML): every key of a profile takes one text, `insecure` true or \
                      false, and `profiles` holds profiles by name"
                 .to_owned(),

@@ -58,7 +58,9 @@ impl Settings {
 
         let access_key = match &explicit.access_key {
             Some(key) => Some(Found { value: key.clone(), place: "the given access key".to_owned() }),
-            None => sources.text(&["SCW_ACCESS_KEY", "SCALEWAY_ACCESS_KEY"], |profile| &profile.access_key, "access_key"),
+            None => {
+                sources.text(&["SCW_ACCESS_KEY", "SCALEWAY_ACCESS_KEY"], |profile| &profile.access_key, "access_key")
+            }
         };
         let secret_key = match &explicit.secret_key {
             Some(key) => key.clone(),
@@ -76,11 +78,9 @@ impl Settings {
         };
         let project_id = match &explicit.project_id {
             Some(id) => Some(Found { value: id.clone(), place: "the given project".to_owned() }),
-            None => sources.text(
-                &["SCW_DEFAULT_PROJECT_ID"],
-                |profile| &profile.default_project_id,
-                "default_project_id",
-            ),
+            None => {
+                sources.text(&["SCW_DEFAULT_PROJECT_ID"], |profile| &profile.default_project_id, "default_project_id")
+            }
         };
         let zone = match &explicit.zone {
             Some(zone) => Some(zone.clone()),
@@ -121,7 +121,8 @@ impl Settings {
 
         let mut notices = sources.notices;
         if insecure {
-            notices.push("TLS certificates are not checked (insecure): anybody on the way can read the token".to_owned());
+            notices
+                .push("TLS certificates are not checked (insecure): anybody on the way can read the token".to_owned());
         }
         if api_url.scheme() == "http" && !crate::transport::is_loopback(&api_url) {
             notices.push(format!("the token travels unencrypted to {api_url}: use https"));
@@ -155,12 +156,13 @@ fn active_profile(
         (None, Some(profile)) => Some((profile.to_owned(), "SCW_PROFILE")),
         (None, None) => None,
     };
-    let unknown = |(profile, named_by): (String, &'static str), known: Vec<String>| ConfigurationError::UnknownProfile {
-        profile,
-        named_by,
-        looked: looked_in_file.to_owned(),
-        known: if known.is_empty() { "no profiles".to_owned() } else { known.join(", ") },
-    };
+    let unknown =
+        |(profile, named_by): (String, &'static str), known: Vec<String>| ConfigurationError::UnknownProfile {
+            profile,
+            named_by,
+            looked: looked_in_file.to_owned(),
+            known: if known.is_empty() { "no profiles".to_owned() } else { known.join(", ") },
+        };
     let (Some(place), Some(config)) = (place, config) else {
         return match asked {
             Some(asked) => Err(unknown(asked, Vec::new())),
@@ -168,9 +170,8 @@ fn active_profile(
         };
     };
     let path = place.path.display();
-    let named = asked.or_else(|| {
-        config.active_profile.filter(|name| !name.is_empty()).map(|name| (name, "active_profile"))
-    });
+    let named =
+        asked.or_else(|| config.active_profile.filter(|name| !name.is_empty()).map(|name| (name, "active_profile")));
     let Some((name, named_by)) = named else {
         return Ok((config.top_level, format!("the top level of {path}")));
     };
@@ -283,10 +284,10 @@ fn located<T>(found: Found<String>) -> Result<T, ConfigurationError>
 where
     T: std::str::FromStr<Err = crate::location::InvalidLocation>,
 {
-    found
-        .value
-        .parse()
-        .map_err(|error: T::Err| ConfigurationError::Invalid { place: found.place, problem: format!("is wrong: {error}") })
+    found.value.parse().map_err(|error: T::Err| ConfigurationError::Invalid {
+        place: found.place,
+        problem: format!("is wrong: {error}"),
+    })
 }
 
 /// `None` for a deprecated variable that holds the secret key (see `secret_key`).

@@ -51,7 +51,9 @@ impl Transport for HttpTransport {
                 *headers = std::mem::take(response.headers_mut());
             }
             let mut body = BytesMut::new();
-            while let Some(chunk) = response.chunk().await.map_err(|error| TransportError::Lost(error.without_url().into()))? {
+            while let Some(chunk) =
+                response.chunk().await.map_err(|error| TransportError::Lost(error.without_url().into()))?
+            {
                 if body.len() + chunk.len() > limit {
                     return Err(TransportError::AnswerTooLarge { limit });
                 }

@@ -38,10 +38,8 @@ where
         let service = self.service.clone();
         let limit = self.answer_bytes;
         async move {
-            let response = service
-                .oneshot(request.map(Full::new))
-                .await
-                .map_err(|error| TransportError::Lost(error.into()))?;
+            let response =
+                service.oneshot(request.map(Full::new)).await.map_err(|error| TransportError::Lost(error.into()))?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, limit).collect().await.map_err(|error| {
                 if error.is::<LengthLimitError>() {
