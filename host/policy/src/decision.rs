@@ -187,9 +187,6 @@ impl DecisionIds {
         DecisionIds { process, next: AtomicU32::new(0) }
     }
 
-    pub(crate) fn process(&self) -> u32 {
-        self.process
-    }
 
     pub(crate) fn next(&self) -> DecisionId {
         DecisionId {
