@@ -4,8 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use windlass_lifecycle::GroupName;
+use windlass_policy::slots::SlotName;
 
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -121,7 +125,7 @@ pub(crate) enum ServerCommand {
 pub(crate) struct CreateServer {
     /// The group the servers belong to; a tag says so
     #[arg(long, value_name = "NAME")]
-    pub(crate) group: String,
+    pub(crate) group: GroupName,
     /// How many servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
@@ -304,17 +308,17 @@ pub(crate) struct CheckPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
     /// Check for this slot only [default: each slot that the policy exports]
-    #[arg(long, value_enum, value_name = "SLOT")]
+    #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("question").required(true).args(["input", "input_file"])))]
+#[command(group(clap::ArgGroup::new("question").required(true).args(["input", "input_file", "example"])))]
 pub(crate) struct RunPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
     /// The slot to ask
-    #[arg(long, value_enum, value_name = "SLOT")]
+    #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: SlotName,
     /// The question: JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON")]
@@ -322,34 +326,9 @@ pub(crate) struct RunPolicy {
     /// The question, from a file
     #[arg(long, value_name = "FILE")]
     pub(crate) input_file: Option<PathBuf>,
-}
-
-/// The slots, by the names they have in the contract (wit/policy).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SlotName {
-    /// What an autoscaler is told about each server, and what is done about it.
-    StateMapping,
-    /// Whether a failed step is tried again, and when.
-    Retry,
-    /// What is undone after a failure, in which order, and what is kept.
-    Rollback,
-    /// What becomes of a machine that its owner no longer wants.
-    Release,
-    /// How a cluster recovers when one of its operations failed.
-    Provisioning,
-}
-
-impl SlotName {
-    /// The name in the contract.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            SlotName::StateMapping => "state-mapping",
-            SlotName::Retry => "retry",
-            SlotName::Rollback => "rollback",
-            SlotName::Release => "release",
-            SlotName::Provisioning => "provisioning",
-        }
-    }
+    /// The slot's example question
+    #[arg(long)]
+    pub(crate) example: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -366,11 +345,11 @@ pub(crate) enum DecisionCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ListDecisions {
     /// Only this slot
-    #[arg(long, value_enum, value_name = "SLOT")]
+    #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// Only decisions of this operation
-    #[arg(long, value_name = "OPERATION")]
-    pub(crate) operation: Option<String>,
+    /// Only decisions in which a policy of this name was asked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
     /// Only those where a policy failed and another had to decide
     #[arg(long)]
     pub(crate) fallbacks: bool,
@@ -420,6 +399,11 @@ pub(crate) struct Completions {
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+/// The slots by the names they have in the contract (wit/policy); clap lists them in help, errors and completions.
+fn slot_names() -> impl TypedValueParser<Value = SlotName> {
+    PossibleValuesParser::new(SlotName::ALL.map(SlotName::as_str)).try_map(|name| name.parse::<SlotName>())
 }
 
 fn parse_factor(text: &str, lowest: f64) -> Result<f64, String> {

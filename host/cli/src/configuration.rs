@@ -7,7 +7,11 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::arguments::{Global, SlotName, VolumeType};
+use windlass_lifecycle::{Error as NameError, OwnerName};
+use windlass_policy::Policies;
+use windlass_policy::slots::SlotName;
+
+use crate::arguments::{Global, VolumeType};
 use crate::failure::Failure;
 use crate::files::read_text;
 use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
@@ -22,7 +26,7 @@ pub(crate) struct Configuration {
     /// The file it came from.
     pub(crate) file: Option<PathBuf>,
     /// Whose resources they are: the value of the owner tag. Absent: made once and kept in the state directory.
-    pub(crate) owner: Option<String>,
+    pub(crate) owner: Option<OwnerName>,
     /// Journal, decision log, caches. Relative to the file's directory.
     pub(crate) state_dir: Option<PathBuf>,
     /// Scaleway's API.
@@ -37,8 +41,10 @@ pub(crate) struct Configuration {
     pub(crate) server: ServerDefaults,
     /// Bounds on the work done at the same time.
     pub(crate) limits: Limits,
-    /// For each slot the links of its chain, as JSON, exactly as the policy host takes them.
-    pub(crate) policies: BTreeMap<&'static str, Vec<PolicyLink>>,
+    /// Which policies decide. Their paths are absolute.
+    pub(crate) policies: Policies,
+    /// Where each slot's links stand in the file, from line 1: for messages about policies that cannot be used.
+    pub(crate) policy_lines: BTreeMap<SlotName, Vec<usize>>,
 }
 
 /// `[server]`: what `server create` uses where its options say nothing.
@@ -66,23 +72,6 @@ pub(crate) struct Limits {
     pub(crate) concurrent_requests: Option<u32>,
     /// Calls to Scaleway in a second.
     pub(crate) requests_per_second: Option<u32>,
-}
-
-/// One policy of a slot's chain.
-#[derive(Debug, Clone)]
-pub(crate) struct PolicyLink {
-    /// The file, absolute; absent means the built-in default.
-    pub(crate) path: Option<PathBuf>,
-    /// What the policy's own `configure` takes.
-    pub(crate) settings: Option<serde_json::Value>,
-    /// The imports it may use.
-    pub(crate) grants: Vec<String>,
-    /// `default` or `keep`.
-    pub(crate) on_failure: Option<String>,
-    /// As the policy host takes it.
-    pub(crate) limits: Option<serde_json::Value>,
-    /// Where it stands in the file, from 1.
-    pub(crate) line: usize,
 }
 
 /// The environment variables that matter here, so that tests need not change the process's own.
@@ -167,7 +156,8 @@ fn read<'t>(
     problems: &mut Problems<'_>,
     base: &Path,
 ) {
-    configuration.owner = reader.checked(problems, "owner", |text| check_owner(text).map(|()| text.to_owned()));
+    configuration.owner =
+        reader.checked(problems, "owner", |text| text.parse().map_err(|error: NameError| error.to_string()));
     configuration.state_dir = reader.text(problems, "state_dir").map(|path| base.join(path));
     configuration.api_url = reader.text(problems, "api_url");
     configuration.profile = reader.text(problems, "profile");
@@ -199,95 +189,98 @@ fn read<'t>(
             requests_per_second: reader.number(problems, "requests_per_second", 1..=1000),
         })
         .unwrap_or_default();
-    configuration.policies = reader
-        .table(problems, "policies", |reader, problems| {
-            let mut policies = BTreeMap::new();
-            for slot in SLOTS {
-                let name = slot.as_str();
-                if let Some(value) = reader.value(name) {
-                    policies.insert(name, chain(value, name, problems, base));
-                }
+    reader.table(problems, "policies", |reader, problems| {
+        for slot in SlotName::ALL {
+            if let Some(value) = reader.value(slot.as_str()) {
+                read_chain(configuration, slot, value, problems, base);
             }
-            policies
-        })
-        .unwrap_or_default();
-}
-
-/// All slots.
-pub(crate) const SLOTS: [SlotName; 5] =
-    [SlotName::StateMapping, SlotName::Retry, SlotName::Rollback, SlotName::Release, SlotName::Provisioning];
-
-/// A tag's value: Scaleway's tag filter splits at commas, and the owner must survive in a terminal and a URL.
-pub(crate) fn check_owner(owner: &str) -> Result<(), String> {
-    let good = (1..=64).contains(&owner.len())
-        && owner.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character));
-    if good { Ok(()) } else { Err("must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned()) }
+        }
+    });
 }
 
 /// One table, or a list of tables in the order in which they are asked.
-fn chain(value: &Spanned<DeValue<'_>>, slot: &str, problems: &mut Problems<'_>, base: &Path) -> Vec<PolicyLink> {
+///
+/// The keys are checked here, where each has its line; what they may hold is the policy host's to say.
+fn read_chain(
+    configuration: &mut Configuration,
+    slot: SlotName,
+    value: &Spanned<DeValue<'_>>,
+    problems: &mut Problems<'_>,
+    base: &Path,
+) {
     let path = format!("policies.{slot}");
-    match value.get_ref() {
-        DeValue::Table(table) => vec![link(table, value.span().start, path, problems, base)],
-        DeValue::Array(items) => items
-            .iter()
-            .enumerate()
-            .filter_map(|(position, item)| match item.get_ref() {
-                DeValue::Table(table) => {
-                    Some(link(table, item.span().start, format!("{path}[{position}]"), problems, base))
-                }
-                other => {
-                    problems.add(
-                        item.span().start,
-                        format!("{path}[{position}]"),
-                        format!("must be a table, but is of the type {}", other.type_str()),
-                    );
-                    None
-                }
-            })
-            .collect(),
-        other => {
-            problems.add(
-                value.span().start,
-                path.clone(),
-                format!(
-                    "must be a table [{path}] or a list of tables [[{path}]], but is of the type {}",
+    let links: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+        DeValue::Array(links) => links.iter().collect(),
+        _ => vec![value],
+    };
+    let mut lines = Vec::new();
+    let mut policies = std::mem::take(&mut configuration.policies);
+    for (position, link) in links.iter().enumerate() {
+        let place = link.span().start;
+        lines.push(problems.line(place));
+        let path = if links.len() > 1 { format!("{path}[{position}]") } else { path.clone() };
+        let before = problems.count();
+        let value = match link.get_ref() {
+            DeValue::Table(table) => read_link(table, &path, problems, base),
+            other => {
+                let message = format!(
+                    "must be a table [policies.{slot}] or a list of tables [[policies.{slot}]], but is of the type {}",
                     other.type_str()
-                ),
-            );
-            Vec::new()
+                );
+                problems.add(place, path, message);
+                continue;
+            }
+        };
+        if problems.count() > before {
+            continue;
+        }
+        match Policies::from_value(serde_json::json!({ slot.as_str(): value })) {
+            Ok(read) => policies = read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link)),
+            Err(message) => problems.add(place, path, message),
         }
     }
+    configuration.policies = policies;
+    configuration.policy_lines.insert(slot, lines);
 }
 
-fn link(table: &DeTable<'_>, place: usize, path: String, problems: &mut Problems<'_>, base: &Path) -> PolicyLink {
-    let line = problems.line(place);
-    let mut reader = TableReader::new(table, path.clone());
-    let free_table = |reader: &mut TableReader<'_, '_>, problems: &mut Problems<'_>, key: &'static str| {
-        let value = reader.value(key)?;
+/// The table of one policy as the policy host reads it, with an absolute path.
+fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems<'_>, base: &Path) -> serde_json::Value {
+    let mut reader = TableReader::new(table, path);
+    let mut link = serde_json::Map::new();
+    if let Some(file) = reader.text(problems, "path") {
+        link.insert("path".to_owned(), base.join(file).to_string_lossy().into());
+    }
+    if let Some(grants) = reader.texts(problems, "grants") {
+        link.insert("grants".to_owned(), grants.into());
+    }
+    if let Some(choice) = reader.checked(problems, "on_failure", |text| match text {
+        "default" | "keep" => Ok(text.to_owned()),
+        other => Err(format!("'{other}' {}", unknown("choice", other, ["default", "keep"].into_iter()))),
+    }) {
+        link.insert("on_failure".to_owned(), choice.into());
+    }
+    for key in ["settings", "limits"] {
+        let Some(value) = reader.value(key) else { continue };
         let converted = match value.get_ref() {
             DeValue::Table(_) => without_places(value.get_ref()),
             other => Err(format!("must be a table, but is of the type {}", other.type_str())),
         };
-        converted.map_err(|message| problems.add(value.span().start, format!("{path}.{key}"), message)).ok()
-    };
-    let link = PolicyLink {
-        path: reader.text(problems, "path").map(|file| base.join(file)),
-        settings: free_table(&mut reader, problems, "settings"),
-        grants: reader.texts(problems, "grants").unwrap_or_default(),
-        on_failure: reader.checked(problems, "on_failure", |text| match text {
-            "default" | "keep" => Ok(text.to_owned()),
-            other => Err(format!("'{other}' {}", unknown("choice", other, ["default", "keep"].into_iter()))),
-        }),
-        limits: free_table(&mut reader, problems, "limits"),
-        line,
-    };
+        match converted {
+            Ok(converted) => {
+                link.insert(key.to_owned(), converted);
+            }
+            Err(message) => problems.add(value.span().start, format!("{path}.{key}"), message),
+        }
+    }
     reader.finish(problems);
-    link
+    link.into()
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_policy::Source;
+    use windlass_policy::slots::OnFailure;
+
     use super::*;
 
     const WHOLE: &str = r#"
@@ -320,19 +313,26 @@ on_failure = "keep"
     #[test]
     fn a_whole_configuration_is_read() {
         let configuration = parse(WHOLE, Path::new("/etc/windlass/config.toml")).expect("valid");
-        assert_eq!(configuration.owner.as_deref(), Some("ci-team"));
+        assert_eq!(configuration.owner.as_ref().map(OwnerName::as_str), Some("ci-team"));
         assert_eq!(configuration.state_dir.as_deref(), Some(Path::new("/etc/windlass/state")));
         assert_eq!(configuration.server.server_types, Some(vec!["DEV1-S".to_owned(), "DEV1-M".to_owned()]));
         assert_eq!(configuration.server.volume_size, Some(Size(20_000_000_000)));
         assert_eq!(configuration.server.wait, Some(Duration::from_secs(600)));
         assert_eq!(configuration.limits.parallel, Some(8));
-        let rollback = &configuration.policies["rollback"];
+        let rollback = configuration.policies.chain(SlotName::Rollback);
         assert_eq!(rollback.len(), 2);
-        assert_eq!(rollback[0].path.as_deref(), Some(Path::new("/etc/windlass/policies/team.wasm")));
-        assert_eq!(rollback[0].on_failure.as_deref(), Some("keep"));
-        assert_eq!(rollback[0].line, 20);
-        assert_eq!(rollback[1].path, None);
-        assert_eq!(configuration.policies["retry"][0].settings, Some(serde_json::json!({"attempts": 3})));
+        assert_eq!(rollback[0].source, Source::File("/etc/windlass/policies/team.wasm".into()));
+        assert_eq!(rollback[0].on_failure, Some(OnFailure::Keep));
+        assert_eq!(rollback[1].source, Source::BuiltIn);
+        assert_eq!(configuration.policies.chain(SlotName::Retry)[0].settings["attempts"], 3);
+        assert_eq!(configuration.policy_lines[&SlotName::Rollback], [20, 25]);
+    }
+
+    #[test]
+    fn a_limit_that_does_not_exist_is_told_with_the_line_of_its_policy() {
+        let failure = parse("\n[policies.retry]\nlimits = { tme_ms = 1 }", Path::new("c.toml")).expect_err("invalid");
+        assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+        assert!(failure.causes[0].contains("`time_ms`"), "{:?}", failure.causes);
     }
 
     #[test]
@@ -361,10 +361,10 @@ on_failure = "keep"
 
     #[test]
     fn an_owner_that_would_break_tag_searches_is_refused() {
-        for wrong in ["", "a,b", "a b", "é", &"x".repeat(65)] {
-            assert!(check_owner(wrong).is_err(), "{wrong}");
+        for wrong in ["", "a,b", "a b", "é", "Team"] {
+            let failure = parse(&format!("owner = '{wrong}'"), Path::new("c.toml")).expect_err("invalid");
+            assert!(failure.causes[0].starts_with("line 1: 'owner' "), "{:?}", failure.causes);
         }
-        assert_eq!(check_owner("ci-team_1.prod"), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Every file that the user names is opened here: through a capability on its directory, and never without a bound.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -62,37 +62,6 @@ pub(crate) fn read_stdin(what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
     Ok(content)
 }
 
-/// Opens a directory that is ours alone, making it (mode 0700) where it is missing.
-pub(crate) fn open_own_directory(path: &Path, what: &str) -> Result<Dir, Failure> {
-    let wrong = |error: std::io::Error| {
-        Failure::usage(format!("cannot open {what}"))
-            .at(path.display().to_string())
-            .because(error.to_string())
-            .remedy("choose another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
-    };
-    let mut builder = cap_std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use cap_std::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    // cap-std creates below a directory it holds: start at the deepest ancestor that exists.
-    let absolute: PathBuf = std::path::absolute(path).map_err(wrong)?;
-    let mut existing = absolute.as_path();
-    while !existing.exists() {
-        existing = existing.parent().ok_or_else(|| wrong(std::io::ErrorKind::NotFound.into()))?;
-    }
-    let directory = Dir::open_ambient_dir(existing, ambient_authority()).map_err(wrong)?;
-    match absolute.strip_prefix(existing) {
-        Ok(missing) if !missing.as_os_str().is_empty() => {
-            directory.create_dir_with(missing, &builder).map_err(wrong)?;
-            directory.open_dir(missing).map_err(wrong)
-        }
-        _ => Ok(directory),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,15 +92,5 @@ mod tests {
         std::fs::write(there.path().join("target"), b"x").expect("written");
         std::os::unix::fs::symlink(there.path().join("target"), here.path().join("link")).expect("linked");
         assert_eq!(read_bounded(&here.path().join("link"), "it", 9).expect("read"), b"x");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn our_own_directory_is_made_for_us_alone() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("deep/state");
-        open_own_directory(&path, "the state directory").expect("made");
-        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o700);
     }
 }

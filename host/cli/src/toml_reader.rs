@@ -44,6 +44,11 @@ impl<'t> Problems<'t> {
         self.found.push(Problem { line, key: key.into(), message: message.into() });
     }
 
+    /// How many there are so far.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// All problems in the order of their lines.
     pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
         self.found.sort_by(|left, right| left.line.cmp(&right.line).then_with(|| left.key.cmp(&right.key)));

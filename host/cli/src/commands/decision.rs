@@ -1,0 +1,138 @@
+//! `windlass decision`: who decided what, and why.
+
+use std::time::Duration;
+
+use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, Outcome};
+
+use crate::arguments::{DecisionCommand, ListDecisions, ShowDecision};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{bold, fields, instant, printable, table};
+use crate::units::human_duration;
+
+pub(crate) fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
+    match command {
+        DecisionCommand::List(arguments) => list(context, &arguments),
+        DecisionCommand::Show(arguments) => show(context, &arguments),
+        DecisionCommand::Replay(_) => Err(Failure::usage("not yet")),
+    }
+}
+
+fn log(context: &Context) -> Result<DecisionReader, Failure> {
+    DecisionReader::open(context.state_directory()?.handle()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &Error) -> Failure {
+    Failure::usage("the decision log cannot be read").because(error.to_string())
+}
+
+fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
+    let filter = DecisionFilter {
+        slot: arguments.slot,
+        only_fallbacks: arguments.fallbacks,
+        policy: arguments.policy.clone(),
+        limit: arguments.limit as usize,
+    };
+    let found = log(context)?.list(&filter).map_err(|error| unreadable(&error))?;
+    if found.unreadable > 0 {
+        context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
+    }
+    context.output.result(&found, || {
+        if found.decisions.is_empty() {
+            return "no decisions\n".to_owned();
+        }
+        table(
+            &["decision", "at", "slot", "decided by", "took", "fallback", "reason"],
+            found.decisions.iter().map(|decision| {
+                let fallback = decision.asked.iter().find_map(|asked| match &asked.outcome {
+                    Outcome::Fallback { kind, .. } => Some(kind_word(kind)),
+                    _ => None,
+                });
+                vec![
+                    decision.id.to_string(),
+                    instant(decision.at_ms),
+                    decision.slot.to_string(),
+                    decision.decided_by.to_string(),
+                    human_duration(Duration::from_nanos(decision.duration_ns)),
+                    fallback.unwrap_or_default(),
+                    decision.reason.clone().unwrap_or_default(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}
+
+fn show(context: &Context, arguments: &ShowDecision) -> Result<(), Failure> {
+    let record = find(context, &arguments.decision)?;
+    context.output.result(&record, || {
+        let pretty = |value| serde_json::to_string_pretty(value).unwrap_or_default();
+        format!(
+            "{}\n{}\n{}\n\n{}\n{}\n",
+            words(&record),
+            bold("question"),
+            pretty(&record.question),
+            bold("answer"),
+            pretty(&record.answer)
+        )
+    });
+    Ok(())
+}
+
+fn find(context: &Context, id: &str) -> Result<DecisionRecord, Failure> {
+    log(context)?.show(id).map_err(|error| match error {
+        Error::Record { .. } => Failure::usage(error.to_string()).remedy("windlass decision list"),
+        other => unreadable(&other),
+    })
+}
+
+/// A word of the contract, as JSON writes it.
+fn kind_word(kind: &impl serde::Serialize) -> String {
+    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// A decision without its question and answer.
+pub(crate) fn words(record: &DecisionRecord) -> String {
+    let mut lines = vec![
+        ("decision", record.id.to_string()),
+        ("slot", record.slot.to_string()),
+        ("at", instant(record.at_ms)),
+        ("decided by", record.decided_by.to_string()),
+        ("reason", record.reason.clone().unwrap_or_else(|| "none given".to_owned())),
+        ("took", human_duration(Duration::from_nanos(record.duration_ns))),
+    ];
+    if record.lost_before > 0 {
+        lines.push(("lost before", format!("{} records", record.lost_before)));
+    }
+    let mut text = fields(&lines);
+    text.push_str(&format!("\n{}\n", bold("asked, in order")));
+    for (position, asked) in record.asked.iter().enumerate() {
+        let outcome = match &asked.outcome {
+            Outcome::Decided => "decided".to_owned(),
+            Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
+            Outcome::Deferred => "deferred to the next".to_owned(),
+            Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
+        };
+        let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
+        if let Some(fuel) = asked.fuel {
+            details.push_str(&format!(", {fuel} fuel"));
+        }
+        text.push_str(&format!(
+            "  {}. {}  {}  ({details})\n",
+            position + 1,
+            printable(&asked.policy.to_string()),
+            printable(&outcome)
+        ));
+        for line in &asked.log {
+            text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
+        }
+        if asked.log_dropped > 0 {
+            text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
+        }
+        for call in &asked.host_calls {
+            let call = serde_json::to_string(call).unwrap_or_default();
+            text.push_str(&format!("       called {}\n", printable(&call)));
+        }
+    }
+    text
+}

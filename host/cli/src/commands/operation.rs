@@ -1,0 +1,177 @@
+//! `windlass operation`: the journal, told to people and programs.
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_lifecycle::{
+    Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Phase,
+};
+
+use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
+use crate::units::human_duration;
+
+pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<(), Failure> {
+    match command {
+        OperationCommand::List(arguments) => list(context, &arguments),
+        OperationCommand::Show(arguments) => show(context, &arguments),
+        OperationCommand::Resume => Err(Failure::usage("not yet")),
+    }
+}
+
+/// Document of `operation list`.
+#[derive(Serialize)]
+struct Listing {
+    operations: Vec<Operation>,
+}
+
+/// Document of `operation show`.
+#[derive(Serialize)]
+struct Shown {
+    operation: Operation,
+    entries: Vec<Entry>,
+}
+
+fn journal(context: &Context) -> Result<Option<Journal>, Failure> {
+    match Journal::read_only(&context.state_directory()?) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(Error::JournalAbsent { .. }) => Ok(None),
+        Err(error) => Err(unreadable(&error)),
+    }
+}
+
+fn unreadable(error: &Error) -> Failure {
+    Failure::usage("the journal cannot be read").because(error.to_string())
+}
+
+fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
+    let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
+    let group = group.map_err(|error| Failure::usage(error.to_string()))?;
+    let filter = OperationFilter {
+        states: if arguments.open { vec![OperationState::Open] } else { Vec::new() },
+        group: group.map(String::from),
+        limit: Some(arguments.limit),
+        ..OperationFilter::default()
+    };
+    let operations = match journal(context)? {
+        Some(journal) => journal.operations(&filter).map_err(|error| unreadable(&error))?,
+        None => Vec::new(),
+    };
+    let listing = Listing { operations };
+    context.output.result(&listing, || {
+        if listing.operations.is_empty() {
+            return "no operations\n".to_owned();
+        }
+        table(
+            &["operation", "kind", "state", "zone", "age", "cause"],
+            listing.operations.iter().map(|operation| {
+                vec![
+                    operation.id.to_string(),
+                    operation.kind.to_string(),
+                    operation.state.to_string(),
+                    operation.zone.clone(),
+                    age(operation.created_at),
+                    operation.cause.as_ref().map(cause_words).unwrap_or_default(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}
+
+fn show(context: &Context, arguments: &ShowOperation) -> Result<(), Failure> {
+    let id = OperationId::parse(&arguments.operation)
+        .map_err(|error| Failure::usage(error.to_string()).remedy("windlass operation list"))?;
+    let unknown =
+        || Failure::usage(format!("there is no operation {id} in this journal")).remedy("windlass operation list");
+    let journal = journal(context)?.ok_or_else(unknown)?;
+    let operation = journal.operation(&id).map_err(|error| match error {
+        Error::OperationUnknown { .. } => unknown(),
+        other => unreadable(&other),
+    })?;
+    let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
+    let shown = Shown { operation, entries };
+    context.output.result(&shown, || told(&shown));
+    Ok(())
+}
+
+fn told(shown: &Shown) -> String {
+    let operation = &shown.operation;
+    let mut lines = vec![
+        ("operation", operation.id.to_string()),
+        ("kind", operation.kind.to_string()),
+        ("state", operation.state.to_string()),
+        ("group", operation.group.clone()),
+        ("zone", operation.zone.clone()),
+        ("owner", operation.owner.clone()),
+        ("began", format!("{} ({} ago)", instant(operation.created_at), age(operation.created_at))),
+        (
+            "took",
+            human_duration(std::time::Duration::from_millis(operation.updated_at.saturating_sub(operation.created_at))),
+        ),
+    ];
+    if let Some(cause) = &operation.cause {
+        lines.push(("cause", cause_words(cause)));
+    }
+    for (position, reason) in operation.reasons.iter().enumerate() {
+        lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
+    }
+    if let Some(ended_by) = &operation.ended_by {
+        lines.push(("ended by", ended_by.to_string()));
+    }
+    let mut text = fields(&lines);
+    text.push_str(&format!("\n{}\n", bold("steps")));
+    for entry in &shown.entries {
+        let after_ms = entry.at.saturating_sub(operation.created_at);
+        let phase = match entry.phase {
+            Phase::Intent => dim("intent "),
+            Phase::Outcome => green("outcome"),
+            Phase::Failure => red("failure"),
+            Phase::Note => yellow("note   "),
+        };
+        let resource =
+            entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
+        let data = if data_is_empty(&entry.data) {
+            String::new()
+        } else {
+            format!("  {}", dim(&printable(&brief(&entry.data))))
+        };
+        text.push_str(&format!(
+            "  {:>9}  {phase}  {:<20}{}{data}\n",
+            human_duration(std::time::Duration::from_millis(after_ms)),
+            printable(&entry.step),
+            printable(&resource),
+        ));
+    }
+    text
+}
+
+/// The words of a recorded failure: its own message where there is one.
+pub(crate) fn cause_words(cause: &Value) -> String {
+    let class = cause.get("class").and_then(Value::as_str);
+    match (class, cause.get("message").and_then(Value::as_str)) {
+        (Some(class), Some(message)) => format!("{class}: {message}"),
+        (None, Some(message)) => message.to_owned(),
+        _ => cause.as_str().map(str::to_owned).unwrap_or_else(|| brief(cause)),
+    }
+}
+
+fn data_is_empty(data: &Value) -> bool {
+    match data {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value on one line, cut where it is long; JSON output has it whole.
+fn brief(value: &Value) -> String {
+    const LONGEST: usize = 160;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        text
+    } else {
+        format!("{}…", text.chars().take(LONGEST).collect::<String>())
+    }
+}

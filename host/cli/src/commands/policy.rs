@@ -1,0 +1,423 @@
+//! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
+use windlass_policy::{
+    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus, LoadedPolicy,
+    Outcome, Refusal, Source,
+};
+
+use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::files::{read_bounded, read_stdin, read_text};
+use crate::output::{fields, table};
+use crate::units::Size;
+
+/// A policy file larger than this is not read at all.
+const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
+/// A question or settings larger than this are a mistake.
+const LARGEST_JSON_BYTES: u64 = 64 << 20;
+/// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
+const TRIAL_FOLDER: &str = "trials";
+
+pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(), Failure> {
+    match command {
+        PolicyCommand::Inspect(arguments) => inspect(context, &arguments),
+        PolicyCommand::Check(arguments) => check(context, &arguments),
+        PolicyCommand::Run(arguments) => ask(context, arguments).await,
+        PolicyCommand::List => list(context),
+    }
+}
+
+/// A host beside the one that counts.
+pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
+    let state = context.state_directory()?;
+    let folder = || -> std::io::Result<_> {
+        match state.handle().create_dir(TRIAL_FOLDER) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+            _ => state.handle().open_dir(TRIAL_FOLDER),
+        }
+    };
+    let folder = folder().map_err(|error| {
+        Failure::usage("the state directory cannot be used")
+            .at(state.path().join(TRIAL_FOLDER).display().to_string())
+            .because(error.to_string())
+    })?;
+    context.policy_host(folder)
+}
+
+/// Document of `policy inspect`.
+#[derive(Serialize)]
+struct Inspected {
+    file: PathBuf,
+    bytes: usize,
+    digest: String,
+    /// What the policy says about itself; absent when it cannot be made to say it.
+    #[serde(flatten)]
+    description: Option<Described>,
+    slots: Vec<SlotName>,
+    imports: Vec<String>,
+    exports: Vec<String>,
+    /// What the operator must grant.
+    grants_needed: Vec<String>,
+    /// Why the policy cannot be used, where it cannot.
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Described {
+    name: String,
+    version: String,
+    summary: String,
+    settings_schema: Value,
+}
+
+impl From<&Description> for Described {
+    fn from(description: &Description) -> Self {
+        Described {
+            name: description.name.clone(),
+            version: description.version.clone(),
+            summary: description.summary.clone(),
+            settings_schema: serde_json::from_str(&description.settings_schema).unwrap_or(Value::Null),
+        }
+    }
+}
+
+fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> {
+    let bytes = read_bounded(&arguments.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let examination = Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?;
+    let grants_needed: Vec<String> = examination
+        .imports
+        .iter()
+        .map(|import| import.split('@').next().unwrap_or(import))
+        .filter(|import| !import.starts_with("windlass:policy/"))
+        .map(str::to_owned)
+        .collect();
+    let host = trial_host(context)?;
+    let slots = examination.slots();
+    let digest = Digest::of(&bytes).to_string();
+    let size = bytes.len();
+    // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
+    let component: Arc<[u8]> = bytes.into();
+    let (description, problem) = match slots.first() {
+        None => (None, Some("it exports no slot of this host's contract".to_owned())),
+        Some(slot) => {
+            let mut link = Link::bytes(component);
+            // `request` takes methods and paths; for looking at the policy any will do.
+            let grant_of = |grant: &String| match grant.as_str() {
+                "windlass:scaleway/request" => format!("{grant} GET /**"),
+                _ => grant.clone(),
+            };
+            link.grants = grants_needed.iter().map(grant_of).collect();
+            match host.load(*slot, &link) {
+                Ok(policy) => (Some(Described::from(policy.description())), None),
+                Err(error) => (None, Some(refusal_words(&error))),
+            }
+        }
+    };
+    let inspected = Inspected {
+        file: arguments.file.clone(),
+        bytes: size,
+        digest,
+        description,
+        slots,
+        imports: examination.imports,
+        exports: examination.exports,
+        grants_needed,
+        problem,
+    };
+    context.output.result(&inspected, || {
+        let or_none = |lines: &[String]| if lines.is_empty() { "none".to_owned() } else { lines.join("\n") };
+        let mut lines = Vec::new();
+        if let Some(description) = &inspected.description {
+            lines.push(("policy", format!("{} {}", description.name, description.version)));
+            lines.push(("summary", description.summary.clone()));
+        }
+        lines.push(("digest", inspected.digest.clone()));
+        lines.push(("size", Size(inspected.bytes as u64).to_string()));
+        let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
+        lines.push(("slots", or_none(&slots)));
+        lines.push(("imports", or_none(&inspected.imports)));
+        lines.push(("grants needed", or_none(&inspected.grants_needed)));
+        if let Some(description) = &inspected.description {
+            lines.push(("settings", settings_words(&description.settings_schema)));
+        }
+        if let Some(problem) = &inspected.problem {
+            lines.push(("problem", problem.clone()));
+        }
+        fields(&lines)
+    });
+    Ok(())
+}
+
+/// One line for each setting of a JSON Schema: name, type, default, description.
+fn settings_words(schema: &Value) -> String {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|found| !found.is_empty()) else {
+        return "none".to_owned();
+    };
+    let required: Vec<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let lines: Vec<String> = properties
+        .iter()
+        .map(|(name, property)| {
+            let mut line = name.clone();
+            match property.get("type") {
+                Some(Value::String(kind)) => line.push_str(&format!(": {kind}")),
+                Some(Value::Array(kinds)) => {
+                    let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
+                    line.push_str(&format!(": {}", kinds.join(" or ")));
+                }
+                _ => {}
+            }
+            match property.get("default") {
+                Some(default) => line.push_str(&format!(" = {default}")),
+                None if required.contains(&name.as_str()) => line.push_str(" (required)"),
+                None => {}
+            }
+            if let Some(words) = property.get("description").and_then(Value::as_str) {
+                line.push_str(&format!("  {}", words.lines().next().unwrap_or_default()));
+            }
+            line
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
+pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
+    let bytes = read_bounded(&options.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let canonical = options.file.canonicalize().ok();
+    let configured = context.configuration.policies.chain(slot).iter().find(|link| match &link.source {
+        Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
+        _ => false,
+    });
+    let mut link = Link::bytes(bytes);
+    if let Some(configured) = configured {
+        link.settings = configured.settings.clone();
+        link.grants = configured.grants.clone();
+        link.limits = configured.limits.clone();
+        link.on_failure = configured.on_failure;
+    }
+    if let Some(settings) = &options.settings {
+        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
+    }
+    if !options.grants.is_empty() {
+        link.grants = options.grants.clone();
+    }
+    Ok(link)
+}
+
+fn object(value: &Value, what: &str) -> Result<Map<String, Value>, Failure> {
+    match value {
+        Value::Object(fields) => Ok(fields.clone()),
+        _ => Err(Failure::usage(format!("{what} must be a JSON object, for example '{{\"key\": 1}}'"))),
+    }
+}
+
+/// JSON as an option gives it: the text itself, `@FILE`, or `-` for stdin.
+pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure> {
+    let (text, place) = if argument == "-" {
+        let bytes = read_stdin(what, LARGEST_JSON_BYTES)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at("stdin"))?;
+        (text, "stdin".to_owned())
+    } else if let Some(file) = argument.strip_prefix('@') {
+        (read_text(Path::new(file), what, LARGEST_JSON_BYTES)?, file.to_owned())
+    } else {
+        (argument.to_owned(), "the command line".to_owned())
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
+}
+
+/// Why a file cannot be used as a policy.
+fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
+    let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
+    Failure::usage(format!("the policy cannot be used{role}"))
+        .at(file.display().to_string())
+        .because(refusal.to_string())
+}
+
+fn refusal_words(error: &Error) -> String {
+    match error {
+        Error::Refused { refusal, .. } => refusal.to_string(),
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Result<Arc<LoadedPolicy>, Failure> {
+    host.load(slot, link).map_err(|error| match &error {
+        Error::Refused { refusal, .. } => unusable(file, Some(slot), refusal),
+        other => Failure::usage("the policy cannot be used").at(file.display().to_string()).because(other.to_string()),
+    })
+}
+
+/// Document of `policy check`.
+#[derive(Serialize)]
+struct Checked {
+    file: PathBuf,
+    /// One for each slot that was checked.
+    policies: Vec<Value>,
+}
+
+fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
+    let file = &arguments.load.file;
+    let slots = match arguments.slot {
+        Some(slot) => vec![slot],
+        None => {
+            let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+            let slots = Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots();
+            if slots.is_empty() {
+                let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();
+                return Err(Failure::usage("the policy exports no slot")
+                    .at(file.display().to_string())
+                    .because(format!("a policy exports at least one of: {}", all.join(", ")))
+                    .remedy(format!("windlass policy inspect {}", file.display())));
+            }
+            slots
+        }
+    };
+    let host = trial_host(context)?;
+    let mut checked = Vec::new();
+    for slot in slots {
+        let policy = load(&host, slot, &link(context, slot, &arguments.load)?, file)?;
+        checked.push(policy);
+    }
+    let document = Checked {
+        file: file.clone(),
+        policies: checked.iter().map(|policy| serde_json::to_value(policy.identity()).unwrap_or_default()).collect(),
+    };
+    context.output.result(&document, || {
+        checked
+            .iter()
+            .map(|policy| {
+                let identity = policy.identity();
+                format!(
+                    "ok: {} {} can decide {} (component {}, settings {})\n",
+                    identity.name,
+                    identity.version,
+                    identity.slot,
+                    identity.component.short(),
+                    identity.settings.short()
+                )
+            })
+            .collect()
+    });
+    Ok(())
+}
+
+/// Document of `policy run`.
+#[derive(Serialize)]
+struct Run {
+    answer: Value,
+    reason: Option<String>,
+    decided_by: DecidedBy,
+    /// Every policy that was asked, with its outcome, log lines and calls.
+    asked: Vec<Value>,
+    duration_ns: u64,
+}
+
+async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
+    let question = match (&arguments.input, &arguments.input_file) {
+        (Some(input), _) => Some(json_argument(input, "the question")?),
+        (None, Some(file)) => Some(json_argument(&format!("@{}", file.display()), "the question")?),
+        (None, None) => None,
+    };
+    let host = trial_host(context)?;
+    let file = &arguments.load.file;
+    let policy = load(&host, arguments.slot, &link(context, arguments.slot, &arguments.load)?, file)?;
+    let id = match arguments.slot {
+        SlotName::StateMapping => decide::<StateMapping>(&host, policy, question).await,
+        SlotName::Retry => decide::<Retry>(&host, policy, question).await,
+        SlotName::Rollback => decide::<Rollback>(&host, policy, question).await,
+        SlotName::Release => decide::<Release>(&host, policy, question).await,
+        SlotName::Provisioning => decide::<Provisioning>(&host, policy, question).await,
+    }?;
+    let record = host
+        .decisions()
+        .and_then(|log| log.show(&id))
+        .map_err(|error| Failure::undone("the decision cannot be read back").because(error.to_string()))?;
+    let run = Run {
+        answer: record.answer.clone(),
+        reason: record.reason.clone(),
+        decided_by: record.decided_by.clone(),
+        asked: record.asked.iter().map(|asked| serde_json::to_value(asked).unwrap_or_default()).collect(),
+        duration_ns: record.duration_ns,
+    };
+    // The policy that was named is the first one asked; what came after it is the built-in default.
+    if let Some(Outcome::Fallback { kind, reason }) = record.asked.first().map(|asked| &asked.outcome) {
+        let kind =
+            serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
+        return Err(Failure::undone(format!("the policy failed ({kind})"))
+            .at(file.display().to_string())
+            .because(reason.clone())
+            .because(format!("in the host's work {} would have decided", record.decided_by))
+            .with_partial(serde_json::to_value(&run).unwrap_or_default()));
+    }
+    context.output.result(&run, || run_words(context, &record));
+    Ok(())
+}
+
+async fn decide<S: Slot>(host: &Host, policy: Arc<LoadedPolicy>, question: Option<Value>) -> Result<String, Failure> {
+    let question = match question {
+        None => S::example(),
+        Some(question) => serde_json::from_value::<S::Question>(question).map_err(|error| {
+            Failure::usage(format!("the question is not one of the slot {}", S::NAME))
+                .because(error.to_string())
+                .because("the slot's example question is:")
+                .because(serde_json::to_string_pretty(&S::example()).unwrap_or_default())
+        })?,
+    };
+    let decision: Decision<S> = host.pin_only(policy).decide(question, |_, _| Ok(())).await;
+    Ok(decision.id.to_string())
+}
+
+fn run_words(context: &Context, record: &DecisionRecord) -> String {
+    let mut text = serde_json::to_string_pretty(&record.answer).unwrap_or_default() + "\n";
+    if context.verbose() {
+        text.push('\n');
+        text.push_str(&super::decision::words(record));
+    }
+    text
+}
+
+/// Document of `policy list`.
+#[derive(Serialize)]
+struct Listing {
+    policies: Vec<LinkStatus>,
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let folder = state.handle().try_clone().map_err(|error| {
+        Failure::usage("the state directory cannot be used")
+            .at(state.path().display().to_string())
+            .because(error.to_string())
+    })?;
+    let host = context.policy_host(folder)?;
+    context.configure(&host)?;
+    let listing = Listing { policies: host.status().links };
+    context.output.result(&listing, || {
+        table(
+            &["slot", "asked", "policy", "version", "component", "settings", "source", "decides differently"],
+            listing.policies.iter().map(|link| {
+                vec![
+                    link.slot.to_string(),
+                    (link.position + 1).to_string(),
+                    link.policy.name.to_string(),
+                    link.policy.version.to_string(),
+                    link.policy.component.short(),
+                    link.policy.settings.short(),
+                    link.source.clone(),
+                    link.summary.clone(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What most commands need: the configuration, the state directory, the client. Each is opened when it is first needed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cap_std::fs::Dir;
+use futures::future::BoxFuture;
+use windlass_lifecycle::{StateDirectory, scaleway_capabilities};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source};
+use windlass_scaleway::{Client, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone};
+
+use crate::arguments::Global;
+use crate::configuration::{self, Configuration, Environment};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// One invocation.
+pub(crate) struct Context {
+    pub(crate) output: Output,
+    pub(crate) configuration: Configuration,
+    global: Global,
+    environment: Environment,
+}
+
+impl Context {
+    /// Reads the configuration; touches nothing else.
+    pub(crate) fn load(global: Global) -> Result<Self, Failure> {
+        let environment: Environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let configuration = configuration::load(&global, &environment)?;
+        Ok(Context { output: Output::new(&global), configuration, global, environment })
+    }
+
+    /// Whether more was asked for than the result alone.
+    pub(crate) fn verbose(&self) -> bool {
+        self.global.verbose > 0
+    }
+
+    /// Credentials and defaults: options first, then our configuration, then Scaleway's variables and file.
+    ///
+    /// An option beats a variable and a variable beats a file, ours before Scaleway's. So what our file says counts
+    /// only where the variable says nothing.
+    pub(crate) fn settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
+        let unless_variable = |option: Option<&str>, variable: &str, configured: Option<&String>| {
+            option.map(str::to_owned).or_else(|| {
+                let variable_speaks = self.environment.get(variable).is_some_and(|value| !value.is_empty());
+                if variable_speaks { None } else { configured.cloned() }
+            })
+        };
+        let zone = unless_variable(self.global.zone.as_deref(), "SCW_DEFAULT_ZONE", self.configuration.zone.as_ref())
+            .map(|zone| zone.parse::<Zone>())
+            .transpose()
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let mut limits = Limits::default();
+        let wanted = &self.configuration.limits;
+        if let Some(calls) = wanted.requests_per_second.and_then(std::num::NonZeroU32::new) {
+            limits.calls_per_second = calls;
+            limits.burst = calls;
+        }
+        if let Some(calls) = wanted.concurrent_requests.and_then(std::num::NonZeroU32::new) {
+            limits.concurrent_calls = calls;
+        }
+        let explicit = ExplicitSettings {
+            profile: unless_variable(
+                self.global.profile.as_deref(),
+                "SCW_PROFILE",
+                self.configuration.profile.as_ref(),
+            ),
+            project_id: unless_variable(project, "SCW_DEFAULT_PROJECT_ID", self.configuration.project.as_ref()),
+            zone,
+            api_url: unless_variable(
+                self.global.api_url.as_deref(),
+                "SCW_API_URL",
+                self.configuration.api_url.as_ref(),
+            ),
+            limits: Some(limits),
+            ..ExplicitSettings::default()
+        };
+        let environment = self.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let settings = Settings::load(&explicit, &environment).map_err(|error| {
+            Failure::usage(error.to_string())
+                .remedy("`windlass demo` needs no account; docs/operating.md tells where credentials are looked for")
+        })?;
+        for notice in settings.notices() {
+            self.output.say(&format!("note: {notice}"));
+        }
+        Ok(settings)
+    }
+
+    /// Where the state directory is: option or variable, configuration, usual place.
+    pub(crate) fn state_path(&self) -> Result<PathBuf, Failure> {
+        self.global
+            .state_dir
+            .clone()
+            .or_else(|| self.configuration.state_dir.clone())
+            .or_else(|| configuration::usual_state_dir(&self.environment))
+            .ok_or_else(|| {
+                Failure::usage("there is no place for the state directory: neither XDG_STATE_HOME nor HOME is set")
+                    .remedy("name one with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+            })
+    }
+
+    /// The state directory, made where it is missing.
+    pub(crate) fn state_directory(&self) -> Result<StateDirectory, Failure> {
+        StateDirectory::open(&self.state_path()?).map_err(|error| {
+            Failure::usage("the state directory cannot be used")
+                .because(error.to_string())
+                .remedy("name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+        })
+    }
+}
+
+impl Context {
+    /// The client with the credentials that apply.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        client(self.settings(None)?)
+    }
+
+    /// What policies can be granted. Without credentials everything can still be loaded and checked; only a call to
+    /// Scaleway then says what is missing.
+    pub(crate) fn capabilities(&self) -> Result<Vec<Arc<dyn Capability>>, Failure> {
+        match self.settings(None) {
+            Ok(settings) => Ok(scaleway_capabilities(&client(settings)?)),
+            Err(failure) => offline_capabilities(failure.message),
+        }
+    }
+
+    /// A policy host in this folder, with the built-in defaults.
+    pub(crate) fn policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+        let mut options = HostOptions::new(folder);
+        options.capabilities = self.capabilities()?;
+        Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
+    }
+
+    /// Puts the configured policies in place. What is wrong with one is told with its line.
+    pub(crate) fn configure(&self, host: &Host) -> Result<(), Failure> {
+        host.configure(&self.configuration.policies).map_err(|error| {
+            let mut failure = Failure::usage("a configured policy cannot be used; nothing was done");
+            if let Some(file) = &self.configuration.file {
+                let line = match &error {
+                    PolicyError::Refused { slot, policy, .. } => self.line_of(*slot, policy),
+                    _ => None,
+                };
+                let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+                failure = failure.at(format!("{}{line}", file.display()));
+            }
+            failure.because(error.to_string())
+        })
+    }
+
+    fn line_of(&self, slot: SlotName, source: &Source) -> Option<usize> {
+        let position = self.configuration.policies.chain(slot).iter().position(|link| link.source == *source)?;
+        self.configuration.policy_lines.get(&slot)?.get(position).copied()
+    }
+}
+
+fn client(settings: Settings) -> Result<Client, Failure> {
+    Client::new(settings).map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
+}
+
+/// The capabilities over a transport that reaches nothing and says why.
+fn offline_capabilities(why: String) -> Result<Vec<Arc<dyn Capability>>, Failure> {
+    const NO_KEY: &str = "00000000-0000-0000-0000-000000000000";
+    let key = NO_KEY.parse::<SecretKey>().map_err(|error| Failure::usage(error.to_string()))?;
+    let client = Client::with_transport(Settings::new(key), Arc::new(Unreachable(why)))
+        .map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))?;
+    Ok(scaleway_capabilities(&client))
+}
+
+struct Unreachable(String);
+
+impl Transport for Unreachable {
+    fn send(&self, _: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+        let why = self.0.clone();
+        Box::pin(async move { Err(TransportError::NotConnected(why.into())) })
+    }
+}
