@@ -111,39 +111,59 @@ impl PinnedPolicies {
         question: S::Question,
         check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
     ) -> Decision<S> {
-        let started = Instant::now();
-        let mut asking = Asking::<S> { answer: None, open: Open::Whole, asked: Vec::new(), fallbacks: Vec::new(), last: None };
-        for link in self.generation.chain(S::NAME) {
-            if !asking.ask(link, &question, &check, &self.deciding).await {
-                break;
-            }
-        }
-        let (answer, decided_by) = asking.close(&question);
-        let decision: Decision<S> = Decision {
-            id: self.deciding.ids.next(),
-            reason: S::reason(&answer).map(str::to_owned),
-            answer,
-            decided_by,
-            fallbacks: asking.fallbacks,
-        };
-        let duration = started.elapsed();
-        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str()).record(duration.as_secs_f64());
-        let bytes = RECORD_BYTES + S::items(&question) * ITEM_BYTES;
-        let record = DecisionRecord {
-            id: decision.id,
-            at_ms: decision.id.at_ms(),
-            slot: S::NAME,
-            question,
-            answer: decision.answer.clone(),
-            reason: decision.reason.clone(),
-            decided_by: decision.decided_by.clone(),
-            asked: asking.asked,
-            duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
-            lost_before: 0,
+        let (record, bytes, fallbacks) = self.ask::<S>(question, check).await;
+        let decision = Decision {
+            id: record.id,
+            answer: record.answer.clone(),
+            reason: record.reason.clone(),
+            decided_by: record.decided_by.clone(),
+            fallbacks,
         };
         self.deciding.log.record(record, bytes);
         decision
     }
+
+    /// Asks the chain, and makes the record with its size in the log's queue.
+    pub(crate) async fn ask<S: Slot>(
+        &self,
+        question: S::Question,
+        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
+    ) -> (DecisionRecord<S::Question, S::Answer>, usize, Vec<Fallback>) {
+        let started = Instant::now();
+        let mut asking = Asking::<S>::new();
+        for link in self.generation.chain(S::NAME) {
+            if !asking.ask(link, &question, &check, &How::Live(&self.deciding)).await {
+                break;
+            }
+        }
+        let (answer, decided_by) = asking.close(&question);
+        let id = self.deciding.ids.next();
+        let duration = started.elapsed();
+        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str()).record(duration.as_secs_f64());
+        let bytes = RECORD_BYTES + S::items(&question) * ITEM_BYTES;
+        let record = DecisionRecord {
+            id,
+            at_ms: id.at_ms(),
+            slot: S::NAME,
+            question,
+            reason: S::reason(&answer).map(str::to_owned),
+            answer,
+            decided_by,
+            asked: asking.asked,
+            duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+            lost_before: 0,
+        };
+        (record, bytes, asking.fallbacks)
+    }
+}
+
+/// Where a decision's circumstances come from.
+#[derive(Clone, Copy)]
+pub(crate) enum How<'a> {
+    /// From the world: capabilities are called, failures count.
+    Live(&'a Deciding),
+    /// From what was recorded of each policy that was asked: nothing is called, nothing counts.
+    Replay(&'a [Asked]),
 }
 
 /// What of the question is still to be decided.
@@ -154,23 +174,27 @@ enum Open {
 }
 
 /// A decision on its way.
-struct Asking<S: Slot> {
+pub(crate) struct Asking<S: Slot> {
     answer: Option<S::Answer>,
     open: Open,
-    asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked>,
     fallbacks: Vec<Fallback>,
     /// The last policy that decided something.
     last: Option<PolicyIdentity>,
 }
 
 impl<S: Slot> Asking<S> {
+    pub(crate) fn new() -> Asking<S> {
+        Asking { answer: None, open: Open::Whole, asked: Vec::new(), fallbacks: Vec::new(), last: None }
+    }
+
     /// Asks one link. Returns false when no further link is to be asked.
-    async fn ask(
+    pub(crate) async fn ask(
         &mut self,
         link: &ChainLink,
         question: &S::Question,
         check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
-        deciding: &Deciding,
+        how: &How<'_>,
     ) -> bool {
         let part;
         let question = match &self.open {
@@ -183,7 +207,7 @@ impl<S: Slot> Asking<S> {
         };
         let (result, trace) = match link {
             ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
-            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, deciding).await,
+            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, how).await,
         };
         let items = match &self.open {
             Open::Items(items) => Some(items.iter().map(|item| u32::try_from(*item).unwrap_or(u32::MAX)).collect()),
@@ -192,7 +216,7 @@ impl<S: Slot> Asking<S> {
         let outcome = match result {
             Ok(answer) => self.take(answer, link.identity()),
             Err(failure) => {
-                self.failed(link, &failure);
+                self.failed(link, &failure, how);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
                     ChainLink::Unavailable(..) => None,
@@ -236,7 +260,13 @@ impl<S: Slot> Asking<S> {
         }
     }
 
-    fn failed(&mut self, link: &ChainLink, failure: &Failure) {
+    fn failed(&mut self, link: &ChainLink, failure: &Failure, how: &How<'_>) {
+        let policy = link.identity().clone();
+        self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
+        if matches!(how, How::Replay(_)) {
+            return;
+        }
+        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str()).increment(1);
         if let ChainLink::Policy(policy) = link
             && failure.kind != FailureKind::Suspended
         {
@@ -246,13 +276,10 @@ impl<S: Slot> Asking<S> {
                 tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended until it is replaced");
             }
         }
-        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str()).increment(1);
-        let policy = link.identity().clone();
-        self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
     }
 
     /// The answer, completed by the last resort where nobody decided.
-    fn close(&mut self, question: &S::Question) -> (S::Answer, DecidedBy) {
+    pub(crate) fn close(&mut self, question: &S::Question) -> (S::Answer, DecidedBy) {
         match (std::mem::replace(&mut self.open, Open::Nothing), self.answer.take()) {
             (Open::Nothing, Some(answer)) => match self.last.take() {
                 Some(identity) => (answer, DecidedBy::Policy(identity)),
@@ -272,34 +299,58 @@ async fn ask_policy<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
     check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
-    deciding: &Deciding,
+    how: &How<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
-    if policy.health.is_suspended() {
-        let last = policy.health.last_failure().unwrap_or_default();
-        let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
-        return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
+    match how {
+        How::Live(_) if policy.health.is_suspended() => {
+            let last = policy.health.last_failure().unwrap_or_default();
+            let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
+            return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
+        }
+        How::Replay(asked) => {
+            // What the host decided about the policy then, not the policy itself, is taken from the record.
+            let recorded = asked.iter().find(|asked| asked.policy == policy.identity);
+            if let Some(Asked { outcome: Outcome::Fallback { kind, reason }, .. }) = recorded
+                && matches!(kind, FailureKind::Suspended | FailureKind::HostBusy)
+            {
+                return (Err(Failure::new(*kind, reason.clone())), Trace::default());
+            }
+        }
+        How::Live(_) => {}
     }
     let (answer, trace) = if policy.may_wait {
         // Boxed, so that a decision that can't wait doesn't carry the room for one that can.
-        Box::pin(async {
-            match deciding.waiting.acquire().await {
-                Ok(_room) => {
-                    let calls = HostCalls::new(policy.limits(), Answers::Live);
-                    call::ask_waiting::<S>(policy, question, calls).await
-                }
-                // The semaphore is never closed.
-                Err(_) => (Err(Failure::new(FailureKind::HostBusy, "the host is shutting down")), Trace::default()),
-            }
-        })
-        .await
+        Box::pin(ask_waiting::<S>(policy, question, how)).await
     } else {
         call::ask::<S>(policy, question)
     };
     let answer = answer.and_then(|answer| checked::<S>(question, answer, check));
-    if answer.is_ok() {
+    if answer.is_ok() && matches!(how, How::Live(_)) {
         policy.health.succeeded();
     }
     (answer, trace)
+}
+
+async fn ask_waiting<S: Slot>(
+    policy: &LoadedPolicy,
+    question: &S::Question,
+    how: &How<'_>,
+) -> (Result<S::Answer, Failure>, Trace) {
+    match how {
+        How::Live(deciding) => match deciding.waiting.acquire().await {
+            Ok(_room) => {
+                let calls = HostCalls::new(policy.limits(), Answers::Live);
+                call::ask_waiting::<S>(policy, question, calls).await
+            }
+            // The semaphore is never closed.
+            Err(_) => (Err(Failure::new(FailureKind::HostBusy, "the host is shutting down")), Trace::default()),
+        },
+        How::Replay(asked) => {
+            let recorded = asked.iter().flat_map(|asked| asked.host_calls.iter().cloned()).collect();
+            let calls = HostCalls::new(policy.limits(), Answers::Recorded(recorded));
+            call::ask_waiting::<S>(policy, question, calls).await
+        }
+    }
 }
 
 fn checked<S: Slot>(

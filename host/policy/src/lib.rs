@@ -24,6 +24,7 @@ mod kept;
 mod limits;
 mod load;
 mod policy;
+mod replay;
 pub mod slots;
 mod text;
 mod values;
@@ -47,3 +48,4 @@ pub use decision_log::{
     Asked, DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, Outcome,
     Redaction,
 };
+pub use replay::{Replay, ReplayAgainst};

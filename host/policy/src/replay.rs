@@ -1,0 +1,155 @@
+//! Recorded decisions once more: under the same policies, to prove that they are pure, or under others, to see what they
+//! would have decided. And questions given as JSON.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::chain::{Asking, ChainLink, How, PinnedPolicies};
+use crate::decision::{DecidedBy, FailureKind};
+use crate::decision_log::{Asked, DecisionRecord, Outcome};
+use crate::error::Error;
+use crate::host::Host;
+use crate::policy::LoadedPolicy;
+use crate::slots::{Slot, SlotName, with_slot};
+
+/// How many differences are listed.
+const MAX_DIFFERENCES: usize = 20;
+
+/// What a record is replayed against.
+#[derive(Clone, Debug)]
+pub enum ReplayAgainst {
+    /// The policies that were asked then, by their digests.
+    TheSame,
+    /// A candidate, followed by the built-in default.
+    Policy(Arc<LoadedPolicy>),
+    /// The chains of this pin.
+    Pinned(PinnedPolicies),
+}
+
+/// What came of a replay.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Replay {
+    /// Whether the answer is the recorded one. Reasons count: they are part of the answer.
+    pub same: bool,
+    /// The answer now.
+    pub answer: Value,
+    /// Who decided now.
+    pub decided_by: DecidedBy,
+    /// Every policy that was asked now.
+    pub asked: Vec<Asked>,
+    /// Where the answers differ: `verdict.wait: recorded 1000, replayed 2000`. The first twenty.
+    pub differences: Vec<String>,
+}
+
+impl Host {
+    /// Puts a recorded question again. Capabilities aren't called: their recorded answers are played back, and a call that
+    /// the record doesn't have is refused. Nothing is recorded, and failures don't count towards suspension. An answer that
+    /// the host refused then is refused again.
+    ///
+    /// # Errors
+    /// The record has no question (it was too large), its question doesn't fit the slot, or a policy that was asked then is
+    /// no longer in the state folder.
+    pub async fn replay(&self, record: &DecisionRecord, against: &ReplayAgainst) -> Result<Replay, Error> {
+        let failed = |problem: String| Error::Record { id: record.id.to_string(), problem };
+        let pin = match against {
+            ReplayAgainst::Pinned(pin) => pin.clone(),
+            ReplayAgainst::Policy(policy) => self.pin_only(policy.clone()),
+            ReplayAgainst::TheSame => {
+                let identities: Vec<_> = record.asked.iter().map(|asked| asked.policy.clone()).collect();
+                let pin = self.pinned(&identities);
+                for link in pin.generation.chain(record.slot) {
+                    if let ChainLink::Unavailable(identity, why) = link {
+                        return Err(failed(format!("it was asked of {identity}, which can't be loaded any more: {why}")));
+                    }
+                }
+                pin
+            }
+        };
+        if record.question.is_null() {
+            return Err(failed("its question was too large to be recorded".into()));
+        }
+        with_slot!(record.slot, S => pin.replay::<S>(record).await).map_err(failed)
+    }
+}
+
+impl PinnedPolicies {
+    async fn replay<S: Slot>(&self, record: &DecisionRecord) -> Result<Replay, String> {
+        let question: S::Question = serde_json::from_value(record.question.clone())
+            .map_err(|error| format!("its question does not fit the slot {}: {error}", S::NAME))?;
+        let mut asking = Asking::<S>::new();
+        for link in self.generation.chain(S::NAME) {
+            let identity = link.identity();
+            // The caller's own check isn't part of the record; what it refused then is.
+            let refused = record.asked.iter().find_map(|asked| match &asked.outcome {
+                Outcome::Fallback { kind: FailureKind::RejectedAnswer, reason } if asked.policy == *identity => Some(reason),
+                _ => None,
+            });
+            let check = |_: &S::Question, _: &S::Answer| refused.map_or(Ok(()), |reason| Err(reason.clone()));
+            if !asking.ask(link, &question, &check, &How::Replay(&record.asked)).await {
+                break;
+            }
+        }
+        let (answer, decided_by) = asking.close(&question);
+        let answer = serde_json::to_value(answer).map_err(|error| error.to_string())?;
+        let mut differences = Vec::new();
+        compare("", &record.answer, &answer, &mut differences);
+        Ok(Replay { same: differences.is_empty(), answer, decided_by, asked: asking.asked, differences })
+    }
+
+    /// Puts a question that is given as JSON in the contract's spelling, and returns the record: for trying policies by
+    /// hand.
+    ///
+    /// # Errors
+    /// The question doesn't fit the slot: where, and what was expected.
+    pub async fn decide_json(&self, slot: SlotName, question: Value) -> Result<DecisionRecord, Error> {
+        with_slot!(slot, S => {
+            let typed: <S as Slot>::Question = serde_json::from_value(question.clone())
+                .map_err(|error| Error::Configuration(format!("the question does not fit the slot {slot}: {error}")))?;
+            let (record, bytes, _) = self.ask::<S>(typed, |_, _| Ok(())).await;
+            let json = |value: Result<Value, serde_json::Error>| {
+                value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
+            };
+            let answer = json(serde_json::to_value(&record.answer))?;
+            let as_json = DecisionRecord {
+                id: record.id,
+                at_ms: record.at_ms,
+                slot,
+                question,
+                answer,
+                reason: record.reason.clone(),
+                decided_by: record.decided_by.clone(),
+                asked: record.asked.clone(),
+                duration_ns: record.duration_ns,
+                lost_before: 0,
+            };
+            self.deciding.log.record(record, bytes);
+            Ok(as_json)
+        })
+    }
+}
+
+/// Collects the places where two values differ.
+fn compare(place: &str, recorded: &Value, replayed: &Value, differences: &mut Vec<String>) {
+    if recorded == replayed || differences.len() >= MAX_DIFFERENCES {
+        return;
+    }
+    match (recorded, replayed) {
+        (Value::Object(one), Value::Object(other)) => {
+            let absent = Value::Null;
+            let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
+            for key in keys {
+                let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+                compare(&place, one.get(key).unwrap_or(&absent), other.get(key).unwrap_or(&absent), differences);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                compare(&format!("{place}[{index}]"), one, other, differences);
+            }
+        }
+        _ => differences.push(format!("{place}: recorded {recorded}, replayed {replayed}")),
+    }
+}
