@@ -1,0 +1,26 @@
+//! Knows every policy of this repository as bytes, and guests that are hostile on purpose; must not know how a host runs them.
+//!
+//! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
+
+/// A guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guest {
+    /// Its name: that of the file `<name>.wasm`.
+    pub name: &'static str,
+    /// The component (or what pretends to be one).
+    pub bytes: &'static [u8],
+}
+
+impl Guest {
+    /// Writes it to `<folder>/<name>.wasm`, for tests that load policies from files.
+    ///
+    /// # Errors
+    /// As `std::fs::write`.
+    pub fn write_to(&self, folder: impl AsRef<std::path::Path>) -> std::io::Result<std::path::PathBuf> {
+        let path = folder.as_ref().join(format!("{}.wasm", self.name));
+        std::fs::write(&path, self.bytes)?;
+        Ok(path)
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/guests.rs"));

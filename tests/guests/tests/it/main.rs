@@ -1,0 +1,3 @@
+//! What the components of this repository are, looked at from outside.
+
+mod components;
