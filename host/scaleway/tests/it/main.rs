@@ -1,1 +1,9 @@
-//! The crate from outside.
+//! The crate from outside: what it sends, what it understands, how it waits, and what it never tells.
+
+mod answers;
+mod limits;
+mod observation;
+mod recordings;
+mod requests;
+mod socket;
+mod support;
