@@ -1,1 +1,37 @@
-//! (being built)
+//! A Scaleway that runs in this process: its APIs with their states, refusals, paging and timing, and with failures on
+//! demand. Knows how Scaleway behaves; must not know what our own client, operations or policies make of it.
+//!
+//! # Guide
+//! - [`Simulator::new`] with [`Options`] makes an empty Scaleway at its simulated time 0.
+//! - [`Simulator::transport`] puts it under a [`windlass_scaleway::Client`] in the same process, also under tokio's
+//!   paused time; [`Simulator::serve`] serves it on a socket; [`Simulator::router`] is the tower service in between.
+//! - [`Simulator::add_fault`] makes calls fail, before or after their effect; [`Simulator::set_server_state`] does what an
+//!   owner does behind our back; [`Simulator::advance`] moves simulated time; [`Simulator::resources`] and
+//!   [`Simulator::requests`] show what is there and what was asked. All of them exist over HTTP under `/_simulator`.
+//!
+//! Where a recording of the real API proves a behaviour, the code says *recorded*; where only the SDK does, *SDK*; where
+//! nothing does, `Assumption:` stands at that spot.
+
+mod answer;
+mod api;
+mod call;
+mod catalogue;
+mod clock;
+mod control;
+mod fault;
+mod forced_state;
+mod options;
+mod paging;
+mod random;
+mod refusal;
+mod resources;
+mod serve;
+mod simulator;
+mod transport;
+mod world;
+
+pub use fault::{Effect, Fault, FaultKind, FaultRule, UnknownFaultKind};
+pub use forced_state::{ForcedState, UnknownState};
+pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus};
+pub use resources::Resources;
+pub use simulator::{ControlError, RequestRecord, Simulator};

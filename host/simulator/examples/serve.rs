@@ -1,0 +1,41 @@
+//! Serves a simulated Scaleway until Ctrl-C. Its first line on standard output is its URL:
+//! `cargo run -p windlass-simulator --example serve -- --listen 127.0.0.1:0`
+
+use std::net::SocketAddr;
+
+use clap::Parser;
+use windlass_simulator::{Latency, Options, Simulator};
+
+#[derive(Parser)]
+struct Arguments {
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Simulated milliseconds per millisecond; 0 stands still except for POST /_simulator/clock.
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+    /// Decides every id, address and jitter.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Milliseconds that every call takes.
+    #[arg(long, default_value_t = 0)]
+    latency_ms: u64,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let arguments = Arguments::parse();
+    let simulator = Simulator::new(Options {
+        seed: arguments.seed,
+        time_scale: arguments.time_scale,
+        latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
+        ..Options::default()
+    });
+    let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
+    println!("http://{}", listener.local_addr()?);
+    tokio::select! {
+        never = simulator.serve(listener) => match never {},
+        stopped = tokio::signal::ctrl_c() => stopped,
+    }
+}

@@ -1,0 +1,292 @@
+//! Failures on demand: what is asked for, which request it meets, and what the caller gets.
+
+mod answer;
+mod pattern;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub(crate) use answer::{answer, malformed};
+use pattern::matches;
+
+/// A rule: the requests it meets, and what happens to them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultRule {
+    /// `GET`, `POST`, ...; absent or `*`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The path without query. `*` stands for anything within a segment, `**` for any number of segments.
+    pub path: String,
+    /// Which matching request is met, counted from 1 since the rule was added. Absent: each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nth: Option<u64>,
+    /// What happens.
+    pub kind: FaultKind,
+    /// Whether Scaleway did what was asked all the same.
+    #[serde(default)]
+    pub effect: Effect,
+}
+
+/// Whether a fault hits before or after the effect of the request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// Nothing was done.
+    #[default]
+    Before,
+    /// It was done, and the answer was lost or is wrong.
+    After,
+}
+
+/// What a fault does to a request. Written as text: `out-of-stock`, `delay:1500`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// 500 `internal_server_error` (recorded).
+    InternalServerError,
+    /// 504 with the gateway's words; they were recorded under 503, the status is assumed.
+    GatewayTimeout,
+    /// 503 with the gateway's words (recorded); no `type`.
+    GatewayUnavailable,
+    /// 429, empty, with `X-Envoy-Ratelimited` and no `Retry-After` (recorded).
+    RateLimited,
+    /// 503 `out_of_stock` (recorded for Apple silicon).
+    OutOfStock,
+    /// 403 `quotas_exceeded` (recorded for IAM).
+    QuotaExceeded,
+    /// 409 `transient_state` (recorded on other products).
+    TransientState,
+    /// 423 `locked` (the type is the SDK's, the status assumed).
+    Locked,
+    /// 400 or 412 `precondition_failed` (both recorded).
+    PreconditionFailed,
+    /// 403 `permissions_denied` (recorded).
+    PermissionDenied,
+    /// 404 `not_found` (recorded).
+    NotFound,
+    /// The connection closes without an answer.
+    DroppedConnection,
+    /// The answer comes this much later, in tokio's time, unscaled. `before` waits and then acts, so a caller that gave up meanwhile and closed
+    /// its connection is never served; `after` acts and then waits.
+    Delay(Duration),
+    /// A 2xx answer whose body is cut in the middle of its JSON.
+    MalformedBody,
+}
+
+impl FaultKind {
+    /// Every kind; of the delays, one.
+    pub const ALL: [FaultKind; 14] = [
+        FaultKind::InternalServerError,
+        FaultKind::GatewayTimeout,
+        FaultKind::GatewayUnavailable,
+        FaultKind::RateLimited,
+        FaultKind::OutOfStock,
+        FaultKind::QuotaExceeded,
+        FaultKind::TransientState,
+        FaultKind::Locked,
+        FaultKind::PreconditionFailed,
+        FaultKind::PermissionDenied,
+        FaultKind::NotFound,
+        FaultKind::DroppedConnection,
+        FaultKind::Delay(Duration::from_secs(1)),
+        FaultKind::MalformedBody,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            FaultKind::InternalServerError => "internal-server-error",
+            FaultKind::GatewayTimeout => "gateway-timeout",
+            FaultKind::GatewayUnavailable => "gateway-unavailable",
+            FaultKind::RateLimited => "rate-limited",
+            FaultKind::OutOfStock => "out-of-stock",
+            FaultKind::QuotaExceeded => "quota-exceeded",
+            FaultKind::TransientState => "transient-state",
+            FaultKind::Locked => "locked",
+            FaultKind::PreconditionFailed => "precondition-failed",
+            FaultKind::PermissionDenied => "permission-denied",
+            FaultKind::NotFound => "not-found",
+            FaultKind::DroppedConnection => "dropped-connection",
+            FaultKind::Delay(_) => "delay",
+            FaultKind::MalformedBody => "malformed-body",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::Delay(delay) => write!(formatter, "delay:{}", delay.as_millis()),
+            kind => formatter.write_str(kind.word()),
+        }
+    }
+}
+
+/// A text that names no kind of fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no fault kind; valid are {}", kinds())]
+pub struct UnknownFaultKind {
+    text: String,
+}
+
+fn kinds() -> String {
+    let words = FaultKind::ALL.map(|kind| match kind {
+        FaultKind::Delay(_) => "delay:<ms>".to_owned(),
+        kind => kind.to_string(),
+    });
+    words.join(", ")
+}
+
+impl FromStr for FaultKind {
+    type Err = UnknownFaultKind;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || UnknownFaultKind { text: text.to_owned() };
+        match text.split_once(':') {
+            Some(("delay", ms)) => {
+                ms.parse().map(|ms| FaultKind::Delay(Duration::from_millis(ms))).map_err(|_| unknown())
+            }
+            Some(_) => Err(unknown()),
+            None => FaultKind::ALL
+                .into_iter()
+                .find(|kind| kind.word() == text && !matches!(kind, FaultKind::Delay(_)))
+                .ok_or_else(unknown),
+        }
+    }
+}
+
+impl Serialize for FaultKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FaultKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl FaultRule {
+    /// A rule for every matching request, before the effect.
+    pub fn new(method: impl Into<String>, path: impl Into<String>, kind: FaultKind) -> Self {
+        Self { method: Some(method.into()), path: path.into(), nth: None, kind, effect: Effect::Before }
+    }
+
+    /// Meets only the `nth` matching request, counted from 1.
+    #[must_use]
+    pub fn nth(mut self, nth: u64) -> Self {
+        self.nth = Some(nth);
+        self
+    }
+
+    /// Hits after the effect: Scaleway did it and the answer was lost or is wrong.
+    #[must_use]
+    pub fn after_effect(mut self) -> Self {
+        self.effect = Effect::After;
+        self
+    }
+
+    /// What is wrong with a rule, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if !self.path.starts_with('/') && !self.path.starts_with('*') {
+            return Some(format!("path `{}` must begin with `/` or `*`", self.path));
+        }
+        if self.nth == Some(0) {
+            return Some("nth counts from 1".to_owned());
+        }
+        let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "*"];
+        match &self.method {
+            Some(method) if !known.contains(&method.to_uppercase().as_str()) => {
+                Some(format!("method `{method}` is none of {}", known.join(", ")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A rule and how often it met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: FaultRule,
+    /// Requests that matched method and path.
+    pub matched: u64,
+    /// Requests that the rule was applied to.
+    pub applied: u64,
+}
+
+/// The rules in force, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(pub(crate) Vec<Fault>);
+
+impl Faults {
+    /// What happens to this request. Every rule that matches counts it; the first that is due is applied.
+    pub(crate) fn meet(&mut self, method: &str, path: &str) -> Option<(FaultKind, Effect)> {
+        let mut chosen = None;
+        for fault in &mut self.0 {
+            let method_fits =
+                fault.rule.method.as_deref().is_none_or(|rule| rule == "*" || rule.eq_ignore_ascii_case(method));
+            if !method_fits || !matches(&fault.rule.path, path) {
+                continue;
+            }
+            fault.matched += 1;
+            if chosen.is_none() && fault.rule.nth.is_none_or(|nth| nth == fault.matched) {
+                fault.applied += 1;
+                chosen = Some((fault.rule.kind, fault.rule.effect));
+            }
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_as_it_was_written() {
+        for kind in FaultKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        assert_eq!("delay:250".parse(), Ok(FaultKind::Delay(Duration::from_millis(250))));
+    }
+
+    #[test]
+    fn an_unknown_kind_names_all_valid_ones() {
+        for text in ["", "delay", "delay:", "delay:x", "out_of_stock", "locked:1"] {
+            let message = FaultKind::from_str(text).expect_err("no kind").to_string();
+            assert!(message.contains("out-of-stock") && message.contains("delay:<ms>"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_rule_meets_only_its_nth_request_and_all_rules_count() {
+        let mut faults = Faults::default();
+        for rule in [
+            FaultRule::new("POST", "/a/*", FaultKind::Locked).nth(2),
+            FaultRule::new("*", "/**", FaultKind::NotFound).nth(3),
+        ] {
+            faults.0.push(Fault { rule, matched: 0, applied: 0 });
+        }
+        let kinds: Vec<_> = ["/a/1", "/a/2", "/a/3", "/a/4"].iter().map(|path| faults.meet("POST", path)).collect();
+        assert_eq!(
+            kinds,
+            [None, Some((FaultKind::Locked, Effect::Before)), Some((FaultKind::NotFound, Effect::Before)), None]
+        );
+        assert_eq!(faults.meet("GET", "/a/5"), None);
+        assert_eq!((faults.0[0].matched, faults.0[1].matched), (4, 5));
+    }
+
+    #[test]
+    fn rules_that_can_never_meet_are_refused() {
+        let rule = |path: &str| FaultRule::new("GET", path, FaultKind::Locked);
+        assert!(rule("servers").problem().is_some());
+        assert!(rule("/servers").nth(0).problem().is_some());
+        assert!(FaultRule::new("FETCH", "/", FaultKind::Locked).problem().is_some());
+        assert_eq!(rule("**/servers").problem(), None);
+    }
+}

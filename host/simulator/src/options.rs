@@ -1,0 +1,167 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Decides every id, address, MAC, jitter and with them the interleaving of concurrent callers. The same seed and the
+    /// same calls give byte-identical answers.
+    pub seed: u64,
+    /// Simulated milliseconds that pass in one millisecond of tokio's time. `0.0` stands still except for
+    /// [`Simulator::advance`](crate::Simulator::advance). Negative and non-finite values count as `0.0`.
+    pub time_scale: f64,
+    /// How long every API call takes.
+    pub latency: Latency,
+    /// How long Scaleway takes for what it does in the background.
+    pub durations: Durations,
+    /// How much of each kind may exist.
+    pub quotas: Quotas,
+    /// Server types of both products (`DEV1-S`, `M4-M`) of which nothing is left. More can be said later with
+    /// [`Simulator::set_stock`](crate::Simulator::set_stock).
+    pub out_of_stock: BTreeSet<String>,
+    /// The secret keys that are let in. Empty: every well-formed UUID.
+    pub tokens: BTreeSet<String>,
+    /// The project of requests that name none.
+    pub default_project: String,
+    /// The organization of every resource. `None`: the same id as the resource's project, as it is for an
+    /// organization's first project (recorded).
+    pub organization: Option<String>,
+    /// HTTP status of refused preconditions of the Instance API. Both were seen: 400 (recorded) and 412 (issue).
+    pub refusal_status: RefusalStatus,
+    /// How long an Apple silicon server may not be deleted after its creation. A customer's 24 hours; the recorded
+    /// organization was exempt, which is `Duration::ZERO`.
+    pub apple_silicon_commitment: Duration,
+    /// Largest request body that is read, in bytes. A larger one gets 413.
+    pub body_bytes: usize,
+}
+
+/// The time an API call takes: `base_ms` and up to `jitter_ms` more, evenly spread, drawn from the seed.
+///
+/// This is tokio time and not scaled by `time_scale`: the client's own deadlines run in it, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Milliseconds of every call.
+    pub base_ms: u64,
+    /// Largest addition in milliseconds.
+    pub jitter_ms: u64,
+}
+
+/// How long Scaleway takes for what it does after it has answered, in simulated time. The defaults lie near the recorded
+/// medians.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Durations {
+    /// `poweron` until `running`: recorded 5 s (n = 106, at most 35 s).
+    pub power_on: Duration,
+    /// `poweroff` until `stopped`: recorded 36 s (n = 14).
+    pub power_off: Duration,
+    /// `terminate` until the server is gone: recorded 5 s (n = 85, at most 118 s).
+    pub terminate: Duration,
+    /// `stop_in_place` until `stopped in place`: recorded 46 s (n = 4).
+    pub stop_in_place: Duration,
+    /// `reboot` until `running`: recorded 41 s (n = 1).
+    pub reboot: Duration,
+    /// A new Block Storage volume until `available`: recorded below 5 s.
+    pub block_create: Duration,
+    /// A volume of a deleted server until `available`: recorded 0 to 6 s.
+    pub block_detach: Duration,
+    /// A private network interface of API v2alpha1 until `available`: recorded about 55 s (12 polls). API v1 says
+    /// `available` at once (recorded).
+    pub private_nic_attach: Duration,
+    /// An image of `backup`, and a snapshot, until `available`. Assumption.
+    pub snapshot: Duration,
+    /// A new Apple silicon server until `ready`: recorded 129 s (n = 25).
+    pub apple_silicon_create: Duration,
+    /// An Apple silicon server from `reboot` to `ready`: recorded 136 s (n = 3).
+    pub apple_silicon_reboot: Duration,
+    /// An Apple silicon server from `reinstall` to `ready`. Assumption; no recording exists.
+    pub apple_silicon_reinstall: Duration,
+}
+
+/// How much of each kind may exist over all zones; `None`: any number. One more is answered 403 `quotas_exceeded`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// Instances.
+    pub servers: Option<usize>,
+    /// Flexible IPs.
+    pub ips: Option<usize>,
+    /// Local volumes.
+    pub volumes: Option<usize>,
+    /// Block Storage volumes.
+    pub block_volumes: Option<usize>,
+    /// Apple silicon servers.
+    pub apple_silicon_servers: Option<usize>,
+    /// IAM ssh keys. The only quota with a recorded refusal; there it was 50.
+    pub ssh_keys: Option<usize>,
+}
+
+/// With which status the Instance API refuses a precondition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RefusalStatus {
+    /// 400 with `help_message` and `precondition` (recorded 2025-10-08).
+    #[default]
+    BadRequest,
+    /// 412 with `message` and `type` only (scaleway-cli issue 4827, 2025-06-16).
+    PreconditionFailed,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            time_scale: 1.0,
+            latency: Latency::default(),
+            durations: Durations::default(),
+            quotas: Quotas::default(),
+            out_of_stock: BTreeSet::new(),
+            tokens: BTreeSet::new(),
+            default_project: "7d0e3a4c-0000-4000-8000-000000000001".to_owned(),
+            organization: None,
+            refusal_status: RefusalStatus::default(),
+            apple_silicon_commitment: Duration::from_secs(24 * 60 * 60),
+            body_bytes: 4 * 1024 * 1024,
+        }
+    }
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            power_on: Duration::from_secs(4),
+            power_off: Duration::from_secs(35),
+            terminate: Duration::from_secs(5),
+            stop_in_place: Duration::from_secs(45),
+            reboot: Duration::from_secs(40),
+            block_create: Duration::from_secs(1),
+            block_detach: Duration::from_secs(2),
+            private_nic_attach: Duration::from_secs(55),
+            snapshot: Duration::from_secs(10),
+            apple_silicon_create: Duration::from_secs(130),
+            apple_silicon_reboot: Duration::from_secs(120),
+            apple_silicon_reinstall: Duration::from_secs(600),
+        }
+    }
+}
+
+/// What is said about a server type's stock, by name.
+pub(crate) type Stock = BTreeMap<String, Availability>;
+
+/// The stock of a server type, in the Instance API's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    /// Enough.
+    Available,
+    /// Nearly gone; creation still works.
+    Scarce,
+    /// Gone: creating or powering on a server of that type is answered 503 `out_of_stock`.
+    Shortage,
+}
+
+impl Availability {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Availability::Available => "available",
+            Availability::Scarce => "scarce",
+            Availability::Shortage => "shortage",
+        }
+    }
+}

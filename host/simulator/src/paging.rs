@@ -1,0 +1,137 @@
+//! The two ways in which Scaleway's APIs page their lists.
+
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::refusal::{Reason, Refusal};
+
+const INSTANCE_PAGE: usize = 50;
+const LARGEST_PAGE: usize = 100;
+// Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products says.
+const NEWER_PAGE: usize = 20;
+
+/// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in the
+/// body but the list.
+pub(crate) fn instance_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
+    let total = items.len();
+    let body = json!({ key: slice(items, page, size) });
+    Ok(with_headers(Answer::ok(&body), call, page, size, total))
+}
+
+/// As [`instance_list`], for the one list that is a map: server types by name.
+pub(crate) fn instance_map(call: &Call, key: &str, items: Vec<(String, Value)>) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
+    let total = items.len();
+    let entries: Map<String, Value> = slice(items, page, size).into_iter().collect();
+    Ok(with_headers(Answer::ok(&json!({ key: entries })), call, page, size, total))
+}
+
+/// A list of the newer APIs: `page` and `page_size`; the total in the body.
+pub(crate) fn newer_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size(call, "page_size", NEWER_PAGE)?;
+    let total = items.len();
+    Ok(Answer::ok(&json!({ key: slice(items, page, size), "total_count": total })))
+}
+
+fn with_headers(answer: Answer, call: &Call, page: usize, size: usize, total: usize) -> Answer {
+    answer.header("x-total-count", &total.to_string()).header("link", &link(call, page, size, total))
+}
+
+fn slice<T>(items: Vec<T>, page: usize, size: usize) -> Vec<T> {
+    items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect()
+}
+
+fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize, usize), Refusal> {
+    let number = |name: &str, default: usize, most: usize| match call.parameter(name) {
+        None => Ok(default),
+        // Assumption: what Scaleway answers to a page of 0 or of more than 100 was not recorded.
+        Some(text) => match text.parse::<usize>() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(Refusal::invalid_argument(name, Reason::Constraint, "not a valid value")),
+        },
+    };
+    Ok((number("page", 1, usize::MAX)?, number(size_name, default, LARGEST_PAGE)?))
+}
+
+/// The recorded form: relative to the zone, page and size first, then the rest of the query, which leaves a `&` at the
+/// end when there is none. The last page of an empty list is 0.
+fn link(call: &Call, page: usize, size: usize, total: usize) -> String {
+    let path = relative(&call.path);
+    let rest = call
+        .raw_query
+        .split('&')
+        .filter(|pair| !pair.is_empty() && !pair.starts_with("page=") && !pair.starts_with("per_page="))
+        .collect::<Vec<_>>()
+        .join("&");
+    let last = total.div_ceil(size);
+    let mut links = Vec::new();
+    let mut add = |number: usize, relation: &str| {
+        links.push(format!("<{path}?page={number}&per_page={size}&{rest}>; rel=\"{relation}\""));
+    };
+    if page > 1 {
+        add(1, "first");
+        add(page - 1, "previous");
+    }
+    if page < last {
+        add(page + 1, "next");
+    }
+    add(last, "last");
+    links.join(",")
+}
+
+/// `/servers` of `/instance/v1/zones/fr-par-1/servers`.
+fn relative(path: &str) -> String {
+    let mut rest = path.splitn(6, '/').skip(5);
+    format!("/{}", rest.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(uri: &str) -> Call {
+        let uri: http::Uri = uri.parse().expect("written in this test");
+        Call::new(http::Method::GET, &uri, bytes::Bytes::new())
+    }
+
+    fn link_of(uri: &str, total: usize) -> String {
+        let call = call(uri);
+        let (page, size) = page_and_size(&call, "per_page", INSTANCE_PAGE).expect("valid paging");
+        link(&call, page, size, total)
+    }
+
+    #[test]
+    fn the_first_of_three_pages_links_to_next_and_last() {
+        assert_eq!(
+            link_of("/instance/v1/zones/fr-par-1/products/servers?page=1", 135),
+            "</products/servers?page=2&per_page=50&>; rel=\"next\",</products/servers?page=3&per_page=50&>; rel=\"last\""
+        );
+    }
+
+    #[test]
+    fn a_later_page_links_to_first_and_previous_too() {
+        assert_eq!(
+            link_of("/instance/v1/zones/fr-par-1/products/servers?page=3", 135),
+            "</products/servers?page=1&per_page=50&>; rel=\"first\",</products/servers?page=2&per_page=50&>; \
+             rel=\"previous\",</products/servers?page=3&per_page=50&>; rel=\"last\""
+        );
+    }
+
+    #[test]
+    fn an_empty_list_ends_at_page_zero_and_keeps_the_query() {
+        assert_eq!(
+            link_of("/instance/v1/zones/fr-par-2/servers?name=web&order=creation_date_desc", 0),
+            "</servers?page=0&per_page=50&name=web&order=creation_date_desc>; rel=\"last\""
+        );
+    }
+
+    #[test]
+    fn pages_beyond_the_limits_are_refused_not_guessed() {
+        for query in ["page=0", "per_page=0", "per_page=101", "page=x", "page=-1"] {
+            let call = call(&format!("/instance/v1/zones/fr-par-1/servers?{query}"));
+            assert!(page_and_size(&call, "per_page", INSTANCE_PAGE).is_err(), "{query} was accepted");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Everything random, from one seed.
+///
+/// What a resource is called and how long a call takes come from separate streams: switching latency on does not change
+/// a single id.
+#[derive(Debug)]
+pub(crate) struct Random {
+    names: ChaCha8Rng,
+    jitter: ChaCha8Rng,
+    requests: ChaCha8Rng,
+    addresses_taken: BTreeSet<Ipv4Addr>,
+}
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        let stream = |number| {
+            let mut generator = ChaCha8Rng::seed_from_u64(seed);
+            generator.set_stream(number);
+            generator
+        };
+        Self { names: stream(0), jitter: stream(1), requests: stream(2), addresses_taken: BTreeSet::new() }
+    }
+
+    /// A fresh id.
+    pub(crate) fn id(&mut self) -> String {
+        uuid_from(&mut self.names)
+    }
+
+    /// An id that is the same for the same seed and name: for what has always existed, images for example.
+    pub(crate) fn named_id(seed: u64, name: &str) -> String {
+        // FNV-1a: small, stable over versions of everything; nothing here is about secrecy.
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        uuid_from(&mut ChaCha8Rng::seed_from_u64(seed ^ hash))
+    }
+
+    pub(crate) fn request_id(&mut self) -> String {
+        uuid_from(&mut self.requests)
+    }
+
+    pub(crate) fn jitter_ms(&mut self, most: u64) -> u64 {
+        if most == 0 { 0 } else { self.jitter.random_range(0..=most) }
+    }
+
+    pub(crate) fn number(&mut self, below: u32) -> u32 {
+        self.names.random_range(0..below.max(1))
+    }
+
+    /// A public address out of 198.18.0.0/15, which is set aside for benchmarks and belongs to nobody.
+    pub(crate) fn ipv4(&mut self) -> Ipv4Addr {
+        loop {
+            let bits = u32::from(Ipv4Addr::new(198, 18, 0, 0)) | self.names.random_range(1..0x0001_ffff);
+            let address = Ipv4Addr::from(bits);
+            // More than 131,070 addresses are never in use at once; quotas and memory end long before.
+            if self.addresses_taken.len() > 0x0001_fff0 || self.addresses_taken.insert(address) {
+                return address;
+            }
+        }
+    }
+
+    pub(crate) fn free_ipv4(&mut self, address: Ipv4Addr) {
+        self.addresses_taken.remove(&address);
+    }
+
+    /// The network part of a /64 out of 2001:db8::/32, which is set aside for documentation.
+    pub(crate) fn ipv6_prefix(&mut self) -> Ipv6Addr {
+        let network = u128::from(self.names.random::<u32>());
+        Ipv6Addr::from((0x2001_0db8_u128 << 96) | (network << 64))
+    }
+
+    /// A host address within a /64.
+    pub(crate) fn ipv6_in(&mut self, prefix: Ipv6Addr) -> Ipv6Addr {
+        Ipv6Addr::from(u128::from(prefix) | u128::from(self.names.random::<u64>() | 1))
+    }
+
+    /// The MAC of a server's public interface.
+    pub(crate) fn server_mac(&mut self) -> String {
+        self.mac([0xde, 0x00, 0x01])
+    }
+
+    /// The MAC of a private NIC.
+    pub(crate) fn private_nic_mac(&mut self) -> String {
+        self.mac([0x02, 0x00, 0x00])
+    }
+
+    fn mac(&mut self, vendor: [u8; 3]) -> String {
+        let mut rest = [0_u8; 3];
+        self.names.fill_bytes(&mut rest);
+        let [a, b, c] = vendor;
+        let [d, e, f] = rest;
+        format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+fn uuid_from(generator: &mut ChaCha8Rng) -> String {
+    let mut bytes = [0_u8; 16];
+    generator.fill_bytes(&mut bytes);
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}

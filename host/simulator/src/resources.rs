@@ -1,0 +1,83 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::world::{World, sorted};
+
+/// Everything that exists, each as its API shows it, oldest first.
+///
+/// Volumes of Block Storage and of the Instance API stand together; only the latter have `volume_type`.
+/// Dynamic IPs belong to their server and stand there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Instances.
+    pub servers: Vec<Value>,
+    /// Flexible IPs.
+    pub ips: Vec<Value>,
+    /// Local and Block Storage volumes.
+    pub volumes: Vec<Value>,
+    /// Private NICs.
+    pub private_nics: Vec<Value>,
+    /// IAM ssh keys.
+    pub ssh_keys: Vec<Value>,
+    /// Apple silicon servers.
+    pub apple_silicon_servers: Vec<Value>,
+}
+
+impl Resources {
+    pub(crate) fn of(world: &World) -> Self {
+        let mut volumes: Vec<(u64, Value)> =
+            world.volumes.values().map(|volume| (volume.created, world.show_volume(volume))).collect();
+        volumes.extend(world.block_volumes.values().map(|volume| (volume.created, world.show_block_volume(volume))));
+        Self {
+            servers: shown(world.servers.values(), |server| server.created, |server| world.show_server(server)),
+            ips: shown(world.ips.values(), |ip| ip.created, |ip| world.show_ip(ip)),
+            volumes: sorted(volumes, false, |volume| volume.0).into_iter().map(|volume| volume.1).collect(),
+            private_nics: shown(world.private_nics.values(), |nic| nic.created, |nic| world.show_private_nic(nic)),
+            ssh_keys: shown(world.ssh_keys.values(), |key| key.created, |key| world.show_ssh_key(key)),
+            apple_silicon_servers: shown(
+                world.apple_servers.values(),
+                |server| server.created,
+                |server| crate::api::apple_silicon::server::show(world, server, true),
+            ),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lists().iter().map(|list| list.len()).sum()
+    }
+
+    /// Whether nothing exists.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Those that carry `tag`. Apple silicon servers and ssh keys have no tags.
+    #[must_use]
+    pub fn tagged(&self, tag: &str) -> Resources {
+        let has_tag = |value: &Value| {
+            value["tags"].as_array().is_some_and(|tags| tags.iter().any(|candidate| candidate.as_str() == Some(tag)))
+        };
+        let keep = |list: &[Value]| list.iter().filter(|value| has_tag(value)).cloned().collect();
+        Resources {
+            servers: keep(&self.servers),
+            ips: keep(&self.ips),
+            volumes: keep(&self.volumes),
+            private_nics: keep(&self.private_nics),
+            ssh_keys: keep(&self.ssh_keys),
+            apple_silicon_servers: keep(&self.apple_silicon_servers),
+        }
+    }
+
+    fn lists(&self) -> [&Vec<Value>; 6] {
+        [&self.servers, &self.ips, &self.volumes, &self.private_nics, &self.ssh_keys, &self.apple_silicon_servers]
+    }
+}
+
+fn shown<'a, T: 'a>(
+    items: impl Iterator<Item = &'a T>,
+    created: impl Fn(&T) -> u64,
+    view: impl Fn(&T) -> Value,
+) -> Vec<Value> {
+    sorted(items, false, |item| created(item)).into_iter().map(view).collect()
+}

@@ -1,0 +1,310 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, DATE, HeaderValue, SERVER};
+use http::{Response, StatusCode};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::api;
+use crate::call::Call;
+use crate::clock::{Clock, http_date};
+use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
+use crate::forced_state::ForcedState;
+use crate::options::{Availability, Options};
+use crate::refusal::Refusal;
+use crate::resources::Resources;
+use crate::world::World;
+
+/// A simulated Scaleway. Clones share it.
+///
+/// # Guarantees
+/// - Same options (the seed among them), same calls in the same order at the same simulated times: byte-identical answers.
+/// - Nothing runs in the background. What Scaleway does by itself happens when the next call comes, at its own time and
+///   in its own order; so paused tokio time works, and a simulator that nobody calls costs nothing.
+/// - The controls are not subject to faults, authentication, latency or the request log.
+#[derive(Debug, Clone)]
+pub struct Simulator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    body_bytes: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    clock: Clock,
+    world: World,
+    faults: Faults,
+    requests: Vec<RequestRecord>,
+    sequence: u64,
+}
+
+/// One call of an API, as the simulator saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Counts the calls from 1; clearing the log does not begin anew.
+    pub sequence: u64,
+    /// Simulated milliseconds since the start at which the call came.
+    pub at_ms: u64,
+    /// The method.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The query as it was written; empty when there was none.
+    pub query: String,
+    /// The status of the answer. `None` while none was given, or when the connection was dropped instead.
+    pub status: Option<u16>,
+    /// The fault that was applied, `delay:1500` for example.
+    pub fault: Option<String>,
+}
+
+/// A call that asks for something the simulator does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// No Instance and no Apple silicon server has this id.
+    #[error("no server {0}")]
+    UnknownServer(String),
+    /// The rule can never meet a request.
+    #[error("invalid fault rule: {0}")]
+    InvalidRule(String),
+    /// The state is not one of this kind of server.
+    #[error("`{state}` is no state of an {product} server; valid are {valid}")]
+    InvalidState {
+        /// What was asked for.
+        state: String,
+        /// Which API the server belongs to.
+        product: &'static str,
+        /// The states it can have.
+        valid: &'static str,
+    },
+}
+
+/// Instead of an answer: the connection closes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dropped;
+
+impl Simulator {
+    /// An empty Scaleway at its simulated time 0.
+    pub fn new(options: Options) -> Self {
+        let body_bytes = options.body_bytes;
+        let state = State {
+            clock: Clock::new(options.time_scale),
+            world: World::new(options),
+            faults: Faults::default(),
+            requests: Vec::new(),
+            sequence: 0,
+        };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), body_bytes }) }
+    }
+
+    /// Everything that exists now.
+    pub fn resources(&self) -> Resources {
+        Resources::of(&self.settled().world)
+    }
+
+    /// All calls so far, or since the log was cleared, in order.
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        self.shared.state.lock().requests.clone()
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear_requests(&self) {
+        self.shared.state.lock().requests.clear();
+    }
+
+    /// Adds a fault rule after those that exist.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidRule`] for one that could never meet a request.
+    pub fn add_fault(&self, rule: FaultRule) -> Result<(), ControlError> {
+        if let Some(problem) = rule.problem() {
+            return Err(ControlError::InvalidRule(problem));
+        }
+        self.shared.state.lock().faults.0.push(Fault { rule, matched: 0, applied: 0 });
+        Ok(())
+    }
+
+    /// The fault rules and how often they met.
+    pub fn faults(&self) -> Vec<Fault> {
+        self.shared.state.lock().faults.0.clone()
+    }
+
+    /// Removes all fault rules.
+    pub fn clear_faults(&self) {
+        self.shared.state.lock().faults.0.clear();
+    }
+
+    /// What an owner does behind our back. Takes effect at once; whatever the server was about to do is off.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownServer`], and [`ControlError::InvalidState`] for a state of the other product.
+    pub fn set_server_state(&self, id: &str, state: ForcedState) -> Result<(), ControlError> {
+        state.force(&mut self.settled().world, id)
+    }
+
+    /// Says how much is left of a server type, of an Instance or of Apple silicon, in every zone.
+    pub fn set_stock(&self, server_type: impl Into<String>, availability: Availability) {
+        self.shared.state.lock().world.stock.insert(server_type.into(), availability);
+    }
+
+    /// Moves simulated time on. What is due in between happens in its order.
+    pub fn advance(&self, by: Duration) {
+        self.shared.state.lock().clock.advance(by);
+        drop(self.settled());
+    }
+
+    /// Simulated time since the start.
+    pub fn now(&self) -> Duration {
+        Duration::from_micros(self.shared.state.lock().clock.now())
+    }
+
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.shared.body_bytes
+    }
+
+    fn settled(&self) -> parking_lot::MutexGuard<'_, State> {
+        let mut state = self.shared.state.lock();
+        state.settle();
+        state
+    }
+
+    /// One API call. `None` stands for a body that was larger than is read.
+    pub(crate) async fn call(
+        &self,
+        parts: http::request::Parts,
+        body: Option<Bytes>,
+    ) -> Result<Response<Bytes>, Dropped> {
+        let too_large = body.is_none();
+        let call = Call::new(parts.method, &parts.uri, body.unwrap_or_default());
+        let token = parts.headers.get("x-auth-token").and_then(|value| value.to_str().ok()).map(str::to_owned);
+
+        let (sequence, latency, fault) = self.shared.state.lock().arrive(&call);
+        sleep(latency).await;
+        if let Some((FaultKind::Delay(delay), Effect::Before)) = fault {
+            sleep(delay).await;
+        }
+        let outcome = {
+            let mut state = self.settled();
+            let answer = if too_large {
+                Some(Refusal::too_large(self.shared.body_bytes).into())
+            } else {
+                state.act(&call, token.as_deref(), fault)
+            };
+            state.close(sequence, answer)
+        };
+        if let Some((FaultKind::Delay(delay), Effect::After)) = fault {
+            sleep(delay).await;
+        }
+        outcome.ok_or(Dropped)
+    }
+}
+
+async fn sleep(duration: Duration) {
+    // A sleep of zero would still be a round through the timer, and an auto-advanced clock moves at every one.
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+impl State {
+    fn settle(&mut self) {
+        let now = self.clock.now();
+        self.world.settle(now);
+    }
+
+    /// Logs a call and decides what will happen to it and how long it takes.
+    fn arrive(&mut self, call: &Call) -> (u64, Duration, Option<(FaultKind, Effect)>) {
+        self.sequence += 1;
+        let fault = self.faults.meet(call.method.as_str(), &call.path);
+        self.requests.push(RequestRecord {
+            sequence: self.sequence,
+            at_ms: self.clock.now() / 1_000,
+            method: call.method.to_string(),
+            path: call.path.clone(),
+            query: call.raw_query.clone(),
+            status: None,
+            fault: fault.map(|(kind, _)| kind.to_string()),
+        });
+        let latency = self.world.options.latency;
+        let jitter = self.world.random.jitter_ms(latency.jitter_ms);
+        (self.sequence, Duration::from_millis(latency.base_ms + jitter), fault)
+    }
+
+    /// Does what was asked, unless the fault hits before. `None`: no answer at all.
+    fn act(&mut self, call: &Call, token: Option<&str>, fault: Option<(FaultKind, Effect)>) -> Option<Answer> {
+        let real = match fault {
+            Some((kind, Effect::Before)) if !matches!(kind, FaultKind::Delay(_)) => None,
+            _ => Some(match self.authenticate(token) {
+                Ok(()) => api::dispatch(&mut self.world, call),
+                Err(refusal) => refusal.into(),
+            }),
+        };
+        match fault {
+            None | Some((FaultKind::Delay(_), _)) => real,
+            Some((FaultKind::DroppedConnection, _)) => None,
+            Some((FaultKind::MalformedBody, _)) => Some(fault::malformed(real)),
+            Some((kind, _)) => fault::answer(&self.world, call, kind),
+        }
+    }
+
+    /// Recorded: a key nobody has is `not_found`, one that is malformed `invalid_argument`.
+    // Assumption: every endpoint wants a key. The public ones (product lists, marketplace) were only recorded with one.
+    fn authenticate(&self, token: Option<&str>) -> Result<(), Refusal> {
+        let Some(token) = token else { return Err(Refusal::denied_authentication("not_found")) };
+        if uuid::Uuid::parse_str(token).is_err() {
+            return Err(Refusal::denied_authentication("invalid_argument"));
+        }
+        let known = &self.world.options.tokens;
+        if known.is_empty() || known.contains(token) {
+            Ok(())
+        } else {
+            Err(Refusal::denied_authentication("not_found"))
+        }
+    }
+
+    /// Completes the log and gives the answer the headers that every answer of the gateway carries (recorded).
+    fn close(&mut self, sequence: u64, answer: Option<Answer>) -> Option<Response<Bytes>> {
+        let status = answer.as_ref().map(|answer| answer.status.as_u16());
+        // The log may have been cleared while the call was on its way.
+        if let Ok(index) = self.requests.binary_search_by_key(&sequence, |record| record.sequence) {
+            self.requests[index].status = status;
+        }
+        let answer = answer?;
+        let mut response = Response::new(answer.body);
+        *response.status_mut() = answer.status;
+        let headers = response.headers_mut();
+        if let Some(content_type) = answer.content_type {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        for (name, value) in answer.headers {
+            headers.insert(name, value);
+        }
+        headers.insert(SERVER, HeaderValue::from_static("Scaleway API Gateway (fr-par-1;edge01)"));
+        let date = http_date(self.world.now());
+        let id = self.world.random.request_id();
+        for (name, value) in [(DATE, date), (http::HeaderName::from_static("x-request-id"), id)] {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        }
+        for (name, value) in [
+            ("strict-transport-security", "max-age=63072000"),
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        if response.status() == StatusCode::NO_CONTENT {
+            *response.body_mut() = Bytes::new();
+        }
+        Some(response)
+    }
+}

@@ -1,0 +1,133 @@
+//! Everything that exists in the simulated Scaleway, and what is still going to happen to it.
+
+mod address;
+mod agenda;
+mod apple;
+mod block;
+mod group;
+mod image;
+mod network;
+mod server;
+mod view;
+mod volume;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::clock::Micros;
+use crate::options::{Options, Stock};
+use crate::random::Random;
+
+pub(crate) use address::{Ip, IpKind};
+pub(crate) use agenda::{Agenda, Event, Phase};
+pub(crate) use apple::{AppleServer, AppleStatus, Commitment};
+pub(crate) use block::{BlockSnapshot, BlockStatus, BlockVolume, Reference, ReferenceStatus};
+pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
+pub(crate) use image::{Image, RootVolume, Snapshot};
+pub(crate) use network::{IpamIp, PrivateNetwork, PrivateNic, SshKey, Subnet, Vpc};
+pub(crate) use server::{AttachedVolume, Server, ServerState, VolumeKind};
+pub(crate) use volume::Volume;
+
+/// Resources by id. Ordered maps only: iteration order is part of "same seed, same answers".
+pub(crate) type ById<T> = BTreeMap<String, T>;
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) stock: Stock,
+    pub(crate) random: Random,
+    pub(crate) agenda: Agenda,
+    now: Micros,
+    last_stamp: Micros,
+
+    pub(crate) servers: ById<Server>,
+    pub(crate) ips: ById<Ip>,
+    pub(crate) volumes: ById<Volume>,
+    pub(crate) snapshots: ById<Snapshot>,
+    /// Images made by `backup` or by hand; the catalogue's are not in here.
+    pub(crate) images: ById<Image>,
+    pub(crate) block_volumes: ById<BlockVolume>,
+    pub(crate) block_snapshots: ById<BlockSnapshot>,
+    pub(crate) private_nics: ById<PrivateNic>,
+    pub(crate) private_networks: ById<PrivateNetwork>,
+    pub(crate) vpcs: ById<Vpc>,
+    pub(crate) ipam_ips: ById<IpamIp>,
+    pub(crate) security_groups: ById<SecurityGroup>,
+    pub(crate) placement_groups: ById<PlacementGroup>,
+    pub(crate) ssh_keys: ById<SshKey>,
+    pub(crate) apple_servers: ById<AppleServer>,
+}
+
+impl World {
+    pub(crate) fn new(options: Options) -> Self {
+        let random = Random::new(options.seed);
+        let stock =
+            options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
+        Self {
+            options,
+            stock,
+            random,
+            agenda: Agenda::default(),
+            now: 0,
+            last_stamp: 0,
+            servers: ById::new(),
+            ips: ById::new(),
+            volumes: ById::new(),
+            snapshots: ById::new(),
+            images: ById::new(),
+            block_volumes: ById::new(),
+            block_snapshots: ById::new(),
+            private_nics: ById::new(),
+            private_networks: ById::new(),
+            vpcs: ById::new(),
+            ipam_ips: ById::new(),
+            security_groups: ById::new(),
+            placement_groups: ById::new(),
+            ssh_keys: ById::new(),
+            apple_servers: ById::new(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// Brings the world to `now`: everything that was due in between happens, in its order and at its own time.
+    pub(crate) fn settle(&mut self, now: Micros) {
+        while let Some((due, event)) = self.agenda.next_until(now) {
+            self.now = self.now.max(due);
+            self.happen(event);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// The present, but never the same twice: creation dates order the lists.
+    pub(crate) fn stamp(&mut self) -> Micros {
+        self.last_stamp = self.now.max(self.last_stamp + 1);
+        self.last_stamp
+    }
+
+    /// The organization of a resource in `project`.
+    pub(crate) fn organization_of(&self, project: &str) -> String {
+        self.options.organization.clone().unwrap_or_else(|| project.to_owned())
+    }
+}
+
+/// The views of `items` in the order of their keys.
+pub(crate) fn sorted<K: Ord, T>(
+    items: impl IntoIterator<Item = T>,
+    newest_first: bool,
+    key: impl Fn(&T) -> K,
+) -> Vec<T> {
+    let mut items: Vec<T> = items.into_iter().collect();
+    items.sort_by_key(|item| key(item));
+    if newest_first {
+        items.reverse();
+    }
+    items
+}
+
+pub(crate) fn optional_date(at: Option<Micros>) -> Value {
+    at.map(crate::clock::zulu_date).into()
+}
