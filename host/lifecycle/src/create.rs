@@ -1,0 +1,501 @@
+//! Creating one server with everything that belongs to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::time::Instant;
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::types::block::{
+    BlockVolume, BlockVolumeStatus, CreateBlockVolume, FromEmpty, ListBlockVolumes, UpdateBlockVolume,
+};
+use windlass_scaleway::types::instance::{
+    CreateIp, CreatePrivateNic, Ip, ListIps, ListPrivateNics, ListServers, PrivateNic, Server, ServerAction,
+    ServerState, UpdateVolume,
+};
+
+use crate::failure;
+use crate::inventory::{names_json, volume_kind, volumes_made};
+use crate::journal::{ResourceKind, ResourceName};
+use crate::run::{Run, Stop};
+use crate::specification::{AddressKind, ImageChoice, ServerSpecification};
+use crate::tags;
+
+/// How long a new volume may take to be there: a few seconds are recorded.
+const VOLUME_COMES: Duration = Duration::from_secs(120);
+/// The step before which everything about the server is settled. A create that got so far is finished by a
+/// successor, not undone.
+pub(crate) const POWER_ON: &str = "power-on";
+
+/// A create under way.
+pub(crate) struct Creation<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) specification: &'a ServerSpecification,
+    /// Ids of what this create has made.
+    pub(crate) made: BTreeSet<String>,
+}
+
+impl Creation<'_> {
+    fn name(&self, kind: ResourceKind, id: &str) -> ResourceName {
+        ResourceName {
+            kind,
+            id: id.to_owned(),
+            zone: self.run.zone.to_string(),
+            server: None,
+        }
+    }
+
+    fn tags(&self) -> Vec<String> {
+        tags::all(&self.run.shared.owner, &self.run.group, &self.run.id)
+    }
+
+    /// The tags by which a lost creation is found: exact on our side, whatever Scaleway's filter means.
+    fn search_tags(&self) -> Vec<String> {
+        vec![tags::owner_tag(&self.run.shared.owner), tags::operation_tag(&self.run.id)]
+    }
+
+    /// Image → addresses → volumes → server → tags on its volumes → private NICs → cloud-init → power on → running.
+    pub(crate) async fn perform(&mut self) -> Result<Server, Stop> {
+        let first_type = self.specification.types[0].as_str();
+        let first_image = self.image(first_type).await?;
+        let mut addresses = Vec::new();
+        for kind in self.specification.addresses.clone() {
+            addresses.push(self.create_ip(kind).await?.id);
+        }
+        let mut volumes = BTreeMap::new();
+        let wanted: Vec<_> = self.specification.new_block_volumes().collect();
+        for (position, size, operations) in wanted {
+            let volume = self.create_volume(position, size, operations).await?;
+            volumes.insert(position, volume.id);
+        }
+        for id in volumes.values() {
+            self.wait_for_volume(id).await?;
+        }
+        let server = self.create_server(first_image, &addresses, &volumes).await?;
+        self.tag_volumes(&server).await?;
+        for network in self.specification.private_networks.clone() {
+            self.create_private_nic(&server, &network).await?;
+        }
+        self.set_cloud_init(&server).await?;
+        self.start(&server.id).await
+    }
+
+    /// The last part, which a successor can do as well: power on and wait.
+    pub(crate) async fn start(&self, server_id: &str) -> Result<Server, Stop> {
+        self.power_on(server_id).await?;
+        self.wait_until_running(server_id).await
+    }
+
+    async fn image(&self, server_type: &str) -> Result<String, Stop> {
+        let step = "resolve-image";
+        match &self.specification.image {
+            ImageChoice::Id(id) => Ok(id.clone()),
+            ImageChoice::Label(label) => {
+                let storage = self.specification.root_volume.kind.image_storage();
+                let images = &self.run.shared.images;
+                let run = self.run;
+                run.attempt(step, |_| {
+                    let storage = storage.clone();
+                    async move {
+                        images
+                            .resolve(&run.shared.client, label, &run.zone, server_type, storage)
+                            .await
+                            .map_err(|error| failure::of_error(&error))
+                    }
+                })
+                .await
+            }
+        }
+    }
+
+    async fn create_ip(&mut self, kind: AddressKind) -> Result<Ip, Stop> {
+        let step = "create-ip";
+        let request = CreateIp {
+            project: self.specification.project.clone(),
+            tags: self.tags(),
+            ip_type: Some(kind.ip_type()),
+            ..CreateIp::default()
+        };
+        let wanted = self.search_tags();
+        let list = ListIps {
+            tags: wanted.clone(),
+            ..ListIps::default()
+        };
+        self.run.intend(step, None, json!({ "kind": kind })).await?;
+        let instance = self.run.shared.client.instance(&self.run.zone);
+        let known = &self.made;
+        let ip = self
+            .run
+            .create(
+                step,
+                None,
+                || instance.create_ip(&request),
+                || async {
+                    let ips = instance.list_ips(&list).await?;
+                    Ok(ips.into_iter().find(|ip| {
+                        ip.has_all_tags(&wanted) && ip.ip_type == kind.ip_type() && !known.contains(&ip.id)
+                    }))
+                },
+            )
+            .await?;
+        self.made.insert(ip.id.clone());
+        self.run
+            .conclude(step, Some(self.name(ResourceKind::Ip, &ip.id)), json!({ "kind": kind }))
+            .await?;
+        Ok(ip)
+    }
+
+    async fn create_volume(
+        &mut self,
+        position: usize,
+        size: u64,
+        operations: Option<u32>,
+    ) -> Result<BlockVolume, Stop> {
+        let step = "create-volume";
+        let request = CreateBlockVolume {
+            name: format!("{}-{position}", self.server_name()),
+            perf_iops: Some(operations.unwrap_or(5_000)),
+            project_id: self.specification.project.clone(),
+            from_empty: Some(FromEmpty { size }),
+            tags: self.tags(),
+            ..CreateBlockVolume::default()
+        };
+        let wanted = self.search_tags();
+        let list = ListBlockVolumes {
+            tags: wanted[1..].to_vec(),
+            ..ListBlockVolumes::default()
+        };
+        self.run
+            .intend(step, None, json!({ "position": position, "size": size }))
+            .await?;
+        let block = self.run.shared.client.block(&self.run.zone);
+        let volume = self
+            .run
+            .create(
+                step,
+                None,
+                || block.create_volume(&request),
+                || async {
+                    let volumes = block.list_volumes(&list).await?;
+                    Ok(volumes
+                        .into_iter()
+                        .find(|volume| volume.has_all_tags(&wanted) && volume.name == request.name))
+                },
+            )
+            .await?;
+        self.made.insert(volume.id.clone());
+        self.run
+            .conclude(
+                step,
+                Some(self.name(ResourceKind::BlockVolume, &volume.id)),
+                json!({ "position": position }),
+            )
+            .await?;
+        Ok(volume)
+    }
+
+    async fn wait_for_volume(&self, id: &str) -> Result<(), Stop> {
+        let run = self.run;
+        let deadline = Instant::now() + VOLUME_COMES;
+        run.attempt("wait-for-volume", |_| async move {
+            let block = run.shared.client.block(&run.zone);
+            loop {
+                let volume = block.get_volume(id).await.map_err(|error| failure::of_error(&error))?;
+                match volume.status {
+                    BlockVolumeStatus::Creating if Instant::now() < deadline => {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                    BlockVolumeStatus::Creating => {
+                        return Err(failure::of_class(
+                            FailureClass::DeadlineExceeded,
+                            format!("volume {id} is still being created"),
+                        ));
+                    }
+                    BlockVolumeStatus::Error => {
+                        return Err(failure::of_class(
+                            FailureClass::Other,
+                            format!("volume {id} came out broken"),
+                        ));
+                    }
+                    _ => return Ok(()),
+                }
+            }
+        })
+        .await
+    }
+
+    fn server_name(&self) -> &str {
+        self.specification.name.as_deref().unwrap_or(self.run.id.as_str())
+    }
+
+    /// Tries the types in order. Only when all are out of stock is the retry slot asked, about the last of them.
+    async fn create_server(
+        &mut self,
+        first_image: String,
+        addresses: &[String],
+        volumes: &BTreeMap<usize, String>,
+    ) -> Result<Server, Stop> {
+        let step = "create-server";
+        let began = Instant::now();
+        let mut round = 1;
+        loop {
+            let mut out_of_stock: Option<(Failure, &str)> = None;
+            for (index, server_type) in self.specification.types.iter().enumerate() {
+                let image = if index == 0 {
+                    first_image.clone()
+                } else {
+                    self.image(server_type).await?
+                };
+                match self.create_server_of(step, server_type, &image, addresses, volumes).await {
+                    Ok(server) => {
+                        self.made.insert(server.id.clone());
+                        return Ok(server);
+                    }
+                    Err(Stop::Failed(failed)) if failed.failure.class == FailureClass::OutOfStock => {
+                        tracing::info!(operation = %self.run.id, server_type, "out of stock");
+                        out_of_stock = Some((failed.failure, server_type));
+                    }
+                    Err(other) => return Err(other),
+                }
+            }
+            let Some((failed, server_type)) = out_of_stock else {
+                return Err(Stop::failed(
+                    step,
+                    failure::of_class(FailureClass::InvalidArguments, "no server type was given"),
+                ));
+            };
+            self.run
+                .after_failure(step, began, round, failed, Some(server_type))
+                .await?;
+            round += 1;
+        }
+    }
+
+    async fn create_server_of(
+        &self,
+        step: &str,
+        server_type: &str,
+        image: &str,
+        addresses: &[String],
+        volumes: &BTreeMap<usize, String>,
+    ) -> Result<Server, Stop> {
+        let mut tags = self.tags();
+        tags.extend(self.specification.tags.iter().cloned());
+        let request =
+            self.specification
+                .create_request(self.server_name(), server_type, image, addresses, volumes, tags);
+        let wanted = self.search_tags();
+        let list = ListServers {
+            tags: wanted.clone(),
+            ..ListServers::default()
+        };
+        self.run
+            .intend(step, None, json!({ "type": server_type, "image": image }))
+            .await?;
+        let instance = self.run.shared.client.instance(&self.run.zone);
+        let server = self
+            .run
+            .create_unless(
+                step,
+                Some(server_type),
+                |failed| failed.class == FailureClass::OutOfStock,
+                || instance.create_server(&request),
+                || async {
+                    let servers = instance.list_servers(&list).await?;
+                    Ok(servers.into_iter().find(|server| server.has_all_tags(&wanted)))
+                },
+            )
+            .await?;
+        let existing = self.existing();
+        let made = volumes_made(&server, self.run.zone.as_str(), &existing);
+        self.run
+            .conclude(
+                step,
+                Some(self.name(ResourceKind::Server, &server.id)),
+                json!({ "type": server_type, "volumes": names_json(&made) }),
+            )
+            .await?;
+        Ok(server)
+    }
+
+    fn existing(&self) -> BTreeSet<String> {
+        self.specification.existing_volumes().map(str::to_owned).collect()
+    }
+
+    /// Volumes that came into being with the server get the tags that they could not be given then.
+    async fn tag_volumes(&mut self, server: &Server) -> Result<(), Stop> {
+        let existing = self.existing();
+        for (position, volume) in &server.volumes {
+            if existing.contains(&volume.id) || self.made.contains(&volume.id) {
+                continue;
+            }
+            let step = "tag-volume";
+            let kind = volume_kind(&volume.volume_type);
+            let name = self.name(kind, &volume.id);
+            let operations = if position == "0" {
+                self.specification.root_volume.operations_per_second
+            } else {
+                None
+            };
+            self.run.intend(step, Some(name.clone()), json!({})).await?;
+            let (run, tags, id) = (self.run, self.tags(), volume.id.as_str());
+            if kind == ResourceKind::BlockVolume {
+                let update = &UpdateBlockVolume {
+                    tags: Some(tags),
+                    perf_iops: operations,
+                    ..UpdateBlockVolume::default()
+                };
+                let block = &run.shared.client.block(&run.zone);
+                run.attempt(step, |_| async move {
+                    block
+                        .update_volume(id, update)
+                        .await
+                        .map(drop)
+                        .map_err(|error| failure::of_error(&error))
+                })
+                .await?;
+            } else {
+                let update = &UpdateVolume {
+                    tags: Some(tags),
+                    ..UpdateVolume::default()
+                };
+                let instance = &run.shared.client.instance(&run.zone);
+                run.attempt(step, |_| async move {
+                    instance
+                        .update_volume(id, update)
+                        .await
+                        .map(drop)
+                        .map_err(|error| failure::of_error(&error))
+                })
+                .await?;
+            }
+            self.made.insert(volume.id.clone());
+            self.run.conclude(step, Some(name), json!({})).await?;
+        }
+        Ok(())
+    }
+
+    async fn create_private_nic(&mut self, server: &Server, network: &str) -> Result<PrivateNic, Stop> {
+        let step = "create-private-nic";
+        let request = CreatePrivateNic {
+            private_network_id: network.to_owned(),
+            tags: self.tags(),
+            ..CreatePrivateNic::default()
+        };
+        let name = self.name(ResourceKind::Server, &server.id);
+        self.run
+            .intend(step, Some(name), json!({ "private-network": network }))
+            .await?;
+        let instance = self.run.shared.client.instance(&self.run.zone);
+        let list = ListPrivateNics::default();
+        let nic = self
+            .run
+            .create(
+                step,
+                None,
+                || instance.create_private_nic(&server.id, &request),
+                || async {
+                    let nics = instance.list_private_nics(&server.id, &list).await?;
+                    // A server joins a private network once, so the network names the NIC.
+                    Ok(nics.into_iter().find(|nic| nic.private_network_id == network))
+                },
+            )
+            .await?;
+        self.made.insert(nic.id.clone());
+        let mut name = self.name(ResourceKind::PrivateNic, &nic.id);
+        name.server = Some(server.id.clone());
+        self.run
+            .conclude(step, Some(name), json!({ "private-network": network }))
+            .await?;
+        Ok(nic)
+    }
+
+    async fn set_cloud_init(&self, server: &Server) -> Result<(), Stop> {
+        let Some(cloud_init) = &self.specification.cloud_init else {
+            return Ok(());
+        };
+        let step = "set-cloud-init";
+        let name = self.name(ResourceKind::Server, &server.id);
+        self.run.intend(step, Some(name.clone()), json!({})).await?;
+        let content = Bytes::copy_from_slice(cloud_init.content());
+        let instance = &self.run.shared.client.instance(&self.run.zone);
+        let id = server.id.as_str();
+        self.run
+            .attempt(step, |_| {
+                let content = content.clone();
+                async move {
+                    instance
+                        .set_server_user_data(id, "cloud-init", content)
+                        .await
+                        .map_err(|error| failure::of_error(&error))
+                }
+            })
+            .await?;
+        self.run.conclude(step, Some(name), json!({})).await
+    }
+
+    /// Powers on. Whether a call whose answer was lost, or that is refused since the server is already up, had its effect is
+    /// read from the server.
+    async fn power_on(&self, id: &str) -> Result<(), Stop> {
+        let name = self.name(ResourceKind::Server, id);
+        self.run.intend(POWER_ON, Some(name.clone()), json!({})).await?;
+        let instance = &self.run.shared.client.instance(&self.run.zone);
+        self.run
+            .attempt(POWER_ON, |_| async move {
+                let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {
+                    return Ok(());
+                };
+                match instance.get_server(id).await {
+                    Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
+                    _ => Err(failure::of_error(&error)),
+                }
+            })
+            .await?;
+        self.run.conclude(POWER_ON, Some(name), json!({})).await
+    }
+
+    async fn wait_until_running(&self, id: &str) -> Result<Server, Stop> {
+        let step = "wait-until-running";
+        self.run.intend(step, Some(self.name(ResourceKind::Server, id)), json!({})).await?;
+        let deadline = self
+            .run
+            .deadline
+            .unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
+        let mut began_to_start = false;
+        let server = self
+            .run
+            .shared
+            .poller
+            .wait(self.run, step, id, deadline, |server| {
+                let Some(server) = server else {
+                    return Some(Err(failure::of_class(
+                        FailureClass::NotFound,
+                        format!("server {id} vanished while it started: somebody deleted it"),
+                    )));
+                };
+                match server.state {
+                    ServerState::Running => Some(Ok(server)),
+                    ServerState::Locked => Some(Err(failure::of_class(
+                        FailureClass::Locked,
+                        format!("Scaleway locked server {id} while it started"),
+                    ))),
+                    ServerState::Starting => {
+                        began_to_start = true;
+                        None
+                    }
+                    // It has no error state: a start that fails at Scaleway ends where it began.
+                    ServerState::Stopped if began_to_start => Some(Err(failure::of_class(
+                        FailureClass::ServerError,
+                        format!("server {id} fell back to stopped while it started"),
+                    ))),
+                    _ => None,
+                }
+            })
+            .await?;
+        self.run
+            .conclude(step, Some(self.name(ResourceKind::Server, id)), json!({}))
+            .await?;
+        Ok(server)
+    }
+}

@@ -1,0 +1,227 @@
+//! What can go wrong, named by what failed.
+
+use std::io;
+use std::path::PathBuf;
+
+use windlass_policy::slots::types::Failure;
+
+use crate::identifier::OperationId;
+use crate::journal::{OperationKind, OperationState, ResourceName};
+use crate::undo::Report;
+
+/// The errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name breaks the rules of its kind.
+    #[error("{name:?} is no name for {what}: {problem} (lower-case letters, digits and dashes, at most 48)", what = article(what))]
+    Name {
+        /// `group`, `owner` or `operation`.
+        what: &'static str,
+        /// The name, cut to a bounded length.
+        name: String,
+        /// The rule it breaks.
+        problem: String,
+    },
+    /// A specification asks for something that cannot be.
+    #[error("{field}: {problem}")]
+    Specification {
+        /// The field, as the specification names it.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The state directory or a file in it cannot be used.
+    #[error("{} cannot be used: {source}", path.display())]
+    StateDirectory {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process is taking over what a dead one left.
+    #[error("another process is recovering operations (it holds {}); try again when it has ended", path.display())]
+    RecoveryRunning {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// There is no journal to read.
+    #[error("there is no journal at {}: nothing was ever created with this state directory", path.display())]
+    JournalAbsent {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// The journal cannot be opened.
+    #[error("the journal {} cannot be opened: {source}", path.display())]
+    JournalOpen {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The journal was written by a version that this one does not know. It was left untouched.
+    #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it was left untouched)", path.display())]
+    JournalNewer {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: i64,
+        /// The version known.
+        known: i64,
+    },
+    /// A write failed.
+    #[error("the journal cannot be written: {source}")]
+    JournalWrite {
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The commit of several writes failed.
+    #[error("the journal cannot be written: {message}")]
+    JournalCommit {
+        /// What SQLite said.
+        message: String,
+    },
+    /// The journal was opened for reading, or is shut.
+    #[error("the journal is not open for writing")]
+    JournalClosed,
+    /// Something is too long for the journal.
+    #[error("{what} of {bytes} bytes is longer than the journal takes ({limit})")]
+    JournalTooLong {
+        /// What it is.
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// A read failed.
+    #[error("the journal cannot be read: {source}")]
+    JournalRead {
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// A row cannot be understood.
+    #[error("the journal's table {table}, row {row}, column {column}: {problem}")]
+    JournalRow {
+        /// The table.
+        table: &'static str,
+        /// The row's key.
+        row: String,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No operation has this id.
+    #[error("there is no operation {operation} in the journal")]
+    OperationUnknown {
+        /// The id.
+        operation: String,
+    },
+    /// A step of an operation failed for good, and what had been made was undone (see the report for how completely).
+    #[error("{0}")]
+    Failed(Box<OperationFailure>),
+    /// The operation was left, journalled, to the next start.
+    #[error("operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes or undoes it")]
+    LeftOpen {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// It was called off before it began; nothing was done.
+    #[error("called off before it began")]
+    NotBegun,
+    /// A process that lives works on this operation.
+    #[error("operation {operation} is under way; call it off, or wait until it has ended")]
+    OperationRunning {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// The server is being cleaned up already.
+    #[error("operation {operation} is cleaning this server up already")]
+    CleanupUnderWay {
+        /// The operation that does it.
+        operation: OperationId,
+    },
+    /// The resource does not carry our owner tag, so it is not touched.
+    #[error("{resource} does not carry the tag windlass-owner={owner}, so it is not touched")]
+    NotOurs {
+        /// The resource.
+        resource: ResourceName,
+        /// The owner whose tag was looked for.
+        owner: String,
+    },
+    /// Scaleway could not be asked.
+    #[error("{what}: {source}")]
+    Scaleway {
+        /// What was being asked.
+        what: &'static str,
+        /// What the client says.
+        source: Box<windlass_scaleway::Error>,
+    },
+    /// Something about the policies of a stored operation, or the keeping of policies, failed.
+    #[error("policies: {0}")]
+    Policy(#[from] Box<windlass_policy::Error>),
+    /// An operation of this id exists.
+    #[error("there is an operation {operation} already")]
+    OperationExists {
+        /// The id.
+        operation: OperationId,
+    },
+}
+
+/// How an operation failed, and what the undo did.
+#[derive(Clone, Debug)]
+pub struct OperationFailure {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its kind.
+    pub kind: OperationKind,
+    /// How it was closed.
+    pub state: OperationState,
+    /// The step that failed first.
+    pub step: String,
+    /// The first cause.
+    pub cause: Failure,
+    /// What was removed, kept and left.
+    pub report: Report,
+    /// What policies said, in order.
+    pub reasons: Vec<String>,
+}
+
+impl std::fmt::Display for OperationFailure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} failed at {}: {}; undone: {}",
+            self.operation,
+            self.step,
+            crate::failure::words(&self.cause),
+            self.report.words()
+        )
+    }
+}
+
+impl Error {
+    pub(crate) fn scaleway(what: &'static str, source: windlass_scaleway::Error) -> Self {
+        Self::Scaleway {
+            what,
+            source: Box::new(source),
+        }
+    }
+
+    pub(crate) fn journal_write(source: rusqlite::Error) -> Self {
+        Self::JournalWrite { source }
+    }
+
+    pub(crate) fn journal_read(source: rusqlite::Error) -> Self {
+        Self::JournalRead { source }
+    }
+}
+
+fn article(what: &str) -> String {
+    if what.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        format!("an {what}")
+    } else {
+        format!("a {what}")
+    }
+}

@@ -1,0 +1,101 @@
+//! Failures: how an error of the client becomes the failure that policies judge and the journal keeps.
+
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::ErrorClass;
+
+/// The longest message that a policy gets, in bytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+fn class(class: ErrorClass) -> FailureClass {
+    match class {
+        ErrorClass::InvalidArguments => FailureClass::InvalidArguments,
+        ErrorClass::AuthenticationDenied => FailureClass::AuthenticationDenied,
+        ErrorClass::PermissionDenied => FailureClass::PermissionDenied,
+        ErrorClass::QuotaExceeded => FailureClass::QuotaExceeded,
+        ErrorClass::NotFound => FailureClass::NotFound,
+        ErrorClass::Expired => FailureClass::Expired,
+        ErrorClass::Conflict => FailureClass::Conflict,
+        ErrorClass::PreconditionFailed => FailureClass::PreconditionFailed,
+        ErrorClass::TransientState => FailureClass::TransientState,
+        ErrorClass::Locked => FailureClass::Locked,
+        ErrorClass::RateLimited => FailureClass::RateLimited,
+        ErrorClass::OutOfStock => FailureClass::OutOfStock,
+        ErrorClass::ServerError => FailureClass::ServerError,
+        ErrorClass::Gateway => FailureClass::Gateway,
+        ErrorClass::Timeout => FailureClass::Timeout,
+        ErrorClass::Connection => FailureClass::Connection,
+        ErrorClass::MalformedAnswer => FailureClass::MalformedAnswer,
+        ErrorClass::Other => FailureClass::Other,
+    }
+}
+
+pub(crate) fn bounded(text: &str) -> String {
+    let mut end = text.len().min(LONGEST_MESSAGE);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// The failure that an error of the client is. Without bodies; Scaleway's message is cut to 1 KiB.
+pub(crate) fn of_error(error: &windlass_scaleway::Error) -> Failure {
+    let message = error
+        .api()
+        .map(|api| api.message.as_str())
+        .filter(|message| !message.is_empty())
+        .map_or_else(|| error.to_string(), str::to_owned);
+    Failure {
+        class: class(error.class()),
+        message: bounded(&message),
+        method: error.method().unwrap_or_default().to_owned(),
+        path: error.path().unwrap_or_default().to_owned(),
+        status: error.status(),
+        error_type: error.error_type().map(str::to_owned),
+        resource: error.resource().map(str::to_owned),
+        ambiguous: error.is_ambiguous(),
+    }
+}
+
+/// A failure without a call.
+pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure {
+    Failure {
+        class,
+        message: bounded(message.as_ref()),
+        method: String::new(),
+        path: String::new(),
+        status: None,
+        error_type: None,
+        resource: None,
+        ambiguous: false,
+    }
+}
+
+/// A failure in one line for people.
+pub(crate) fn words(failure: &Failure) -> String {
+    let mut words = failure.message.clone();
+    if words.is_empty() {
+        words = word(failure.class);
+    }
+    let mut details = Vec::new();
+    if let Some(status) = failure.status {
+        details.push(status.to_string());
+    }
+    if let Some(error_type) = &failure.error_type {
+        details.push(error_type.clone());
+    }
+    if !failure.method.is_empty() {
+        details.push(format!("{} {}", failure.method, failure.path));
+    }
+    if !details.is_empty() && !words.contains(&failure.path) {
+        words.push_str(&format!(" ({})", details.join(", ")));
+    }
+    words
+}
+
+/// The class as the contract spells it.
+pub(crate) fn word(class: FailureClass) -> String {
+    match serde_json::to_value(class) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "other".to_owned(),
+    }
+}

@@ -1,0 +1,238 @@
+//! The durable record of operations: intent before effect, outcome after.
+//!
+//! One SQLite file in the state directory, in WAL mode, so that any process may read while another writes. What is read
+//! back is untrusted: bounded, checked, and an error names table and row.
+
+mod read;
+mod record;
+mod schema;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+
+pub use record::{
+    Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
+};
+pub(crate) use record::{Closing, NewEntry, NewOperation};
+
+use crate::Error;
+use crate::identifier::OperationId;
+use crate::state_directory::{JOURNAL_FILE, StateDirectory};
+use write::{Write, Writer};
+
+/// How long a process waits for another one's write.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// What a finished write is proof against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Power loss: each commit reaches the disk. Concurrent writes share a commit.
+    #[default]
+    Full,
+    /// The death of the process only; written inline, without a thread. For simulations under paused time.
+    Process,
+}
+
+/// The open journal.
+pub struct Journal {
+    path: PathBuf,
+    writer: Option<Writer>,
+    reader: Mutex<Connection>,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Journal")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+    let failed = |source| Error::JournalOpen {
+        path: path.to_owned(),
+        source,
+    };
+    let connection = Connection::open_with_flags(
+        path,
+        flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+    )
+    .map_err(failed)?;
+    connection.busy_timeout(BUSY).map_err(failed)?;
+    Ok(connection)
+}
+
+impl Journal {
+    /// Opens the journal for writing, and makes it where there is none.
+    ///
+    /// # Errors
+    /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is no
+    /// journal or cannot be opened.
+    pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
+        let path = state.journal_path()?;
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        schema::prepare(&mut connection, &path)?;
+        let failed = |source| Error::JournalOpen {
+            path: path.clone(),
+            source,
+        };
+        let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        reader
+            .pragma_update(None, "query_only", true)
+            .map_err(failed)?;
+        let writer = match durability {
+            Durability::Full => {
+                connection
+                    .pragma_update(None, "synchronous", "full")
+                    .map_err(failed)?;
+                Writer::thread(connection).map_err(|source| Error::StateDirectory {
+                    path: path.clone(),
+                    source,
+                })?
+            }
+            Durability::Process => {
+                connection
+                    .pragma_update(None, "synchronous", "off")
+                    .map_err(failed)?;
+                Writer::inline(connection)
+            }
+        };
+        Ok(Self {
+            path,
+            writer: Some(writer),
+            reader: Mutex::new(reader),
+        })
+    }
+
+    /// Opens the journal for reading only: for `operation list`, while others write.
+    ///
+    /// # Errors
+    /// [`Error::JournalAbsent`] where there is none; otherwise as [`Journal::open`].
+    pub fn read_only(state: &StateDirectory) -> Result<Self, Error> {
+        let path = state.path().join(JOURNAL_FILE);
+        if !state.handle().exists(JOURNAL_FILE) {
+            return Err(Error::JournalAbsent { path });
+        }
+        // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
+        let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let failed = |source| Error::JournalOpen {
+            path: path.clone(),
+            source,
+        };
+        reader
+            .pragma_update(None, "query_only", true)
+            .map_err(failed)?;
+        let found: i64 = reader
+            .query_row("pragma user_version", [], |row| row.get(0))
+            .map_err(failed)?;
+        if found != schema::VERSION {
+            return Err(Error::JournalNewer {
+                path,
+                found,
+                known: schema::VERSION,
+            });
+        }
+        Ok(Self {
+            path,
+            writer: None,
+            reader: Mutex::new(reader),
+        })
+    }
+
+    /// The file, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    async fn write(&self, write: Write) -> Result<usize, Error> {
+        self.writer
+            .as_ref()
+            .ok_or(Error::JournalClosed)?
+            .write(write)
+            .await
+    }
+
+    pub(crate) async fn begin(&self, operation: NewOperation) -> Result<(), Error> {
+        self.write(Write::Open(Box::new(operation))).await.map(drop)
+    }
+
+    pub(crate) async fn append(&self, entry: NewEntry) -> Result<(), Error> {
+        self.write(Write::Entry(Box::new(entry))).await.map(drop)
+    }
+
+    pub(crate) async fn close(&self, closing: Closing) -> Result<(), Error> {
+        self.write(Write::Close(Box::new(closing))).await.map(drop)
+    }
+
+    /// Takes an operation over from a runner that died. False when somebody else was quicker.
+    pub(crate) async fn claim(&self, operation: &Operation, to: &str, at: u64) -> Result<bool, Error> {
+        let claimed = self
+            .write(Write::Claim {
+                operation: operation.id.clone(),
+                from: operation.runner.clone(),
+                to: to.to_owned(),
+                at,
+            })
+            .await;
+        match claimed {
+            Ok(_) => Ok(true),
+            Err(Error::OperationUnknown { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Forgets operations that ended before `before` (milliseconds since 1970) and explain nothing that may still exist.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub async fn prune(&self, before: u64) -> Result<usize, Error> {
+        self.write(Write::Prune { before }).await
+    }
+
+    /// Operations, the newest first.
+    ///
+    /// # Errors
+    /// [`Error::JournalRow`] names the row that cannot be understood.
+    pub fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
+        read::operations(&self.reader.lock(), filter)
+    }
+
+    /// One operation.
+    ///
+    /// # Errors
+    /// [`Error::OperationUnknown`] when there is none of that id.
+    pub fn operation(&self, id: &OperationId) -> Result<Operation, Error> {
+        read::operation(&self.reader.lock(), id)
+    }
+
+    /// The entries of an operation, in the order of writing.
+    ///
+    /// # Errors
+    /// [`Error::JournalRow`] names the row that cannot be understood.
+    pub fn entries(&self, id: &OperationId) -> Result<Vec<Entry>, Error> {
+        read::entries(&self.reader.lock(), id)
+    }
+
+    /// The operations whose entries speak of this resource, the newest first.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn operations_of_resource(&self, resource_id: &str) -> Result<Vec<Operation>, Error> {
+        read::operations_of_resource(&self.reader.lock(), resource_id)
+    }
+
+    /// Create operations that are open, or whose server nobody has removed: what explains a resource.
+    pub(crate) fn explaining(&self) -> Result<Vec<Operation>, Error> {
+        read::explaining(&self.reader.lock())
+    }
+}

@@ -1,0 +1,248 @@
+//! Reading: everything that comes out of the file is checked.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params_from_iter};
+use serde_json::Value;
+
+use super::record::{
+    Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
+};
+use super::write::LONGEST_JSON;
+use crate::Error;
+use crate::identifier::OperationId;
+
+/// Rows of one listing at most, where the caller names no number.
+const LIMIT: u32 = 1_000;
+/// Entries of one operation at most. A create with a hundred retries writes a few hundred.
+const ENTRIES: u32 = 100_000;
+
+const OPERATION_COLUMNS: &str = "id, kind, grouping, zone, owner, specification, policies, runner, state, cause, reasons, \
+     report, ended_by, created_at, updated_at";
+
+/// A row being read, which knows how to name itself.
+struct Checked<'a> {
+    row: &'a Row<'a>,
+    table: &'static str,
+    name: String,
+}
+
+impl Checked<'_> {
+    fn fault(&self, column: &str, problem: impl Into<String>) -> Error {
+        Error::JournalRow {
+            table: self.table,
+            row: self.name.clone(),
+            column: column.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    fn optional_text(&self, column: &str) -> Result<Option<&str>, Error> {
+        match self.row.get_ref(column).map_err(Error::journal_read)? {
+            ValueRef::Null => Ok(None),
+            ValueRef::Text(bytes) if bytes.len() > LONGEST_JSON => Err(self.fault(
+                column,
+                format!("{} bytes, more than {LONGEST_JSON}", bytes.len()),
+            )),
+            ValueRef::Text(bytes) => std::str::from_utf8(bytes)
+                .map(Some)
+                .map_err(|_| self.fault(column, "not UTF-8")),
+            other => Err(self.fault(column, format!("{} where text belongs", other.data_type()))),
+        }
+    }
+
+    fn text(&self, column: &str) -> Result<&str, Error> {
+        self.optional_text(column)?
+            .ok_or_else(|| self.fault(column, "nothing where text belongs"))
+    }
+
+    fn json(&self, column: &str) -> Result<Value, Error> {
+        serde_json::from_str(self.text(column)?).map_err(|error| self.fault(column, error.to_string()))
+    }
+
+    fn optional_json(&self, column: &str) -> Result<Option<Value>, Error> {
+        self.optional_text(column)?
+            .map(|text| {
+                serde_json::from_str(text).map_err(|error| self.fault(column, error.to_string()))
+            })
+            .transpose()
+    }
+
+    fn number(&self, column: &str) -> Result<u64, Error> {
+        match self.row.get_ref(column).map_err(Error::journal_read)? {
+            ValueRef::Integer(number) => {
+                u64::try_from(number).map_err(|_| self.fault(column, format!("{number} is negative")))
+            }
+            other => Err(self.fault(column, format!("{} where a number belongs", other.data_type()))),
+        }
+    }
+
+    fn word<T>(&self, column: &str, known: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+        let word = self.text(column)?;
+        known(word).ok_or_else(|| {
+            self.fault(
+                column,
+                format!(
+                    "{:?} is no word this version knows",
+                    word.chars().take(64).collect::<String>()
+                ),
+            )
+        })
+    }
+
+    fn id(&self, column: &str) -> Result<OperationId, Error> {
+        OperationId::parse(self.text(column)?).map_err(|error| self.fault(column, error.to_string()))
+    }
+}
+
+fn read_operation(row: &Row<'_>) -> Result<Operation, Error> {
+    let mut row = Checked {
+        row,
+        table: "operations",
+        name: "?".to_owned(),
+    };
+    row.name = row.text("id")?.chars().take(80).collect();
+    let reasons = match row.json("reasons")? {
+        Value::Array(reasons) => reasons
+            .into_iter()
+            .map(|reason| match reason {
+                Value::String(reason) => Ok(reason),
+                _ => Err(row.fault("reasons", "not a list of texts")),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err(row.fault("reasons", "not a list of texts")),
+    };
+    Ok(Operation {
+        id: row.id("id")?,
+        kind: row.word("kind", OperationKind::from_word)?,
+        group: row.text("grouping")?.to_owned(),
+        zone: row.text("zone")?.to_owned(),
+        owner: row.text("owner")?.to_owned(),
+        specification: row.json("specification")?,
+        policies: row.json("policies")?,
+        runner: row.text("runner")?.to_owned(),
+        state: row.word("state", OperationState::from_word)?,
+        cause: row.optional_json("cause")?,
+        reasons,
+        report: row.optional_json("report")?,
+        ended_by: row
+            .optional_text("ended_by")?
+            .map(|_| row.id("ended_by"))
+            .transpose()?,
+        created_at: row.number("created_at")?,
+        updated_at: row.number("updated_at")?,
+    })
+}
+
+fn collect<T>(
+    connection: &Connection,
+    sql: &str,
+    parameters: &[String],
+    read: impl Fn(&Row<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut statement = connection.prepare_cached(sql).map_err(Error::journal_read)?;
+    let mut rows = statement
+        .query(params_from_iter(parameters))
+        .map_err(Error::journal_read)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(Error::journal_read)? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn operations(connection: &Connection, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
+    let mut sql = format!("select {OPERATION_COLUMNS} from operations where true");
+    let mut parameters = Vec::new();
+    if !filter.states.is_empty() {
+        let states: Vec<_> = filter.states.iter().map(|s| format!("'{s}'")).collect();
+        sql.push_str(&format!(" and state in ({})", states.join(", ")));
+    }
+    if let Some(kind) = filter.kind {
+        sql.push_str(&format!(" and kind = '{kind}'"));
+    }
+    if let Some(group) = &filter.group {
+        sql.push_str(" and grouping = ?1");
+        parameters.push(group.clone());
+    }
+    sql.push_str(&format!(
+        " order by created_at desc, rowid desc limit {}",
+        filter.limit.unwrap_or(LIMIT)
+    ));
+    collect(connection, &sql, &parameters, read_operation)
+}
+
+pub(super) fn operation(connection: &Connection, id: &OperationId) -> Result<Operation, Error> {
+    collect(
+        connection,
+        &format!("select {OPERATION_COLUMNS} from operations where id = ?1"),
+        &[id.as_str().to_owned()],
+        read_operation,
+    )?
+    .pop()
+    .ok_or_else(|| Error::OperationUnknown {
+        operation: id.as_str().to_owned(),
+    })
+}
+
+pub(super) fn explaining(connection: &Connection) -> Result<Vec<Operation>, Error> {
+    collect(
+        connection,
+        &format!(
+            "select {OPERATION_COLUMNS} from operations
+             where state = 'open' or (kind = 'create-server' and ended_by is null and state in ('done', 'kept'))
+             order by created_at"
+        ),
+        &[],
+        read_operation,
+    )
+}
+
+pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str) -> Result<Vec<Operation>, Error> {
+    collect(
+        connection,
+        &format!(
+            "select {OPERATION_COLUMNS} from operations
+             where id in (select operation from entries where resource_id = ?1)
+             order by created_at desc, rowid desc limit {LIMIT}"
+        ),
+        &[resource_id.to_owned()],
+        read_operation,
+    )
+}
+
+pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<Entry>, Error> {
+    collect(
+        connection,
+        &format!(
+            "select sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data, at
+             from entries where operation = ?1 order by sequence limit {ENTRIES}"
+        ),
+        &[id.as_str().to_owned()],
+        |row| {
+            let mut row = Checked {
+                row,
+                table: "entries",
+                name: id.to_string(),
+            };
+            let sequence = row.number("sequence")?;
+            row.name = format!("{id}/{sequence}");
+            let resource = match row.optional_text("resource_id")? {
+                None => None,
+                Some(resource_id) => Some(ResourceName {
+                    kind: row.word("resource_kind", ResourceKind::from_word)?,
+                    id: resource_id.to_owned(),
+                    zone: row.text("resource_zone")?.to_owned(),
+                    server: row.optional_text("resource_server")?.map(str::to_owned),
+                }),
+            };
+            Ok(Entry {
+                sequence,
+                step: row.text("step")?.to_owned(),
+                phase: row.word("phase", Phase::from_word)?,
+                resource,
+                data: row.json("data")?,
+                at: row.number("at")?,
+            })
+        },
+    )
+}

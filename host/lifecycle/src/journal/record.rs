@@ -1,0 +1,218 @@
+//! What the journal holds, as data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::identifier::OperationId;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident { $($(#[$case_doc:meta])* $case:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$case_doc])* #[serde(rename = $word)] $case,)*
+        }
+
+        impl $type {
+            /// The word that the journal and every JSON output use.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$case => $word,)* }
+            }
+
+            pub(crate) fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$case),)* _ => None }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// What an operation does. More kinds come with machines and clusters; the journal refuses a word it does not know,
+    /// naming the row.
+    OperationKind {
+        /// Create one server with everything that belongs to it.
+        CreateServer = "create-server",
+        /// Remove one server with everything that belongs to it.
+        CleanupServer = "cleanup-server",
+        /// Remove what is ours and explained by nothing.
+        Sweep = "sweep",
+    }
+}
+
+words! {
+    /// Where an operation stands.
+    OperationState {
+        /// Running, or left by a process that died.
+        Open = "open",
+        /// Did what it was asked to.
+        Done = "done",
+        /// Failed, and everything that it had made is gone.
+        Undone = "undone",
+        /// Failed, and what is left was kept on purpose.
+        Kept = "kept",
+        /// Failed, and something that should be gone is left, or nobody could see whether. The next start tries again.
+        Left = "left",
+    }
+}
+
+words! {
+    /// The side of its effect on which an entry was written.
+    Phase {
+        /// Before the call leaves the process.
+        Intent = "intent",
+        /// After the call's outcome is known: the effect took place.
+        Outcome = "outcome",
+        /// The step has failed for good, or an attempt has; the data say which.
+        Failure = "failure",
+        /// Something worth keeping that is no effect: what was found, what was decided.
+        Note = "note",
+    }
+}
+
+words! {
+    /// The kinds of resources that operations make. The words are those of the rollback slot.
+    ResourceKind {
+        /// An Instance server.
+        Server = "server",
+        /// A flexible public IP address.
+        Ip = "ip",
+        /// A volume of Block Storage (`sbs_volume`).
+        BlockVolume = "block-volume",
+        /// A local volume (`l_ssd`, `scratch`).
+        LocalVolume = "local-volume",
+        /// A network interface in a private network.
+        PrivateNic = "private-nic",
+    }
+}
+
+/// Names one resource of Scaleway.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ResourceName {
+    /// What it is.
+    pub kind: ResourceKind,
+    /// Scaleway's id of it.
+    pub id: String,
+    /// The zone it is in.
+    pub zone: String,
+    /// The server that it hangs on, where its path needs one (private NICs).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {} ({})", self.kind, self.id, self.zone)
+    }
+}
+
+/// One operation as the journal holds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Operation {
+    /// Its id, which is also the value of the operation tag.
+    pub id: OperationId,
+    /// What it does.
+    pub kind: OperationKind,
+    /// The group it works for.
+    pub group: String,
+    /// The zone it works in.
+    pub zone: String,
+    /// The owner whose resources it touches.
+    pub owner: String,
+    /// What was asked for, without secrets.
+    pub specification: Value,
+    /// The policies with which it began.
+    pub policies: Value,
+    /// The process that runs it, or ran it.
+    pub runner: String,
+    /// Where it stands.
+    pub state: OperationState,
+    /// The first cause of its failure.
+    pub cause: Option<Value>,
+    /// What policies said to people about their decisions, in order.
+    pub reasons: Vec<String>,
+    /// What was removed, kept and left, where something was undone.
+    pub report: Option<Value>,
+    /// The operation that removed the server that this one created.
+    pub ended_by: Option<OperationId>,
+    /// Milliseconds since 1970.
+    pub created_at: u64,
+    /// Milliseconds since 1970.
+    pub updated_at: u64,
+}
+
+/// One entry of an operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// From 1, in the order of writing.
+    pub sequence: u64,
+    /// The step: `create-ip`, `power-on`, ...
+    pub step: String,
+    /// Before or after the effect.
+    pub phase: Phase,
+    /// The resource, where one is known.
+    pub resource: Option<ResourceName>,
+    /// What else is worth knowing.
+    pub data: Value,
+    /// Milliseconds since 1970.
+    pub at: u64,
+}
+
+/// An operation that is to be opened.
+#[derive(Clone, Debug)]
+pub(crate) struct NewOperation {
+    pub(crate) id: OperationId,
+    pub(crate) kind: OperationKind,
+    pub(crate) group: String,
+    pub(crate) zone: String,
+    pub(crate) owner: String,
+    pub(crate) specification: Value,
+    pub(crate) policies: Value,
+    pub(crate) runner: String,
+    pub(crate) at: u64,
+}
+
+/// An entry that is to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEntry {
+    pub(crate) operation: OperationId,
+    pub(crate) step: String,
+    pub(crate) phase: Phase,
+    pub(crate) resource: Option<ResourceName>,
+    pub(crate) data: Value,
+    pub(crate) at: u64,
+}
+
+/// How an operation ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing {
+    pub(crate) operation: OperationId,
+    pub(crate) state: OperationState,
+    pub(crate) cause: Option<Value>,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) report: Option<Value>,
+    /// Operations whose servers this one removed.
+    pub(crate) ends: Vec<OperationId>,
+    pub(crate) at: u64,
+}
+
+/// Which operations to list.
+#[derive(Clone, Debug, Default)]
+pub struct OperationFilter {
+    /// Only these states; empty: all.
+    pub states: Vec<OperationState>,
+    /// Only this group.
+    pub group: Option<String>,
+    /// Only this kind.
+    pub kind: Option<OperationKind>,
+    /// At most so many, the newest first. Absent: 1,000.
+    pub limit: Option<u32>,
+}

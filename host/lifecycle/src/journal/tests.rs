@@ -1,0 +1,253 @@
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::json;
+
+use super::*;
+
+fn state() -> (tempfile::TempDir, StateDirectory) {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    (folder, state)
+}
+
+fn id(seed: u64) -> OperationId {
+    OperationId::new(
+        &"ci".parse().unwrap(),
+        1_790_000_000_000,
+        &mut StdRng::seed_from_u64(seed),
+    )
+}
+
+fn new(id: &OperationId, at: u64) -> NewOperation {
+    NewOperation {
+        id: id.clone(),
+        kind: OperationKind::CreateServer,
+        group: "ci".into(),
+        zone: "fr-par-1".into(),
+        owner: "team".into(),
+        specification: json!({"types": ["DEV1-S"]}),
+        policies: json!([]),
+        runner: "one".into(),
+        at,
+    }
+}
+
+fn entry(id: &OperationId, step: &str, phase: Phase) -> NewEntry {
+    NewEntry {
+        operation: id.clone(),
+        step: step.into(),
+        phase,
+        resource: Some(ResourceName {
+            kind: ResourceKind::Ip,
+            id: "an-ip".into(),
+            zone: "fr-par-1".into(),
+            server: None,
+        }),
+        data: json!({"attempt": 1}),
+        at: 7,
+    }
+}
+
+fn closing(id: &OperationId, state: OperationState) -> Closing {
+    Closing {
+        operation: id.clone(),
+        state,
+        cause: Some(json!({"class": "server-error"})),
+        reasons: vec!["because".into()],
+        report: None,
+        ends: vec![],
+        at: 9,
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities() {
+    for durability in [Durability::Full, Durability::Process] {
+        let (_folder, state) = state();
+        let journal = Journal::open(&state, durability).unwrap();
+        let id = id(1);
+        journal.begin(new(&id, 5)).await.unwrap();
+        journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
+        journal.append(entry(&id, "create-ip", Phase::Outcome)).await.unwrap();
+        let other = Journal::read_only(&state).unwrap();
+        let open = other
+            .operations(&OperationFilter {
+                states: vec![OperationState::Open],
+                ..Default::default()
+            })
+            .unwrap();
+        assert_eq!(open.len(), 1);
+        assert_eq!(open[0].specification, json!({"types": ["DEV1-S"]}));
+        let entries = other.entries(&id).unwrap();
+        assert_eq!(
+            entries.iter().map(|e| (e.sequence, e.phase)).collect::<Vec<_>>(),
+            [(1, Phase::Intent), (2, Phase::Outcome)]
+        );
+        assert_eq!(other.operations_of_resource("an-ip").unwrap()[0].id, id);
+        journal.close(closing(&id, OperationState::Undone)).await.unwrap();
+        let closed = other.operation(&id).unwrap();
+        assert_eq!(closed.state, OperationState::Undone);
+        assert_eq!(closed.reasons, ["because"]);
+        assert!(matches!(
+            other.begin(new(&id, 5)).await,
+            Err(Error::JournalClosed)
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Full).unwrap();
+    let id = id(1);
+    journal.begin(new(&id, 5)).await.unwrap();
+    let stranger = super::tests::id(2);
+    let mut writes = Vec::new();
+    for number in 0..300 {
+        let of = if number % 10 == 3 { &stranger } else { &id };
+        writes.push(journal.append(entry(of, "create-ip", Phase::Note)));
+    }
+    let results = futures::future::join_all(writes).await;
+    assert_eq!(results.iter().filter(|r| r.is_err()).count(), 30);
+    assert!(matches!(results[3], Err(Error::OperationUnknown { .. })));
+    let entries = journal.entries(&id).unwrap();
+    assert_eq!(entries.len(), 270);
+    assert!(entries.iter().zip(1..).all(|(e, n)| e.sequence == n));
+}
+
+#[tokio::test]
+async fn an_id_is_taken_once() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    journal.begin(new(&id(1), 5)).await.unwrap();
+    assert!(matches!(
+        journal.begin(new(&id(1), 5)).await,
+        Err(Error::OperationExists { .. })
+    ));
+}
+
+#[tokio::test]
+async fn only_one_takes_an_operation_over() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    journal.begin(new(&id(1), 5)).await.unwrap();
+    let operation = journal.operation(&id(1)).unwrap();
+    assert!(journal.claim(&operation, "two", 6).await.unwrap());
+    assert!(!journal.claim(&operation, "three", 6).await.unwrap());
+    assert_eq!(journal.operation(&id(1)).unwrap().runner, "two");
+}
+
+#[tokio::test]
+async fn a_journal_of_a_newer_version_is_refused_untouched() {
+    let (folder, state) = state();
+    drop(Journal::open(&state, Durability::Process).unwrap());
+    let path = folder.path().join(JOURNAL_FILE);
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
+    drop(connection);
+    let before = std::fs::read(&path).unwrap();
+    for error in [
+        Journal::open(&state, Durability::Full).unwrap_err(),
+        Journal::read_only(&state).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains("version 99") && text.contains("untouched"), "{text}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_journal_is_refused_with_its_path() {
+    let (folder, state) = state();
+    std::fs::write(folder.path().join(JOURNAL_FILE), "not a database at all, but long enough").unwrap();
+    let error = Journal::open(&state, Durability::Full).unwrap_err().to_string();
+    assert!(error.contains(JOURNAL_FILE), "{error}");
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_the_journal_is_not_followed() {
+    let (folder, state) = state();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("other.sqlite");
+    std::fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, folder.path().join(JOURNAL_FILE)).unwrap();
+    Journal::open(&state, Durability::Full).unwrap_err();
+    assert_eq!(std::fs::read(&target).unwrap(), b"");
+}
+
+#[tokio::test]
+async fn a_spoilt_row_is_an_error_that_names_it() {
+    let (folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let id = id(1);
+    journal.begin(new(&id, 5)).await.unwrap();
+    journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
+    let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
+    for (spoil, part) in [
+        ("update entries set data = '{'", "data"),
+        ("update entries set data = '{}', phase = 'later'", "later"),
+        ("update entries set phase = 'intent', at = -1", "at"),
+        ("update entries set resource_kind = null", "resource_kind"),
+    ] {
+        connection.execute(spoil, []).unwrap();
+        let error = journal.entries(&id).unwrap_err().to_string();
+        assert!(error.contains(&format!("{id}/1")) && error.contains(part), "{error}");
+    }
+    for (spoil, part) in [
+        ("update operations set state = 'odd'", "odd"),
+        ("update operations set state = 'open', reasons = '[1]'", "reasons"),
+        (
+            "update operations set reasons = '[]', specification = cast(zeroblob(300000) as text)",
+            "300000 bytes",
+        ),
+    ] {
+        connection.execute(spoil, []).unwrap();
+        let error = journal.operations(&OperationFilter::default()).unwrap_err().to_string();
+        assert!(error.contains(id.as_str()) && error.contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn pruning_keeps_what_explains_a_living_server() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    for (seed, closed) in [
+        (1, Some(OperationState::Done)),
+        (2, Some(OperationState::Undone)),
+        (3, None),
+        (4, Some(OperationState::Done)),
+        (5, Some(OperationState::Left)),
+    ] {
+        journal.begin(new(&id(seed), 5)).await.unwrap();
+        if let Some(state) = closed {
+            journal.close(closing(&id(seed), state)).await.unwrap();
+        }
+    }
+    let mut cleanup = new(&id(6), 8);
+    cleanup.kind = OperationKind::CleanupServer;
+    journal.begin(cleanup).await.unwrap();
+    journal
+        .close(Closing {
+            ends: vec![id(4)],
+            ..closing(&id(6), OperationState::Done)
+        })
+        .await
+        .unwrap();
+    assert_eq!(journal.prune(9).await.unwrap(), 0, "nothing is old enough");
+    assert_eq!(journal.prune(10).await.unwrap(), 3);
+    let mut rest: Vec<_> = journal
+        .operations(&OperationFilter::default())
+        .unwrap()
+        .into_iter()
+        .map(|o| o.id)
+        .collect();
+    rest.sort();
+    let mut expected = vec![id(1), id(3), id(5)];
+    expected.sort();
+    assert_eq!(rest, expected);
+    assert_eq!(
+        journal.explaining().unwrap().into_iter().map(|o| o.id).collect::<Vec<_>>(),
+        [id(1), id(3)]
+    );
+}

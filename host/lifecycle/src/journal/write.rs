@@ -1,0 +1,303 @@
+//! Writing: each write as data, applied inline or by a thread that commits many at once.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::record::{Closing, NewEntry, NewOperation};
+use crate::Error;
+use crate::identifier::OperationId;
+
+/// The longest JSON text in one column, in bytes, when writing and when reading.
+pub(super) const LONGEST_JSON: usize = 256 * 1024;
+/// Writes that may wait for the thread; a caller past that waits for its turn.
+const QUEUE: usize = 1024;
+/// Writes in one commit at most.
+const BATCH: usize = 256;
+
+/// One change of the journal.
+#[derive(Debug)]
+pub(super) enum Write {
+    Open(Box<NewOperation>),
+    Entry(Box<NewEntry>),
+    Close(Box<Closing>),
+    /// Takes over an operation whose runner died. Fails when another has taken it over meanwhile.
+    Claim {
+        operation: OperationId,
+        from: String,
+        to: String,
+        at: u64,
+    },
+    /// Removes operations that ended before this instant and explain nothing that may still exist.
+    Prune { before: u64 },
+}
+
+fn json(value: &Value, what: &'static str) -> Result<String, Error> {
+    let text = value.to_string();
+    if text.len() > LONGEST_JSON {
+        return Err(Error::JournalTooLong {
+            what,
+            bytes: text.len(),
+            limit: LONGEST_JSON,
+        });
+    }
+    Ok(text)
+}
+
+fn milliseconds(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
+    let failed = Error::journal_write;
+    match write {
+        Write::Open(new) => {
+            let inserted = connection
+                .prepare_cached(
+                    "insert into operations
+                     (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at, updated_at)
+                     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9, ?9)",
+                )
+                .map_err(failed)?
+                .execute(params![
+                    new.id.as_str(),
+                    new.kind.as_str(),
+                    new.group,
+                    new.zone,
+                    new.owner,
+                    json(&new.specification, "specification")?,
+                    json(&new.policies, "policies")?,
+                    new.runner,
+                    milliseconds(new.at),
+                ]);
+            match inserted {
+                Err(rusqlite::Error::SqliteFailure(error, _))
+                    if error.code == ErrorCode::ConstraintViolation =>
+                {
+                    Err(Error::OperationExists {
+                        operation: new.id.clone(),
+                    })
+                }
+                other => other.map_err(failed),
+            }
+        }
+        Write::Entry(entry) => {
+            let resource = entry.resource.as_ref();
+            let written = connection
+                .prepare_cached(
+                    "insert into entries
+                     (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data, at)
+                     select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
+                            ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+                     from operations where id = ?1",
+                )
+                .map_err(failed)?
+                .execute(params![
+                    entry.operation.as_str(),
+                    entry.step,
+                    entry.phase.as_str(),
+                    resource.map(|r| r.kind.as_str()),
+                    resource.map(|r| r.id.as_str()),
+                    resource.map(|r| r.zone.as_str()),
+                    resource.and_then(|r| r.server.as_deref()),
+                    json(&entry.data, "entry")?,
+                    milliseconds(entry.at),
+                ])
+                .map_err(failed)?;
+            found(written, &entry.operation)
+        }
+        Write::Close(closing) => {
+            let written = connection
+                .prepare_cached(
+                    "update operations set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6 where id = ?1",
+                )
+                .map_err(failed)?
+                .execute(params![
+                    closing.operation.as_str(),
+                    closing.state.as_str(),
+                    closing.cause.as_ref().map(|c| json(c, "cause")).transpose()?,
+                    json(&Value::from(closing.reasons.clone()), "reasons")?,
+                    closing.report.as_ref().map(|r| json(r, "report")).transpose()?,
+                    milliseconds(closing.at),
+                ])
+                .map_err(failed)?;
+            for ended in &closing.ends {
+                connection
+                    .prepare_cached("update operations set ended_by = ?2, updated_at = ?3 where id = ?1")
+                    .map_err(failed)?
+                    .execute(params![
+                        ended.as_str(),
+                        closing.operation.as_str(),
+                        milliseconds(closing.at)
+                    ])
+                    .map_err(failed)?;
+            }
+            found(written, &closing.operation)
+        }
+        Write::Claim {
+            operation,
+            from,
+            to,
+            at,
+        } => {
+            let written = connection
+                .prepare_cached(
+                    "update operations set runner = ?3, updated_at = ?4, state = 'open'
+                     where id = ?1 and runner = ?2 and state in ('open', 'left')",
+                )
+                .map_err(failed)?
+                .execute(params![operation.as_str(), from, to, milliseconds(*at)])
+                .map_err(failed)?;
+            found(written, operation)
+        }
+        Write::Prune { before } => {
+            // A created server explains itself by its operation until another has removed it.
+            let condition = "created_at < ?1 and updated_at < ?1 and (
+                     state = 'undone'
+                     or (state = 'done' and (kind <> 'create-server' or ended_by is not null)))";
+            connection
+                .execute(
+                    &format!("delete from entries where operation in (select id from operations where {condition})"),
+                    [milliseconds(*before)],
+                )
+                .map_err(failed)?;
+            connection
+                .execute(
+                    &format!("delete from operations where {condition}"),
+                    [milliseconds(*before)],
+                )
+                .map_err(failed)
+        }
+    }
+}
+
+fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {
+    if written == 0 {
+        return Err(Error::OperationUnknown {
+            operation: operation.as_str().to_owned(),
+        });
+    }
+    Ok(written)
+}
+
+pub(super) struct Job {
+    write: Write,
+    answer: oneshot::Sender<Result<usize, Error>>,
+}
+
+/// The side that writes.
+pub(super) enum Writer {
+    Inline(Box<Mutex<Connection>>),
+    Thread {
+        queue: Option<mpsc::SyncSender<Job>>,
+        thread: Option<JoinHandle<()>>,
+    },
+}
+
+impl Writer {
+    pub(super) fn inline(connection: Connection) -> Self {
+        Self::Inline(Box::new(Mutex::new(connection)))
+    }
+
+    pub(super) fn thread(mut connection: Connection) -> Result<Self, std::io::Error> {
+        let (queue, jobs) = mpsc::sync_channel::<Job>(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("windlass-journal".into())
+            .spawn(move || {
+                while let Ok(first) = jobs.recv() {
+                    let mut batch = vec![first];
+                    while batch.len() < BATCH
+                        && let Ok(next) = jobs.try_recv()
+                    {
+                        batch.push(next);
+                    }
+                    commit_batch(&mut connection, batch);
+                }
+            })?;
+        Ok(Self::Thread {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
+    }
+
+    /// Makes the change and returns when it is as durable as the journal was asked to be.
+    pub(super) async fn write(&self, write: Write) -> Result<usize, Error> {
+        match self {
+            Self::Inline(connection) => {
+                let mut connection = connection.lock();
+                let transaction = connection
+                    .transaction_with_behavior(TransactionBehavior::Immediate)
+                    .map_err(Error::journal_write)?;
+                let written = apply(&transaction, &write)?;
+                transaction.commit().map_err(Error::journal_write)?;
+                Ok(written)
+            }
+            Self::Thread { queue, .. } => {
+                let (answer, answered) = oneshot::channel();
+                let mut job = Job { write, answer };
+                let queue = queue.as_ref().ok_or(Error::JournalClosed)?;
+                loop {
+                    match queue.try_send(job) {
+                        Ok(()) => break,
+                        Err(mpsc::TrySendError::Full(back)) => {
+                            job = back;
+                            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                        }
+                        Err(mpsc::TrySendError::Disconnected(_)) => return Err(Error::JournalClosed),
+                    }
+                }
+                answered.await.map_err(|_| Error::JournalClosed)?
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Self::Thread { queue, thread } = self {
+            drop(queue.take());
+            if let Some(thread) = thread.take() {
+                // What was queued is still committed.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// One transaction for all, one savepoint for each: a write that fails takes no other with it.
+fn commit_batch(connection: &mut Connection, batch: Vec<Job>) {
+    let mut answers = Vec::with_capacity(batch.len());
+    let committed = (|| {
+        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for job in batch {
+            let savepoint = transaction.savepoint()?;
+            let result = apply(&savepoint, &job.write);
+            if result.is_ok() {
+                savepoint.commit()?;
+            }
+            answers.push((job.answer, result));
+        }
+        transaction.commit()
+    })();
+    // Senders that never got here (a failed begin drops the batch) answer "closed" by being dropped.
+    match committed {
+        Ok(()) => {
+            for (answer, result) in answers {
+                let _ = answer.send(result);
+            }
+        }
+        Err(error) => {
+            let message = error.to_string();
+            tracing::error!(error = %message, "the journal could not be written");
+            for (answer, _) in answers {
+                let _ = answer.send(Err(Error::JournalCommit {
+                    message: message.clone(),
+                }));
+            }
+        }
+    }
+}

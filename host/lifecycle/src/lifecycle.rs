@@ -1,0 +1,746 @@
+//! The entry: what is shared by all operations of a process, and how operations begin and end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::Instrument;
+use windlass_policy::slots::types::FailureClass;
+use windlass_policy::{Host, PinnedPolicies};
+use windlass_scaleway::types::instance::Server;
+use windlass_scaleway::{Client, Zone};
+
+use crate::clock::{Clock, Randomness};
+use crate::control::{Control, Happening};
+use crate::create::Creation;
+use crate::error::OperationFailure;
+use crate::identifier::{GroupName, OperationId, OwnerName};
+use crate::images::Images;
+use crate::inventory::{Made, Scope};
+use crate::journal::{Closing, Durability, Journal, NewOperation, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::poller::Poller;
+use crate::run::{Run, StepFailure, Stop};
+use crate::specification::ServerSpecification;
+use crate::state_directory::{Runner, StateDirectory};
+use crate::undo::{Report, undo};
+use crate::{Error, metric_names};
+
+/// What bounds the work.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Operations under way at a time. The client's own rate and concurrency limits lie below this one.
+    pub parallel_operations: usize,
+    /// Steps of one rollback plan under way at a time.
+    pub parallel_steps: usize,
+    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way at
+    /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
+    /// the look at the end, or by the sweep.)
+    pub settle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            parallel_operations: 128,
+            parallel_steps: 4,
+            settle: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a [`Lifecycle`] is made from.
+pub struct Options {
+    /// Speaks to Scaleway.
+    pub client: Client,
+    /// Judges.
+    pub policies: Arc<Host>,
+    /// Where the journal is.
+    pub state_directory: StateDirectory,
+    /// Whose resources these are. Absent: the name stored in the state directory, made once at random. Share a configured
+    /// owner only between processes that share the state directory: what the journal does not know, a sweep takes for lost.
+    pub owner: Option<OwnerName>,
+    /// What a journal write is proof against.
+    pub durability: Durability,
+    /// What time it is.
+    pub clock: Clock,
+    /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
+    pub seed: Option<u64>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// The ordinary ones: system clock, full durability, random seed.
+    #[must_use]
+    pub fn new(client: Client, policies: Arc<Host>, state_directory: StateDirectory) -> Self {
+        Self {
+            client,
+            policies,
+            state_directory,
+            owner: None,
+            durability: Durability::default(),
+            clock: Clock::System,
+            seed: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What all operations of a process share.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) policies: Arc<Host>,
+    pub(crate) state_directory: StateDirectory,
+    pub(crate) journal: Journal,
+    pub(crate) owner: OwnerName,
+    pub(crate) clock: Clock,
+    pub(crate) randomness: Randomness,
+    pub(crate) limits: Limits,
+    pub(crate) poller: Poller,
+    pub(crate) images: Images,
+    pub(crate) runner: Runner,
+    /// Operations under way in this process.
+    pub(crate) active: Mutex<BTreeSet<OperationId>>,
+}
+
+/// Operations on servers: create, clean up, resume, sweep. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Lifecycle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A server that was created and runs.
+#[derive(Clone, Debug)]
+pub struct CreatedServer {
+    /// The operation that created it; also the value of its operation tag.
+    pub operation: OperationId,
+    /// The server, as it was when it was first seen running.
+    pub server: Server,
+}
+
+/// What a cleanup did.
+#[derive(Clone, Debug, Serialize)]
+pub struct CleanedUp {
+    /// The operation that did it.
+    pub operation: OperationId,
+    /// What was removed, kept and left.
+    pub report: Report,
+}
+
+/// What to clean up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The server that this operation created, with everything that belongs to it.
+    Operation(OperationId),
+    /// A server by its id, whether or not the journal knows it. It must carry our owner tag.
+    Server {
+        /// The zone.
+        zone: Zone,
+        /// Scaleway's id.
+        id: String,
+    },
+}
+
+/// What a cleanup's row in the journal says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CleanupSpecification {
+    pub(crate) creation: Option<OperationId>,
+    pub(crate) server: Option<String>,
+}
+
+/// Marks an operation as under way in this process.
+#[derive(Debug)]
+pub(crate) struct Active {
+    shared: Arc<Shared>,
+    id: OperationId,
+    kind: OperationKind,
+    began: Instant,
+}
+
+impl Active {
+    pub(crate) fn new(shared: &Arc<Shared>, id: &OperationId, kind: OperationKind) -> Option<Self> {
+        if !shared.active.lock().insert(id.clone()) {
+            return None;
+        }
+        metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => kind.as_str()).increment(1.0);
+        Some(Self {
+            shared: Arc::clone(shared),
+            id: id.clone(),
+            kind,
+            began: Instant::now(),
+        })
+    }
+
+    pub(crate) fn ended(&self, outcome: &'static str) {
+        let kind = self.kind.as_str();
+        metrics::counter!(metric_names::OPERATIONS, "kind" => kind, "outcome" => outcome).increment(1);
+        metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome)
+            .record(self.began.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.shared.active.lock().remove(&self.id);
+        metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => self.kind.as_str()).decrement(1.0);
+    }
+}
+
+/// A create that is in the journal and has not begun to do anything.
+///
+/// Dropped without [`run`](PendingCreate::run), it stays open and the next start closes it.
+#[derive(Debug)]
+pub struct PendingCreate {
+    shared: Arc<Shared>,
+    active: Active,
+    id: OperationId,
+    specification: ServerSpecification,
+    policies: PinnedPolicies,
+}
+
+/// A cleanup that is in the journal and has not begun to do anything.
+#[derive(Debug)]
+pub struct PendingCleanup {
+    shared: Arc<Shared>,
+    active: Active,
+    id: OperationId,
+    group: GroupName,
+    zone: Zone,
+    specification: CleanupSpecification,
+    policies: PinnedPolicies,
+}
+
+impl Lifecycle {
+    /// Opens the journal and registers this process.
+    ///
+    /// What an earlier process left open is not touched yet: see [`Lifecycle::resume`].
+    ///
+    /// # Errors
+    /// When the state directory or the journal cannot be used.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        let journal = Journal::open(&options.state_directory, options.durability)?;
+        let owner = options.state_directory.owner(options.owner)?;
+        let randomness = Randomness::new(options.seed);
+        let runner = options.state_directory.register_runner(&randomness)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                poller: Poller::new(options.client.clone()),
+                client: options.client,
+                policies: options.policies,
+                state_directory: options.state_directory,
+                journal,
+                owner,
+                clock: options.clock,
+                randomness,
+                limits: options.limits,
+                images: Images::default(),
+                runner,
+                active: Mutex::new(BTreeSet::new()),
+            }),
+        })
+    }
+
+    /// The journal, to read.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
+    /// Whose resources these are.
+    #[must_use]
+    pub fn owner(&self) -> &OwnerName {
+        &self.shared.owner
+    }
+
+    /// The operations under way in this process.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<OperationId> {
+        self.shared.active.lock().iter().cloned().collect()
+    }
+
+    /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at once.
+    ///
+    /// # Errors
+    /// [`Error::Specification`], or the journal's errors.
+    pub async fn begin_create(&self, specification: ServerSpecification) -> Result<PendingCreate, Error> {
+        specification.check()?;
+        let policies = self.shared.policies.pin();
+        let group = specification.group.clone();
+        let zone = specification.zone.clone();
+        let row = serde_json::to_value(&specification).map_err(|error| Error::Specification {
+            field: "specification",
+            problem: error.to_string(),
+        })?;
+        let (id, active) = self
+            .shared
+            .begin(OperationKind::CreateServer, &group, &zone, row, &policies)
+            .await?;
+        Ok(PendingCreate {
+            shared: Arc::clone(&self.shared),
+            active,
+            id,
+            specification,
+            policies,
+        })
+    }
+
+    /// Creates one server, or nothing.
+    ///
+    /// # Guarantees
+    /// It returns a running server with everything that was asked for; or an error after everything that had been made was
+    /// removed, kept by the rollback policy's wish, or listed as left. In between the journal knows how far it is.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] names the first cause and what the undo did; [`Error::LeftOpen`] after [`Control::leave`].
+    pub async fn create_server(
+        &self,
+        specification: ServerSpecification,
+        control: &Control,
+    ) -> Result<CreatedServer, Error> {
+        self.begin_create(specification).await?.run(control).await
+    }
+
+    /// Creates `count` servers of one specification, each an operation of its own, with bounded parallelism.
+    ///
+    /// One that fails takes no other with it. With a name in the specification and more than one server, the servers are
+    /// called `<name>-1`, `<name>-2`, ...
+    pub async fn create_servers(
+        &self,
+        specification: &ServerSpecification,
+        count: usize,
+        control: &Control,
+    ) -> Vec<Result<CreatedServer, Error>> {
+        let create = |number: usize| async move {
+            if control.cancelled().is_cancelled() || control.left().is_cancelled() {
+                return Err(Error::NotBegun);
+            }
+            let mut specification = specification.clone();
+            if count > 1 {
+                specification.name = specification.name.map(|name| format!("{name}-{}", number + 1));
+            }
+            self.create_server(specification, control).await
+        };
+        let mut results: Vec<_> = stream::iter(0..count)
+            .map(|number| async move { (number, create(number).await) })
+            .buffer_unordered(self.shared.limits.parallel_operations.max(1))
+            .collect()
+            .await;
+        results.sort_by_key(|(number, _)| *number);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Opens a cleanup in the journal and calls nobody.
+    ///
+    /// # Errors
+    /// [`Error::CleanupUnderWay`] when one for the same server is open, [`Error::OperationRunning`] when the server is still being
+    /// created, [`Error::OperationUnknown`] for an operation that the journal does not know.
+    pub async fn begin_cleanup(&self, target: &Target) -> Result<PendingCleanup, Error> {
+        let shared = &self.shared;
+        let (creation, server, zone) = match target {
+            Target::Operation(id) => {
+                let creation = shared.journal.operation(id)?;
+                (Some(creation), None, None)
+            }
+            Target::Server { zone, id } => {
+                let creation = shared
+                    .journal
+                    .operations_of_resource(id)?
+                    .into_iter()
+                    .find(|operation| operation.kind == OperationKind::CreateServer);
+                (creation, Some(id.clone()), Some(zone.clone()))
+            }
+        };
+        if let Some(creation) = &creation
+            && creation.state == OperationState::Open
+        {
+            return Err(Error::OperationRunning {
+                operation: creation.id.clone(),
+            });
+        }
+        let specification = CleanupSpecification {
+            creation: creation.as_ref().map(|creation| creation.id.clone()),
+            server,
+        };
+        for open in shared.journal.operations(&crate::OperationFilter {
+            states: vec![OperationState::Open],
+            kind: Some(OperationKind::CleanupServer),
+            ..Default::default()
+        })? {
+            let Ok(other) = serde_json::from_value::<CleanupSpecification>(open.specification.clone()) else {
+                continue;
+            };
+            if (other.creation.is_some() && other.creation == specification.creation)
+                || (other.server.is_some() && other.server == specification.server)
+            {
+                return Err(Error::CleanupUnderWay { operation: open.id });
+            }
+        }
+        let zone = match (zone, &creation) {
+            (Some(zone), _) => zone,
+            (None, Some(creation)) => parse_zone(&creation.zone)?,
+            (None, None) => unreachable!("an operation that is unknown was refused above"),
+        };
+        let group: GroupName = match &creation {
+            Some(creation) => creation.group.parse()?,
+            None => "cleanup".parse()?,
+        };
+        let policies = shared.policies.pin();
+        let row = json!(specification);
+        let (id, active) = shared
+            .begin(OperationKind::CleanupServer, &group, &zone, row, &policies)
+            .await?;
+        Ok(PendingCleanup {
+            shared: Arc::clone(shared),
+            active,
+            id,
+            group,
+            zone,
+            specification,
+            policies,
+        })
+    }
+
+    /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already counts as
+    /// done; unknown ids are gone.
+    ///
+    /// # Errors
+    /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That something is left is no
+    /// error: the report says so.
+    pub async fn cleanup(&self, target: &Target, control: &Control) -> Result<CleanedUp, Error> {
+        self.begin_cleanup(target).await?.run(control).await
+    }
+}
+
+pub(crate) fn parse_zone(zone: &str) -> Result<Zone, Error> {
+    zone.parse().map_err(|error: windlass_scaleway::InvalidLocation| Error::Specification {
+        field: "zone",
+        problem: error.to_string(),
+    })
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("owner", &self.owner)
+            .field("journal", &self.journal)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Puts an operation into the journal under a new id.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        kind: OperationKind,
+        group: &GroupName,
+        zone: &Zone,
+        specification: Value,
+        policies: &PinnedPolicies,
+    ) -> Result<(OperationId, Active), Error> {
+        let policies = serde_json::to_value(policies.identities()).unwrap_or(Value::Null);
+        let mut tries = 0;
+        loop {
+            let now = self.clock.now();
+            let id = self.randomness.with(|random| OperationId::new(group, now, random));
+            let written = self
+                .journal
+                .begin(NewOperation {
+                    id: id.clone(),
+                    kind,
+                    group: group.to_string(),
+                    zone: zone.to_string(),
+                    owner: self.owner.to_string(),
+                    specification: specification.clone(),
+                    policies: policies.clone(),
+                    runner: self.runner.name().to_owned(),
+                    at: now,
+                })
+                .await;
+            match written {
+                Ok(()) => {
+                    let active = Active::new(self, &id, kind).ok_or(Error::OperationExists { operation: id.clone() })?;
+                    return Ok((id, active));
+                }
+                Err(Error::OperationExists { .. }) if tries < 8 => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) async fn close(
+        &self,
+        run: &Run,
+        active: &Active,
+        state: OperationState,
+        cause: Option<&StepFailure>,
+        report: Option<&Report>,
+        ends: Vec<OperationId>,
+    ) -> Result<(), Error> {
+        self.journal
+            .close(Closing {
+                operation: run.id.clone(),
+                state,
+                cause: cause.map(|cause| json!({ "step": cause.step, "failure": cause.failure })),
+                reasons: run.reasons(),
+                report: report.map(|report| json!(report)),
+                ends,
+                at: self.clock.now(),
+            })
+            .await?;
+        active.ended(state.as_str());
+        run.event(Happening::Closed { state });
+        Ok(())
+    }
+}
+
+/// How an undo leaves its operation.
+pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> OperationState {
+    if !report.is_clean() {
+        OperationState::Left
+    } else if report.kept.is_empty() {
+        when_clean
+    } else {
+        OperationState::Kept
+    }
+}
+
+/// Undoes a failed create and closes it. Returns the error that its caller gets.
+pub(crate) async fn fail(run: &Run, active: &Active, mut scope: Scope, cause: StepFailure) -> Error {
+    metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
+    tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
+    let report = match undo(run, &mut scope, Some(&cause)).await {
+        Ok(report) => report,
+        Err(stop) => return left_open(run, active, stop),
+    };
+    let state = state_after(&report, OperationState::Undone);
+    if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
+        return error;
+    }
+    Error::Failed(Box::new(OperationFailure {
+        operation: run.id.clone(),
+        kind: run.kind,
+        state,
+        step: cause.step,
+        cause: cause.failure,
+        report,
+        reasons: run.reasons(),
+    }))
+}
+
+pub(crate) fn left_open(run: &Run, active: &Active, stop: Stop) -> Error {
+    active.ended("left-open");
+    run.event(Happening::LeftOpen);
+    match stop {
+        Stop::Journal(error) => error,
+        Stop::Left | Stop::Failed(_) => Error::LeftOpen {
+            operation: run.id.clone(),
+        },
+    }
+}
+
+/// The scope of everything that a create has made, from the journal as it is now.
+pub(crate) fn creation_scope(
+    shared: &Shared,
+    creation: &OperationId,
+    specification: &ServerSpecification,
+) -> Result<Scope, Error> {
+    let entries = shared.journal.entries(creation)?;
+    let existing: BTreeSet<String> = specification.existing_volumes().map(str::to_owned).collect();
+    Ok(Scope {
+        operation: Some(creation.clone()),
+        names: Vec::new(),
+        made: Made::from_entries(&entries, &existing),
+        journalled: true,
+        existing,
+        spare: BTreeSet::new(),
+    })
+}
+
+/// Closes a create that ended well; removes doubles that lost answers may have left.
+pub(crate) async fn succeed(
+    run: &Run,
+    active: &Active,
+    specification: &ServerSpecification,
+    server: Server,
+) -> Result<CreatedServer, Error> {
+    if run.saw_ambiguity() {
+        let mut scope = creation_scope(&run.shared, &run.id, specification)?;
+        // What the journal knows is what was asked for, with all that hangs on the server.
+        scope.spare.extend(scope.made.known().map(|name| name.id.clone()));
+        scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));
+        match undo(run, &mut scope, None).await {
+            Ok(report) if report.is_clean() => {}
+            // The server is good; a double that could not be removed is the sweep's, since the journal doesn't know it.
+            Ok(report) => tracing::warn!(operation = %run.id, "a double is left to the sweep: {}", report.words()),
+            Err(stop) => return Err(left_open(run, active, stop)),
+        }
+    }
+    run.shared
+        .close(run, active, OperationState::Done, None, None, Vec::new())
+        .await?;
+    Ok(CreatedServer {
+        operation: run.id.clone(),
+        server,
+    })
+}
+
+impl PendingCreate {
+    /// The operation's id.
+    #[must_use]
+    pub fn id(&self) -> &OperationId {
+        &self.id
+    }
+
+    /// Does it. See [`Lifecycle::create_server`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run(self, control: &Control) -> Result<CreatedServer, Error> {
+        let span = tracing::info_span!("create-server", operation = %self.id, zone = %self.specification.zone);
+        let run = Run::new(
+            Arc::clone(&self.shared),
+            self.id.clone(),
+            OperationKind::CreateServer,
+            self.specification.group.clone(),
+            self.specification.zone.clone(),
+            self.policies.clone(),
+            control.clone(),
+            Some(Duration::from_millis(self.specification.deadline_milliseconds)),
+        );
+        async move {
+            run.event(Happening::Opened);
+            let mut creation = Creation {
+                run: &run,
+                specification: &self.specification,
+                made: BTreeSet::new(),
+            };
+            match creation.perform().await {
+                Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
+                Err(Stop::Failed(cause)) => {
+                    let scope = creation_scope(&self.shared, &self.id, &self.specification)?;
+                    Err(fail(&run, &self.active, scope, *cause).await)
+                }
+                Err(stop) => Err(left_open(&run, &self.active, stop)),
+            }
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl PendingCleanup {
+    /// The operation's id.
+    #[must_use]
+    pub fn id(&self) -> &OperationId {
+        &self.id
+    }
+
+    /// Does it. See [`Lifecycle::cleanup`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run(self, control: &Control) -> Result<CleanedUp, Error> {
+        let span = tracing::info_span!("cleanup-server", operation = %self.id, zone = %self.zone);
+        let run = Run::new(
+            Arc::clone(&self.shared),
+            self.id.clone(),
+            OperationKind::CleanupServer,
+            self.group.clone(),
+            self.zone.clone(),
+            self.policies.clone(),
+            control.clone(),
+            None,
+        );
+        clean_up(&run, &self.active, &self.specification).instrument(span).await
+    }
+}
+
+/// Carries a cleanup out, also one that another process began.
+pub(crate) async fn clean_up(
+    run: &Run,
+    active: &Active,
+    specification: &CleanupSpecification,
+) -> Result<CleanedUp, Error> {
+    let shared = &run.shared;
+    run.event(Happening::Opened);
+    let mut scope = match &specification.creation {
+        Some(creation) => {
+            let row = shared.journal.operation(creation)?;
+            let created: ServerSpecification =
+                serde_json::from_value(row.specification).map_err(|error| Error::JournalRow {
+                    table: "operations",
+                    row: creation.to_string(),
+                    column: "specification".to_owned(),
+                    problem: error.to_string(),
+                })?;
+            creation_scope(shared, creation, &created)?
+        }
+        None => Scope::default(),
+    };
+    // An earlier process may have looked already, and cut volumes from their server since.
+    let own = Made::from_entries(&shared.journal.entries(&run.id)?, &scope.existing);
+    scope.made.absorb(own);
+    if specification.creation.is_none()
+        && let Some(id) = &specification.server
+    {
+        let name = ResourceName {
+            kind: ResourceKind::Server,
+            id: id.clone(),
+            zone: run.zone.to_string(),
+            server: None,
+        };
+        let instance = shared.client.instance(&run.zone);
+        match run.look("get-server", || instance.get_server(id)).await {
+            Ok(server) => {
+                if !crate::tags::carries_owner(&server.tags, &shared.owner) {
+                    shared
+                        .close(run, active, OperationState::Undone, None, None, Vec::new())
+                        .await?;
+                    return Err(Error::NotOurs {
+                        resource: name,
+                        owner: shared.owner.to_string(),
+                    });
+                }
+                scope.operation = crate::tags::operation_of(&server.tags);
+            }
+            Err(Stop::Failed(failed))
+                if matches!(failed.failure.class, FailureClass::NotFound | FailureClass::Expired) => {}
+            Err(Stop::Failed(failed)) => {
+                let report = Report {
+                    unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
+                    ..Report::default()
+                };
+                shared
+                    .close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new())
+                    .await?;
+                return Ok(CleanedUp {
+                    operation: run.id.clone(),
+                    report,
+                });
+            }
+            Err(stop) => return Err(left_open(run, active, stop)),
+        }
+        scope.names.push(name);
+    }
+    let report = match undo(run, &mut scope, None).await {
+        Ok(report) => report,
+        Err(stop) => return Err(left_open(run, active, stop)),
+    };
+    let state = state_after(&report, OperationState::Done);
+    let ends = match &specification.creation {
+        Some(creation) if report.is_clean() => vec![creation.clone()],
+        _ => Vec::new(),
+    };
+    shared.close(run, active, state, None, Some(&report), ends).await?;
+    Ok(CleanedUp {
+        operation: run.id.clone(),
+        report,
+    })
+}

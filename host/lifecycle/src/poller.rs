@@ -1,0 +1,191 @@
+//! Watching servers: everyone who waits in a zone shares one listing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::{Client, Zone};
+
+use crate::failure;
+use crate::run::{Run, Stop};
+
+/// A listing younger than this serves others as well. Below the shortest interval, so nobody sees a state from before
+/// its own action.
+const FRESH: Duration = Duration::from_millis(700);
+/// The waits between looks: short at first (half of all servers run within 5 s, recorded), then longer.
+const INTERVALS: [u64; 6] = [1_000, 1_000, 2_000, 2_000, 3_000, 5_000];
+/// Ids in one query at most: about 4 KiB of URL.
+const IDS: usize = 100;
+
+/// The listings of all zones.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    client: Client,
+    zones: Mutex<BTreeMap<Zone, Arc<ZonePoller>>>,
+}
+
+#[derive(Debug, Default)]
+struct ZonePoller {
+    /// Who waits, and for whom how many wait.
+    waiting: Mutex<BTreeMap<String, usize>>,
+    /// Held while somebody asks: the others wait for that answer instead of asking too.
+    last: tokio::sync::Mutex<Option<Listing>>,
+}
+
+#[derive(Debug)]
+struct Listing {
+    began: Instant,
+    asked: BTreeSet<String>,
+    answer: Result<BTreeMap<String, Server>, Failure>,
+}
+
+/// Counts one waiter as long as it lives.
+struct Waiting {
+    zone: Arc<ZonePoller>,
+    id: String,
+}
+
+impl Waiting {
+    fn new(zone: Arc<ZonePoller>, id: &str) -> Self {
+        *zone.waiting.lock().entry(id.to_owned()).or_default() += 1;
+        Self {
+            zone,
+            id: id.to_owned(),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut waiting = self.zone.waiting.lock();
+        if let Some(count) = waiting.get_mut(&self.id) {
+            *count -= 1;
+            if *count == 0 {
+                waiting.remove(&self.id);
+            }
+        }
+    }
+}
+
+impl Poller {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            zones: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    fn zone(&self, zone: &Zone) -> Arc<ZonePoller> {
+        Arc::clone(self.zones.lock().entry(zone.clone()).or_default())
+    }
+
+    /// The server as of at most [`FRESH`] ago; `None` when Scaleway says there is none.
+    async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, Failure> {
+        let wanted = Instant::now();
+        let mut last = shared.last.lock().await;
+        let fresh = last
+            .as_ref()
+            .is_some_and(|listing| listing.began + FRESH >= wanted && listing.asked.contains(id));
+        if !fresh {
+            let mut asked: BTreeSet<String> = shared.waiting.lock().keys().cloned().collect();
+            asked.insert(id.to_owned());
+            if asked.len() == 1 {
+                return self.get(zone, id).await;
+            }
+            let began = Instant::now();
+            let answer = self.list(zone, &asked).await;
+            *last = Some(Listing { began, asked, answer });
+        }
+        match last.as_ref().map(|listing| &listing.answer) {
+            Some(Ok(servers)) => match servers.get(id) {
+                Some(server) => Ok(Some(server.clone())),
+                None => {
+                    // A listing that leaves a server out proves nothing; its own address does.
+                    drop(last);
+                    self.get(zone, id).await
+                }
+            },
+            Some(Err(failed)) => Err(failed.clone()),
+            None => self.get(zone, id).await,
+        }
+    }
+
+    async fn get(&self, zone: &Zone, id: &str) -> Result<Option<Server>, Failure> {
+        match self.client.instance(zone).get_server(id).await {
+            Ok(server) => Ok(Some(server)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(failure::of_error(&error)),
+        }
+    }
+
+    async fn list(&self, zone: &Zone, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Server>, Failure> {
+        let ids: Vec<String> = ids.iter().cloned().collect();
+        let instance = self.client.instance(zone);
+        let requests: Vec<_> = ids
+            .chunks(IDS)
+            .map(|ids| ListServers {
+                servers: ids.to_vec(),
+                ..ListServers::default()
+            })
+            .collect();
+        let answers = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)))
+            .await
+            .map_err(|error| failure::of_error(&error))?;
+        Ok(answers
+            .into_iter()
+            .flatten()
+            .map(|server| (server.id.clone(), server))
+            .collect())
+    }
+
+    /// Looks at the server again and again until `judge` has something to say. A look that fails is put to the retry
+    /// slot and does not end the wait by itself.
+    pub(crate) async fn wait<T>(
+        &self,
+        run: &Run,
+        step: &str,
+        id: &str,
+        deadline: Instant,
+        mut judge: impl FnMut(Option<Server>) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Stop> {
+        let shared = self.zone(&run.zone);
+        let _waiting = Waiting::new(Arc::clone(&shared), id);
+        let mut looks = 0;
+        let mut failures: Option<(Instant, u32)> = None;
+        let mut last_state = String::from("unknown");
+        loop {
+            let interval = Duration::from_millis(INTERVALS[looks.min(INTERVALS.len() - 1)]);
+            looks += 1;
+            if Instant::now() + interval > deadline {
+                return Err(Stop::failed(
+                    step,
+                    failure::of_class(
+                        FailureClass::DeadlineExceeded,
+                        format!("the deadline passed while server {id} was {last_state}"),
+                    ),
+                ));
+            }
+            run.sleep(step, interval).await?;
+            match self.look(&run.zone, &shared, id).await {
+                Ok(server) => {
+                    failures = None;
+                    if let Some(server) = &server {
+                        last_state = format!("{} {}", server.state, server.state_detail).trim_end().to_owned();
+                    }
+                    if let Some(judged) = judge(server) {
+                        return judged.map_err(|failed| Stop::failed(step, failed));
+                    }
+                }
+                Err(failed) => {
+                    let (began, count) = failures.get_or_insert((Instant::now(), 0));
+                    *count += 1;
+                    run.after_failure(step, *began, *count, failed, None).await?;
+                }
+            }
+        }
+    }
+}

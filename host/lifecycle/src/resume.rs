@@ -1,0 +1,331 @@
+//! After a restart: what the journal holds open is finished or undone, under the policies it began with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use serde::Serialize;
+use tracing::Instrument;
+use windlass_policy::PolicyIdentity;
+use windlass_policy::slots::types::FailureClass;
+
+use crate::control::{Control, Happening};
+use crate::create::{Creation, POWER_ON};
+use crate::identifier::GroupName;
+use crate::inventory::{Made, Scope};
+use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind};
+use crate::lifecycle::{
+    Active, CleanupSpecification, Lifecycle, Shared, clean_up, creation_scope, fail, left_open, parse_zone, state_after,
+    succeed,
+};
+use crate::run::{Run, StepFailure, Stop};
+use crate::specification::ServerSpecification;
+use crate::sweep::SweepSpecification;
+use crate::undo::{Report, undo};
+use crate::{Error, failure};
+
+/// Open operations in one pass at most. What is more than that waits for the next.
+const MOST: u32 = 10_000;
+/// Policies that no open operation needs are forgotten after this.
+const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a resume did.
+#[derive(Debug, Default, Serialize)]
+pub struct Resumed {
+    /// Operations that were taken over, in the order in which they began.
+    pub operations: Vec<ResumedOperation>,
+    /// Operations that a living process works on: not touched.
+    pub busy: Vec<crate::OperationId>,
+}
+
+impl Resumed {
+    /// Whether nothing is open any more that was taken over.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.operations
+            .iter()
+            .all(|operation| !matches!(operation.state, OperationState::Open | OperationState::Left))
+    }
+}
+
+/// One operation that was taken over.
+#[derive(Debug, Serialize)]
+pub struct ResumedOperation {
+    /// The operation.
+    pub operation: crate::OperationId,
+    /// Its kind.
+    pub kind: OperationKind,
+    /// Where it stands now: `done` means finished, `undone` that everything it had made is gone.
+    pub state: OperationState,
+    /// What was removed, kept and left, where something was undone.
+    pub report: Option<Report>,
+    /// Why it could not be ended, where it could not.
+    pub problem: Option<String>,
+}
+
+impl Lifecycle {
+    /// Takes over every operation that no living process works on, and ends it: one that was left open by a process that
+    /// died, and one whose undo left something behind.
+    ///
+    /// # Expected flow
+    /// - A *create* that had begun to power its server on is finished: everything about the server was settled before. (It
+    ///   gets its whole deadline again.) Any earlier one is undone: the journal does not keep the cloud-init, since that may hold
+    ///   secrets. One that cannot be finished is undone.
+    /// - A *cleanup* or *sweep* is finished.
+    ///
+    /// # Guarantees
+    /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it began with; what
+    /// of them cannot be loaded any more is replaced by the default, and the decision records that.
+    ///
+    /// # Errors
+    /// [`Error::RecoveryRunning`] while another process takes operations over. What fails about a single operation stands in its
+    /// `problem`.
+    pub async fn resume(&self, control: &Control) -> Result<Resumed, Error> {
+        let mut resumed = Resumed::default();
+        let claimed = self.claim(&mut resumed).await?;
+        let shared = &self.shared;
+        let mut operations: Vec<ResumedOperation> = stream::iter(claimed)
+            .map(|(operation, active)| async move {
+                let span = tracing::info_span!("resume", operation = %operation.id, kind = %operation.kind);
+                resume_one(shared, operation, active, control).instrument(span).await
+            })
+            .buffer_unordered(shared.limits.parallel_operations.max(1))
+            .collect()
+            .await;
+        operations.sort_by(|a, b| a.operation.cmp(&b.operation));
+        resumed.operations = operations;
+        self.forget_policies();
+        Ok(resumed)
+    }
+
+    async fn claim(&self, resumed: &mut Resumed) -> Result<Vec<(Operation, Active)>, Error> {
+        let shared = &self.shared;
+        let _lock = shared.state_directory.lock_recovery()?;
+        let mut open = shared.journal.operations(&OperationFilter {
+            states: vec![OperationState::Open, OperationState::Left],
+            limit: Some(MOST),
+            ..OperationFilter::default()
+        })?;
+        open.reverse();
+        let mut claimed = Vec::new();
+        for operation in open {
+            if operation.owner != shared.owner.as_str() {
+                tracing::warn!(operation = %operation.id, owner = operation.owner,
+                    "left alone: it belongs to another owner than the configured one");
+                resumed.busy.push(operation.id);
+                continue;
+            }
+            let ours = operation.runner == shared.runner.name();
+            let running = operation.state == OperationState::Open
+                && if ours {
+                    shared.active.lock().contains(&operation.id)
+                } else {
+                    shared.state_directory.runner_lives(&operation.runner)
+                };
+            let Some(active) = (!running)
+                .then(|| Active::new(shared, &operation.id, operation.kind))
+                .flatten()
+            else {
+                resumed.busy.push(operation.id);
+                continue;
+            };
+            if shared
+                .journal
+                .claim(&operation, shared.runner.name(), shared.clock.now())
+                .await?
+            {
+                claimed.push((operation, active));
+            } else {
+                resumed.busy.push(operation.id);
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Lets the policy host forget policies that no open operation needs.
+    fn forget_policies(&self) {
+        let open = self.shared.journal.operations(&OperationFilter {
+            states: vec![OperationState::Open, OperationState::Left],
+            limit: Some(MOST),
+            ..OperationFilter::default()
+        });
+        let Ok(open) = open else { return };
+        let in_use: Vec<PolicyIdentity> = open.iter().flat_map(identities).collect();
+        if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
+            tracing::warn!(%error, "policies that nobody needs could not be removed");
+        }
+    }
+}
+
+fn identities(operation: &Operation) -> Vec<PolicyIdentity> {
+    serde_json::from_value(operation.policies.clone()).unwrap_or_default()
+}
+
+async fn resume_one(shared: &Arc<Shared>, operation: Operation, active: Active, control: &Control) -> ResumedOperation {
+    let (id, kind) = (operation.id.clone(), operation.kind);
+    let ended = resume_as(shared, operation, &active, control).await;
+    // What it says is what the journal says.
+    let row = shared.journal.operation(&id);
+    let state = row.as_ref().map_or(OperationState::Open, |row| row.state);
+    let report = row
+        .ok()
+        .and_then(|row| row.report)
+        .and_then(|report| serde_json::from_value(report).ok());
+    ResumedOperation {
+        operation: id,
+        kind,
+        state,
+        report,
+        problem: ended.err().map(|error| error.to_string()),
+    }
+}
+
+async fn resume_as(
+    shared: &Arc<Shared>,
+    operation: Operation,
+    active: &Active,
+    control: &Control,
+) -> Result<(), Error> {
+    let zone = parse_zone(&operation.zone)?;
+    let group: GroupName = operation.group.parse()?;
+    let policies = shared.policies.pinned(&identities(&operation));
+    let new_run = |deadline| {
+        Run::new(
+            Arc::clone(shared),
+            operation.id.clone(),
+            operation.kind,
+            group.clone(),
+            zone.clone(),
+            policies.clone(),
+            control.clone(),
+            deadline,
+        )
+    };
+    let spoilt = |error: serde_json::Error| Error::JournalRow {
+        table: "operations",
+        row: operation.id.to_string(),
+        column: "specification".to_owned(),
+        problem: error.to_string(),
+    };
+    match operation.kind {
+        OperationKind::CreateServer => {
+            let specification: ServerSpecification =
+                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+            let run = new_run(Some(Duration::from_millis(specification.deadline_milliseconds)));
+            resume_create(&run, active, &operation, &specification).await
+        }
+        OperationKind::CleanupServer => {
+            let specification: CleanupSpecification =
+                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+            clean_up(&new_run(None), active, &specification).await.map(drop)
+        }
+        OperationKind::Sweep => {
+            let specification: SweepSpecification =
+                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+            let run = new_run(None);
+            run.event(Happening::Opened);
+            let mut scope = specification.scope();
+            scope.made.absorb(Made::from_entries(
+                &shared.journal.entries(&operation.id)?,
+                &BTreeSet::new(),
+            ));
+            let report = match undo(&run, &mut scope, None).await {
+                Ok(report) => report,
+                Err(stop) => return Err(left_open(&run, active, stop)),
+            };
+            let state = state_after(&report, OperationState::Done);
+            shared.close(&run, active, state, None, Some(&report), Vec::new()).await
+        }
+    }
+}
+
+/// The server of a create that had begun to power it on.
+fn settled_server(entries: &[Entry]) -> Option<String> {
+    entries
+        .iter()
+        .find(|entry| entry.step == POWER_ON && entry.phase == Phase::Intent)
+        .and_then(|entry| entry.resource.as_ref())
+        .filter(|resource| resource.kind == ResourceKind::Server)
+        .map(|resource| resource.id.clone())
+}
+
+async fn resume_create(
+    run: &Run,
+    active: &Active,
+    operation: &Operation,
+    specification: &ServerSpecification,
+) -> Result<(), Error> {
+    run.event(Happening::Opened);
+    let shared = &run.shared;
+    let entries = shared.journal.entries(&operation.id)?;
+    let undone_before = entries.iter().any(|entry| entry.step == "plan");
+    let first_cause = operation
+        .cause
+        .as_ref()
+        .and_then(stored_cause)
+        .or_else(|| entries.iter().rev().find_map(|entry| given_up(entry)));
+    if operation.state == OperationState::Open
+        && !undone_before
+        && first_cause.is_none()
+        && let Some(server) = settled_server(&entries)
+    {
+        let creation = Creation {
+            run,
+            specification,
+            made: BTreeSet::new(),
+        };
+        // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
+        run.suspect();
+        match creation.start(&server).await {
+            Ok(server) => return succeed(run, active, specification, server).await.map(drop),
+            Err(Stop::Failed(cause)) => {
+                let scope = creation_scope(shared, &operation.id, specification)?;
+                return ended(fail(run, active, scope, *cause).await);
+            }
+            Err(stop) => return Err(left_open(run, active, stop)),
+        }
+    }
+    let cause = first_cause.unwrap_or_else(|| StepFailure {
+        step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
+        failure: failure::of_class(
+            FailureClass::Interrupted,
+            "the process that ran the operation ended before it did",
+        ),
+    });
+    let scope: Scope = creation_scope(shared, &operation.id, specification)?;
+    ended(fail(run, active, scope, cause).await)
+}
+
+/// That the create failed was known; that it is undone is what was wanted.
+fn ended(error: Error) -> Result<(), Error> {
+    match error {
+        Error::Failed(_) => Ok(()),
+        other => Err(other),
+    }
+}
+
+fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
+    Some(StepFailure {
+        step: cause.get("step")?.as_str()?.to_owned(),
+        failure: serde_json::from_value(cause.get("failure")?.clone()).ok()?,
+    })
+}
+
+/// The step that the dead process had given up: the first cause of its undo.
+fn given_up(entry: &Entry) -> Option<StepFailure> {
+    if entry.phase != Phase::Failure || !entry.data.get("wait")?.is_null() {
+        return None;
+    }
+    let deleting = ["delete-", "detach-", "power-off-", "keep-"]
+        .iter()
+        .any(|verb| entry.step.starts_with(verb));
+    if deleting {
+        return None;
+    }
+    Some(StepFailure {
+        step: entry.step.clone(),
+        failure: serde_json::from_value(entry.data.get("failure")?.clone()).ok()?,
+    })
+}

@@ -1,0 +1,294 @@
+//! The folder that holds what must survive us: the journal, the owner's name, and the locks.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt};
+
+use crate::clock::Randomness;
+use crate::identifier::{OwnerName, push_digits};
+use crate::Error;
+
+const OWNER_FILE: &str = "owner";
+const RUNNERS: &str = "runners";
+const RECOVERY_LOCK: &str = "recovery.lock";
+pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
+
+/// The open state directory.
+///
+/// Everything inside is opened relative to this handle (cap-std), so a name cannot lead outside. One exception: SQLite
+/// opens the journal by its path, since it must make its own files beside it; the path is resolved once, here, and SQLite
+/// is told to refuse symbolic links.
+#[derive(Clone, Debug)]
+pub struct StateDirectory {
+    directory: Arc<Dir>,
+    path: PathBuf,
+}
+
+impl StateDirectory {
+    /// Opens the directory, and makes it (mode 0700) where it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::StateDirectory`] when it cannot be made, is no directory, or cannot be read.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::StateDirectory {
+            path: path.to_owned(),
+            source,
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path).map_err(failed)?;
+        let directory = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+        let path = std::fs::canonicalize(path).map_err(failed)?;
+        Ok(Self {
+            directory: Arc::new(directory),
+            path,
+        })
+    }
+
+    /// The handle, for others who keep files here (the policy host keeps its cache and its decision log here).
+    #[must_use]
+    pub fn handle(&self) -> &Dir {
+        &self.directory
+    }
+
+    /// The resolved path, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn failed(&self, name: &str) -> impl FnOnce(io::Error) -> Error {
+        let path = self.path.join(name);
+        move |source| Error::StateDirectory { path, source }
+    }
+
+    /// Makes sure that the journal's file exists and belongs to its owner only, and gives its path for SQLite.
+    pub(crate) fn journal_path(&self) -> Result<PathBuf, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        self.directory
+            .open_with(JOURNAL_FILE, &options)
+            .map_err(self.failed(JOURNAL_FILE))?;
+        Ok(self.path.join(JOURNAL_FILE))
+    }
+
+    /// The owner's name: `configured`, else the one in the file `owner`, else a random one that is written there.
+    ///
+    /// # Errors
+    /// [`Error::StateDirectory`] when the file cannot be read or written, [`Error::Name`] when it holds no name.
+    pub fn owner(&self, configured: Option<OwnerName>) -> Result<OwnerName, Error> {
+        if let Some(owner) = configured {
+            return Ok(owner);
+        }
+        // Made under another name and linked, so that of two processes that start together one wins and nobody ever
+        // reads half a name.
+        for _ in 0..2 {
+            match self.directory.open(OWNER_FILE) {
+                Ok(file) => {
+                    let mut text = String::new();
+                    file.take(256)
+                        .read_to_string(&mut text)
+                        .map_err(self.failed(OWNER_FILE))?;
+                    return text.trim().parse();
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.failed(OWNER_FILE)(error)),
+            }
+            let randomness = Randomness::new(None);
+            let owner = randomness.with(|random| OwnerName::random(random));
+            let temporary = format!("{OWNER_FILE}.{owner}");
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600);
+            let made = (|| {
+                let mut file = self.directory.open_with(&temporary, &options)?;
+                writeln!(file, "{owner}")?;
+                file.sync_all()?;
+                match self.directory.hard_link(&temporary, &self.directory, OWNER_FILE) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                    _ => Ok(()),
+                }
+            })();
+            let removed = self.directory.remove_file(&temporary);
+            made.and(removed).map_err(self.failed(OWNER_FILE))?;
+        }
+        Err(self.failed(OWNER_FILE)(io::Error::other(
+            "it vanished while it was being written",
+        )))
+    }
+
+    /// A mark that this process lives: a file with an exclusive lock that the kernel lets go when the process ends,
+    /// however it ends.
+    pub(crate) fn register_runner(&self, randomness: &Randomness) -> Result<Runner, Error> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        match self.directory.create_dir_with(RUNNERS, &builder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(self.failed(RUNNERS)(error));
+            }
+            _ => {}
+        }
+        self.sweep_runners();
+        let mut name = format!("{}-", std::process::id());
+        // Not from the seeded words: two processes with one seed must not share a name.
+        push_digits(&mut name, Randomness::new(None).word() ^ randomness.word(), 10);
+        let path = format!("{RUNNERS}/{name}");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = self
+            .directory
+            .open_with(&path, &options)
+            .map_err(self.failed(&path))?
+            .into_std();
+        // Waits: somebody who asks whether we live holds the lock for an instant.
+        file.lock().map_err(self.failed(&path))?;
+        Ok(Runner {
+            name,
+            _lock: file,
+            directory: Arc::clone(&self.directory),
+        })
+    }
+
+    /// Whether the process behind a runner's name still lives.
+    ///
+    /// A missing file means that it does not: the file is made before the name is used and removed after.
+    pub(crate) fn runner_lives(&self, name: &str) -> bool {
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return false;
+        }
+        match self.directory.open(format!("{RUNNERS}/{name}")) {
+            Ok(file) => locked(file),
+            Err(_) => false,
+        }
+    }
+
+    /// Removes the marks of processes that died.
+    fn sweep_runners(&self) {
+        let Ok(entries) = self.directory.read_dir(RUNNERS) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            if let Ok(file) = entry.open()
+                && !locked(file)
+            {
+                // Its owner is between making and locking it, or dead. The first lasts microseconds; a runner whose
+                // mark was taken away in that window only loses the mark, and the recovery lock is still before it.
+                if old_enough(&entry) {
+                    let _ = entry.remove_file();
+                }
+            }
+        }
+    }
+
+    /// The lock that lets one process at a time take over what dead ones left. Held until dropped.
+    ///
+    /// # Errors
+    /// [`Error::RecoveryRunning`] when another process holds it.
+    pub(crate) fn lock_recovery(&self) -> Result<std::fs::File, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let file = self
+            .directory
+            .open_with(RECOVERY_LOCK, &options)
+            .map_err(self.failed(RECOVERY_LOCK))?
+            .into_std();
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => Err(Error::RecoveryRunning {
+                path: self.path.join(RECOVERY_LOCK),
+            }),
+            Err(std::fs::TryLockError::Error(error)) => Err(self.failed(RECOVERY_LOCK)(error)),
+        }
+    }
+}
+
+fn locked(file: File) -> bool {
+    matches!(
+        file.into_std().try_lock(),
+        Err(std::fs::TryLockError::WouldBlock)
+    )
+}
+
+fn old_enough(entry: &cap_std::fs::DirEntry) -> bool {
+    entry
+        .metadata()
+        .and_then(|data| data.modified())
+        .ok()
+        .and_then(|time| time.into_std().elapsed().ok())
+        .is_some_and(|age| age.as_secs() >= 60)
+}
+
+/// This process's mark in the state directory.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    name: String,
+    _lock: std::fs::File,
+    directory: Arc<Dir>,
+}
+
+impl Runner {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let _ = self.directory.remove_file(format!("{RUNNERS}/{}", self.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_is_made_once_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(&folder.path().join("deep/state")).unwrap();
+        let first = state.owner(None).unwrap();
+        let again = StateDirectory::open(state.path()).unwrap();
+        assert_eq!(again.owner(None).unwrap(), first);
+        let chosen: OwnerName = "team-a".parse().unwrap();
+        assert_eq!(state.owner(Some(chosen.clone())).unwrap(), chosen);
+        assert_eq!(again.owner(None).unwrap(), first, "a configured owner is not stored");
+    }
+
+    #[test]
+    fn an_owner_file_that_holds_no_name_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        state.handle().write(OWNER_FILE, "a,b").unwrap();
+        let error = state.owner(None).unwrap_err().to_string();
+        assert!(error.contains("a,b"), "{error}");
+    }
+
+    #[test]
+    fn a_runner_lives_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let other = StateDirectory::open(folder.path()).unwrap();
+        let runner = state.register_runner(&Randomness::new(Some(1))).unwrap();
+        let name = runner.name().to_owned();
+        assert!(other.runner_lives(&name));
+        drop(runner);
+        assert!(!other.runner_lives(&name));
+        assert!(!other.runner_lives("../owner"));
+    }
+
+    #[test]
+    fn recovery_is_for_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let held = state.lock_recovery().unwrap();
+        assert!(matches!(
+            state.lock_recovery(),
+            Err(Error::RecoveryRunning { .. })
+        ));
+        drop(held);
+        state.lock_recovery().unwrap();
+    }
+}

@@ -1,0 +1,285 @@
+//! Undoing: look, ask the rollback slot, carry the plan out, look again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::Instant;
+use windlass_policy::slots::Rollback;
+use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict};
+use windlass_policy::slots::types;
+
+use crate::control::Happening;
+use crate::execute::execute;
+use crate::inventory::{Found, Scope, gather};
+use crate::journal::{OperationKind, Phase, ResourceKind, ResourceName};
+use crate::run::{Run, Stop, StepFailure};
+use crate::{failure, plan};
+
+/// How often a plan is made anew for what the look at the end still finds.
+const ROUNDS: u32 = 3;
+/// No further round begins after this.
+const ROUNDS_END: Duration = Duration::from_secs(900);
+
+/// What an undo did. The truth as of the look at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Gone.
+    pub removed: Vec<ResourceName>,
+    /// Left in place on purpose, and marked so.
+    pub kept: Vec<ResourceName>,
+    /// Should be gone and is not.
+    pub left: Vec<Left>,
+    /// Why nobody could see whether something is left, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
+}
+
+/// A resource that should be gone and is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The resource.
+    pub resource: ResourceName,
+    /// Why.
+    pub why: String,
+}
+
+impl Report {
+    /// Whether it is proven that nothing is left that should be gone.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.left.is_empty() && self.unverified.is_none()
+    }
+
+    /// The report in one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.removed.is_empty() {
+            parts.push(format!("removed {}", count(self.removed.iter())));
+        }
+        if !self.kept.is_empty() {
+            parts.push(format!("kept {}", list(self.kept.iter())));
+        }
+        if self.left.is_empty() {
+            parts.push(match &self.unverified {
+                Some(why) => format!("whether anything is left could not be seen: {why}"),
+                None => "nothing is left".to_owned(),
+            });
+        } else {
+            let left: Vec<String> = self
+                .left
+                .iter()
+                .map(|left| format!("{} ({})", left.resource, left.why))
+                .collect();
+            parts.push(format!("LEFT: {}", left.join("; ")));
+            if let Some(why) = &self.unverified {
+                parts.push(format!("more could not be seen: {why}"));
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+fn list<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
+    resources.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn count<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
+    let mut counts: BTreeMap<ResourceKind, usize> = BTreeMap::new();
+    for resource in resources {
+        *counts.entry(resource.kind).or_default() += 1;
+    }
+    counts
+        .iter()
+        .map(|(kind, count)| {
+            let word = match kind {
+                ResourceKind::Server => "server",
+                ResourceKind::Ip => "address",
+                ResourceKind::BlockVolume => "block volume",
+                ResourceKind::LocalVolume => "local volume",
+                ResourceKind::PrivateNic => "private NIC",
+            };
+            match (count, *kind) {
+                (1, _) => format!("1 {word}"),
+                (count, ResourceKind::Ip) => format!("{count} addresses"),
+                (count, _) => format!("{count} {word}s"),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn kind_for_policy(kind: ResourceKind) -> types::ResourceKind {
+    match kind {
+        ResourceKind::Server => types::ResourceKind::Server,
+        ResourceKind::Ip => types::ResourceKind::Ip,
+        ResourceKind::BlockVolume => types::ResourceKind::BlockVolume,
+        ResourceKind::LocalVolume => types::ResourceKind::LocalVolume,
+        ResourceKind::PrivateNic => types::ResourceKind::PrivateNic,
+    }
+}
+
+fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question {
+    let position = |id: &str| {
+        found
+            .iter()
+            .position(|resource| resource.name.id == id)
+            .and_then(|position| u32::try_from(position).ok())
+    };
+    Question {
+        now: run.now(),
+        random: run.shared.randomness.word(),
+        operation: match run.kind {
+            OperationKind::CreateServer => OperationKind::CreateServer,
+            // To a policy a sweep is the deletion of something that nobody wants.
+            OperationKind::CleanupServer | OperationKind::Sweep => OperationKind::CleanupServer,
+        }
+        .as_str()
+        .to_owned(),
+        group: run.group.to_string(),
+        cause: cause.map(|cause| cause.failure.clone()),
+        failed_step: cause.map(|cause| cause.step.clone()),
+        resources: found
+            .iter()
+            .map(|resource| Resource {
+                kind: kind_for_policy(resource.name.kind),
+                id: resource.name.id.clone(),
+                name: resource.label.clone(),
+                state: resource.state.clone(),
+                attached_to: resource.attached_to.as_deref().and_then(position),
+                owned: resource.owned(),
+                evidence: resource.evidence,
+            })
+            .collect(),
+    }
+}
+
+/// Makes everything in the scope cease to exist, as the rollback slot plans it, and proves it by a look at the end.
+///
+/// Never fails because something cannot be removed: the report says so.
+pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailure>) -> Result<Report, Stop> {
+    run.begin_undo();
+    let began = Instant::now();
+    let mut report = Report::default();
+    let mut errors: BTreeMap<String, String> = BTreeMap::new();
+    let mut seen: BTreeMap<String, ResourceName> = BTreeMap::new();
+    let mut round = 0;
+    let left = loop {
+        let found = match gather(run, scope).await {
+            Ok(found) => found,
+            Err(Stop::Failed(failed)) => {
+                report.unverified = Some(format!("{}: {}", failed.step, failure::words(&failed.failure)));
+                break Vec::new();
+            }
+            Err(other) => return Err(other),
+        };
+        for resource in &found {
+            if resource.kept && !scope.spare.contains(&resource.name.id) {
+                scope.spare.insert(resource.name.id.clone());
+                report.kept.push(resource.name.clone());
+            }
+        }
+        // What is spared stays out of the question, with the NICs of spared servers.
+        let found: Vec<Found> = found
+            .into_iter()
+            .filter(|resource| {
+                !scope.spare.contains(&resource.name.id)
+                    && !(resource.name.kind == ResourceKind::PrivateNic
+                        && resource.attached_to.as_ref().is_some_and(|server| scope.spare.contains(server)))
+            })
+            .collect();
+        let owned = || found.iter().filter(|resource| resource.owned());
+        seen.extend(owned().map(|resource| (resource.name.id.clone(), resource.name.clone())));
+        let remaining: Vec<ResourceName> = owned().map(|resource| resource.name.clone()).collect();
+        if remaining.is_empty() || round == ROUNDS || (round > 0 && began.elapsed() > ROUNDS_END) {
+            break remaining;
+        }
+        round += 1;
+        if round > 1 {
+            run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
+        }
+        let steps = ask(run, &found, cause).await?;
+        for end in execute(run, &found, &steps).await? {
+            let Some(resource) = found.get(end.resource) else {
+                continue;
+            };
+            match (end.action, end.error) {
+                // What could not be marked is kept all the same; the sweep finds it by its journal.
+                (Action::Keep, error) => {
+                    if let Some(error) = error {
+                        tracing::warn!(operation = %run.id, resource = %resource.name, error, "could not be marked as kept");
+                    }
+                    scope.spare.insert(resource.name.id.clone());
+                    if resource.owned() {
+                        report.kept.push(resource.name.clone());
+                    }
+                }
+                (_, Some(error)) => {
+                    errors.insert(resource.name.id.clone(), error);
+                }
+                (_, None) => {}
+            }
+        }
+    };
+    report.left = left
+        .iter()
+        .map(|resource| Left {
+            resource: resource.clone(),
+            why: errors
+                .get(&resource.id)
+                .cloned()
+                .unwrap_or_else(|| "it was still there at the last look".to_owned()),
+        })
+        .collect();
+    if report.unverified.is_none() {
+        report.removed = seen
+            .into_values()
+            .filter(|resource| !left.contains(resource) && !report.kept.contains(resource))
+            .collect();
+    } else {
+        report.left = seen
+            .into_values()
+            .filter(|resource| !report.kept.contains(resource))
+            .filter_map(|resource| {
+                let why = errors.get(&resource.id)?.clone();
+                Some(Left { resource, why })
+            })
+            .collect();
+    }
+    metrics::counter!(crate::metric_names::LEFT_BEHIND).increment(report.left.len() as u64);
+    Ok(report)
+}
+
+async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Vec<Step>, Stop> {
+    let decision = run
+        .policies
+        .decide::<Rollback>(question(run, found, cause), plan::check)
+        .await;
+    run.quote("rollback", &decision);
+    let steps = match decision.answer.verdict {
+        Verdict::Plan(steps) => steps,
+        // A chain's last link never defers, and the host's last resort keeps.
+        Verdict::Defer => Vec::new(),
+    };
+    run.write(
+        "plan",
+        Phase::Note,
+        None,
+        json!({
+            "decision": decision.id,
+            "decided-by": decision.decided_by.to_string(),
+            "reason": decision.reason,
+            "steps": steps,
+        }),
+    )
+    .await?;
+    run.event(Happening::Undoing {
+        cause: cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure))),
+        resources: found.iter().map(|resource| resource.name.clone()).collect(),
+        decided_by: decision.decided_by.to_string(),
+        reason: decision.reason,
+    });
+    Ok(steps)
+}
