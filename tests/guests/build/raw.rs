@@ -9,11 +9,11 @@ use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
 /// One thing wrong.
-pub struct Raw {
+pub(crate) struct Raw {
     /// The name of the file, without its ending.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// For the documentation of its constant.
-    pub text: &'static str,
+    pub(crate) text: &'static str,
     /// What the world has beside `include windlass:policy/retry-policy`; see [`world`].
     world: World,
     /// More imports of the core module.
@@ -64,7 +64,7 @@ const WELL: Raw = Raw {
 const SPIN: &str = "(loop $spin (br $spin))";
 
 /// All of them.
-pub const GUESTS: &[Raw] = &[
+pub(crate) const GUESTS: &[Raw] = &[
     WELL,
     Raw { name: "core-module", text: "A core module: no component at all.", core: true, ..WELL },
     Raw {
@@ -213,7 +213,7 @@ pub const GUESTS: &[Raw] = &[
 ];
 
 /// Makes the component (or the core module).
-pub fn build(contract: &Path, guest: &Raw) -> Result<Vec<u8>, Box<dyn Error>> {
+pub(crate) fn build(contract: &Path, guest: &Raw) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut module = wat::parse_str(text(guest))?;
     if guest.core {
         return Ok(module);

@@ -135,6 +135,5 @@ fn no_policy_tells_where_it_was_built() {
 
 #[test]
 fn what_pretends_to_be_a_component_is_a_core_module() {
-    assert!(matches!(wit_component::decode(guests::CORE_MODULE.bytes), Err(_) | Ok(DecodedWasm::WitPackage(..))));
     assert!(wasmparser::Parser::is_core_wasm(guests::CORE_MODULE.bytes));
 }
