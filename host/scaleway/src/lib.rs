@@ -12,6 +12,9 @@
 //! - Another [`Transport`] puts something else under the client, in the same process and under simulated time; a tower
 //!   service becomes one by [`ServiceTransport`].
 
+// Tests may unwrap; the build without tests is still held to the rule.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod answer;
 mod api;
 mod call;

@@ -61,7 +61,7 @@ impl std::fmt::Display for Unreadable {
 pub(crate) async fn all_pages<T, F, Fut>(
     path: &'static str,
     fetch: F,
-    unreadable: impl FnOnce(Unreadable) -> Error,
+    unreadable: impl Fn(Unreadable) -> Error,
 ) -> Result<Vec<T>, Error>
 where
     T: Identified,
@@ -73,10 +73,7 @@ where
         if reading > 0 {
             metrics::counter!(metric_names::LISTS_READ_AGAIN, "path" => path).increment(1);
         }
-        let this = match read(&fetch).await? {
-            Ok(this) => this,
-            Err(reason) => return Err(unreadable(reason)),
-        };
+        let this = read(&fetch, &unreadable).await?;
         let (complete, last_total) = (this.items.len() as u64 >= this.largest_total, this.last_total);
         if complete {
             return Ok(this.items.into_items());
@@ -96,7 +93,7 @@ struct Reading<T> {
     last_total: u64,
 }
 
-async fn read<T, F, Fut>(fetch: &F) -> Result<Result<Reading<T>, Unreadable>, Error>
+async fn read<T, F, Fut>(fetch: &F, unreadable: &impl Fn(Unreadable) -> Error) -> Result<Reading<T>, Error>
 where
     T: Identified,
     F: Fn(u64) -> Fut,
@@ -106,15 +103,15 @@ where
     let page_length = first.items.len() as u64;
     let mut reading = Reading { items: Found::default(), largest_total: 0, last_total: 0 };
     let Some(total) = first.total else {
-        return without_total(fetch, first.items).await;
+        return without_total(fetch, first.items, unreadable).await;
     };
     reading.take(first.items, total);
     // The length of the first page, not the one asked for, tells how many pages there are (SDK).
     let mut next = 2;
-    while page_length > 0 {
-        let pages = reading.last_total.div_ceil(page_length);
+    loop {
+        let pages = if page_length == 0 { 1 } else { reading.last_total.div_ceil(page_length) };
         if pages > PAGES {
-            return Ok(Err(Unreadable::TooLong { total: reading.last_total }));
+            return Err(unreadable(Unreadable::TooLong { total: reading.last_total }));
         }
         if next > pages {
             break;
@@ -132,11 +129,15 @@ where
         // The list may have grown meanwhile.
         next = pages + 1;
     }
-    Ok(Ok(reading))
+    Ok(reading)
 }
 
 /// A list whose answers don't tell the total: page after page, until one brings nothing new.
-async fn without_total<T, F, Fut>(fetch: &F, first: Vec<T>) -> Result<Result<Reading<T>, Unreadable>, Error>
+async fn without_total<T, F, Fut>(
+    fetch: &F,
+    first: Vec<T>,
+    unreadable: &impl Fn(Unreadable) -> Error,
+) -> Result<Reading<T>, Error>
 where
     T: Identified,
     F: Fn(u64) -> Fut,
@@ -149,14 +150,14 @@ where
     let mut length = page_length;
     while grew && length >= page_length {
         if page > PAGES {
-            return Ok(Err(Unreadable::TooLong { total: items.len() as u64 }));
+            return Err(unreadable(Unreadable::TooLong { total: items.len() as u64 }));
         }
         let next = fetch(page).await?.items;
         length = next.len();
         grew = items.add(next);
         page += 1;
     }
-    Ok(Ok(Reading { items, largest_total: 0, last_total: 0 }))
+    Ok(Reading { items, largest_total: 0, last_total: 0 })
 }
 
 impl<T: Identified> Reading<T> {

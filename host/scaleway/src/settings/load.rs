@@ -86,7 +86,7 @@ impl Settings {
             Some(zone) => Some(zone.clone()),
             None => sources
                 .text(&["SCW_DEFAULT_ZONE"], |profile| &profile.default_zone, "default_zone")
-                .map(|found| located::<Zone>(found))
+                .map(located::<Zone>)
                 .transpose()?,
         };
         let region = match &explicit.region {

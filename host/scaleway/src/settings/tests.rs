@@ -65,8 +65,8 @@ fn key_of(settings: &Settings) -> &str {
 fn explicit_wins_over_environment_over_named_profile_over_top_level() {
     let home = Home::with(FILE);
     let explicit = ExplicitSettings { secret_key: Some(KEY_A.parse().unwrap()), ..Default::default() };
-    // (explicit, environment, expected)
-    let cases: [(&ExplicitSettings, &[(&str, &str)], &str); 6] = [
+    type Case<'a> = (&'a ExplicitSettings, &'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case<'_>; 6] = [
         (&ExplicitSettings::default(), &[], KEY_C),
         (&ExplicitSettings::default(), &[("SCW_PROFILE", "named")], KEY_B),
         (&ExplicitSettings::default(), &[("SCW_SECRET_KEY", KEY_A)], KEY_A),
