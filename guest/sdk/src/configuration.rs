@@ -1,8 +1,7 @@
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use crate::Setting;
 
 /// A settings type that is a policy at the same time: the usual case, made by [`settings!`](crate::settings).
-pub trait Settings: DeserializeOwned + JsonSchema {
+pub trait Settings: Setting {
     /// Refuses settings that are well-formed and make no sense together. The text is for the operator: it should name
     /// the keys.
     ///
@@ -18,8 +17,8 @@ pub trait Settings: DeserializeOwned + JsonSchema {
 /// Every [`Settings`] type is one. Implement this for a type of its own where `configure` has something to work out:
 /// it runs once, when the policy is loaded, and every decision starts from its result.
 pub trait Policy: Sized + Send + Sync + 'static {
-    /// What the operator writes.
-    type Settings: DeserializeOwned + JsonSchema;
+    /// What the operator writes: made by [`settings!`](crate::settings).
+    type Settings: Settings;
 
     /// Takes the settings. Must not call [`log`](crate::log) or [`scaleway`](crate::scaleway).
     ///
@@ -32,7 +31,6 @@ impl<T: Settings + Send + Sync + 'static> Policy for T {
     type Settings = T;
 
     fn configure(settings: T) -> Result<T, String> {
-        settings.check()?;
         Ok(settings)
     }
 }
@@ -42,23 +40,45 @@ impl<T: Settings + Send + Sync + 'static> Policy for T {
 /// # Errors
 /// Names the key that is wrong, with the nearest valid one where it is unknown.
 pub(crate) fn configure<P: Policy>(settings: &str) -> Result<P, String> {
-    let mut deserializer = serde_json::Deserializer::from_str(settings);
-    let read: P::Settings = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| explain(&error))?;
-    deserializer.end().map_err(|error| format!("after the settings' closing brace: {error}"))?;
+    let read: P::Settings = serde_json::from_str(settings).map_err(|error| explain(settings, &error))?;
+    read.check()?;
     P::configure(read)
 }
 
-fn explain(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let words = error.inner().to_string();
+fn explain(settings: &str, error: &serde_json::Error) -> String {
+    let words = error.to_string();
     // serde_json ends with the place in the text. The operator never saw that text: the host wrote it.
     let words = words.split(" at line ").next().unwrap_or(&words);
-    match unknown_field(words) {
-        Some((unknown, known)) => describe_unknown(unknown, &known),
-        None => match error.path().to_string().as_str() {
-            "." => words.to_owned(),
-            key => format!("`{key}`: {words}"),
-        },
+    match (unknown_field(words), key_before(settings, error.line(), error.column())) {
+        (Some((unknown, known)), _) => describe_unknown(unknown, &known),
+        (None, Some(key)) => format!("`{key}`: {words}"),
+        (None, None) => words.to_owned(),
     }
+}
+
+/// The last key of the outermost object that begins before a place in the text (line and column from 1).
+fn key_before(text: &str, line: usize, column: usize) -> Option<&str> {
+    let line_start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let end = (line_start + column).min(text.len());
+    let (mut depth, mut string_start, mut escaped, mut key) = (0_u32, None, false, None);
+    for (position, byte) in text.bytes().enumerate().take(end) {
+        match (string_start, byte) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), b'\\') => escaped = true,
+            (Some(start), b'"') => {
+                string_start = None;
+                if depth == 1 && text[position + 1..].trim_start().starts_with(':') {
+                    key = text.get(start..position);
+                }
+            }
+            (Some(_), _) => {}
+            (None, b'"') => string_start = Some(position + 1),
+            (None, b'{' | b'[') => depth += 1,
+            (None, b'}' | b']') => depth = depth.saturating_sub(1),
+            (None, _) => {}
+        }
+    }
+    key
 }
 
 /// Takes serde's "unknown field `a`, expected one of `b`, `c`" apart.
@@ -141,11 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_refused_with_its_key_and_its_place_in_a_list() {
+    fn a_wrong_value_is_refused_with_its_key() {
         assert_eq!(refusal(r#"{"base-ms": "soon"}"#), "`base-ms`: invalid type: string \"soon\", expected u64");
-        assert!(
-            refusal(r#"{"never": ["locked", "out-of-stok"]}"#).starts_with("`never[1]`: unknown variant `out-of-stok`")
-        );
+        let words = refusal(r#"{"base-ms": 5, "never": ["locked", "out-of-stok"], "cap-ms": 7}"#);
+        let expected = "`never`: unknown variant `out-of-stok`, expected one of `invalid-arguments`";
+        assert!(words.starts_with(expected), "{words}");
+        assert!(refusal("{\n  \"cap-ms\": 1,\n  \"base-ms\": -1\n}").starts_with("`base-ms`: invalid value"));
+        assert!(refusal(r#"{"a \" b": 1}"#).starts_with("unknown key `a \" b`"));
     }
 
     #[test]

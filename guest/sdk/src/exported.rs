@@ -2,11 +2,9 @@
 
 use std::sync::OnceLock;
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
-
 use crate::bindings::policy::exports::windlass::policy::policy::Description;
 use crate::configuration::{Policy, configure};
+use crate::setting::Setting;
 
 /// The one configured policy of a component.
 #[derive(Debug)]
@@ -55,8 +53,8 @@ pub fn describe<P: Policy>(name: &str, version: &str, summary: &str) -> Descript
 
 /// The JSON Schema (2020-12) of a policy's settings, as one line of text.
 pub(crate) fn schema_of<P: Policy>() -> String {
-    // All in one piece, without definitions: that leaves half of schemars out of the component.
-    let mut generator =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
-    <P::Settings as JsonSchema>::json_schema(&mut generator).as_value().to_string()
+    let mut schema = String::from(r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","#);
+    <P::Settings as Setting>::schema(&mut schema);
+    schema.push('}');
+    schema
 }

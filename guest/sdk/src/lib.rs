@@ -26,6 +26,7 @@
 //! ```
 //!
 //! * [`settings!`] makes the settings type: documented fields with defaults, its JSON Schema, errors that name the key.
+//!   [`choices!`] makes an enumeration for one of them.
 //! * One trait for each slot: [`StateMapping`], [`Retry`], [`Rollback`], [`Release`], [`Provisioning`]. Questions and
 //!   answers are the contract's own types, in the module that has the slot's name.
 //! * [`export_policy!`] exports the slots that it names. The policy's name, version and summary are its package's.
@@ -48,11 +49,13 @@ pub mod log;
 mod macros;
 mod names;
 pub mod scaleway;
+mod setting;
 mod slots;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
 pub use configuration::{Policy, Settings};
+pub use setting::Setting;
 pub use slots::{Provisioning, Release, Retry, Rollback, StateMapping};
 pub use slots::{provisioning, release, retry, rollback, state_mapping};
 
@@ -67,8 +70,8 @@ pub mod types {
 pub mod prelude {
     pub use crate::types::{Failure, FailureClass, Milliseconds, ResourceKind, Timestamp};
     pub use crate::{
-        Policy, Provisioning, Release, Retry, Rollback, Settings, StateMapping, export_policy, log, provisioning,
-        release, retry, rollback, scaleway, settings, state_mapping,
+        Policy, Provisioning, Release, Retry, Rollback, Setting, Settings, StateMapping, choices, export_policy, log,
+        provisioning, release, retry, rollback, scaleway, settings, state_mapping,
     };
 }
 
@@ -76,6 +79,6 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod reexports {
     pub use crate::exported::{Configured, describe};
-    pub use schemars;
+    pub use crate::setting::{ObjectSchema, member, quote};
     pub use serde;
 }

@@ -27,35 +27,43 @@
 #[macro_export]
 macro_rules! settings {
     (
-        $(#[$outer:meta])*
+        $(#[doc = $outer:literal])*
         $visibility:vis struct $name:ident {
-            $( $(#[$inner:meta])* $field_visibility:vis $field:ident : $type:ty = $default:expr ),* $(,)?
+            $( $(#[doc = $inner:literal])* $field_visibility:vis $field:ident : $type:ty = $default:expr ),* $(,)?
         }
         $( check($self_:ident) $body:block )?
     ) => {
-        $(#[$outer])*
-        #[derive(
-            Debug,
-            Clone,
-            PartialEq,
-            $crate::reexports::serde::Serialize,
-            $crate::reexports::serde::Deserialize,
-            $crate::reexports::schemars::JsonSchema,
-        )]
+        $(#[doc = $outer])*
+        #[derive(Debug, Clone, PartialEq, $crate::reexports::serde::Deserialize)]
         #[serde(
             crate = "windlass_guest_sdk::reexports::serde",
             default,
             deny_unknown_fields,
             rename_all = "kebab-case"
         )]
-        #[schemars(crate = "windlass_guest_sdk::reexports::schemars")]
         $visibility struct $name {
-            $( $(#[$inner])* $field_visibility $field: $type, )*
+            $( $(#[doc = $inner])* $field_visibility $field: $type, )*
         }
 
         impl ::core::default::Default for $name {
             fn default() -> Self {
                 Self { $( $field: $default, )* }
+            }
+        }
+
+        impl $crate::Setting for $name {
+            fn schema(out: &mut ::std::string::String) {
+                #[allow(unused_mut, reason = "there may be no property")]
+                let mut object = $crate::reexports::ObjectSchema::begin(out, concat!($($outer),*));
+                let Self { $($field),* } = Self::default();
+                $( object.property(stringify!($field), concat!($($inner),*), &$field); )*
+                object.end();
+            }
+
+            fn json(&self, out: &mut ::std::string::String) {
+                out.push('{');
+                $( $crate::reexports::member(stringify!($field), &self.$field, out); )*
+                out.push('}');
             }
         }
 
@@ -66,6 +74,103 @@ macro_rules! settings {
         }
     };
 }
+
+/// Makes an enumeration whose cases have names in a configuration: a type for a field of [`settings!`](crate::settings).
+///
+/// ```
+/// use windlass_guest_sdk::prelude::*;
+///
+/// choices! {
+///     /// How much to say.
+///     pub enum Loudness {
+///         /// Nothing.
+///         Silent = "silent",
+///         /// Everything.
+///         Loud = "loud",
+///     }
+/// }
+/// assert_eq!(Loudness::from_name("loud"), Some(Loudness::Loud));
+/// ```
+#[macro_export]
+macro_rules! choices {
+    (
+        $(#[$outer:meta])*
+        $visibility:vis enum $name:ident {
+            $( $(#[$inner:meta])* $variant:ident = $text:literal ),+ $(,)?
+        }
+    ) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $visibility enum $name {
+            $( $(#[$inner])* $variant, )+
+        }
+
+        $crate::__named!($name { $($variant = $text,)+ });
+    };
+}
+
+/// Gives an enumeration its names, for people and for configurations.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __named {
+    ($type:ident { $($variant:ident = $name:literal,)+ }) => {
+        #[allow(dead_code, unreachable_pub, reason = "not every enumeration uses all of it, or is public")]
+        impl $type {
+            /// Every case, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name of the case.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// The case of that name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|case| case.name() == name)
+            }
+        }
+
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, formatter: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                formatter.write_str(self.name())
+            }
+        }
+
+        impl<'de> $crate::reexports::serde::Deserialize<'de> for $type {
+            fn deserialize<D: $crate::reexports::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <::std::string::String as $crate::reexports::serde::Deserialize>::deserialize(deserializer)?;
+                Self::from_name(&name).ok_or_else(|| {
+                    <D::Error as $crate::reexports::serde::de::Error>::unknown_variant(&name, &[$($name),+])
+                })
+            }
+        }
+
+        impl $crate::Setting for $type {
+            fn schema(out: &mut ::std::string::String) {
+                out.push_str(concat!("\"enum\":[", $crate::__quoted!($($name),+), "]"));
+            }
+
+            fn json(&self, out: &mut ::std::string::String) {
+                $crate::reexports::quote(self.name(), out);
+            }
+        }
+    };
+}
+
+/// `"a", "b"` as one literal.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __quoted {
+    ($first:literal $(, $rest:literal)*) => {
+        concat!("\"", $first, "\"" $(, ",\"", $rest, "\"")*)
+    };
+}
+
+pub(crate) use __named as named;
 
 /// Exports a policy: `export_policy!(MyPolicy: retry, rollback);`
 ///

@@ -1,72 +1,7 @@
 //! The contract's names of failure classes and resource kinds, for settings and for reasons.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+use crate::macros::named;
 use crate::types::{FailureClass, ResourceKind};
-
-macro_rules! named {
-    ($type:ident { $($variant:ident = $name:literal,)+ }) => {
-        impl $type {
-            /// Every case, in the contract's order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The name in the contract.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
-
-            /// The case of that name.
-            #[must_use]
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name {
-                    $($name => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(self.name())
-            }
-        }
-
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = Cow::<'de, str>::deserialize(deserializer)?;
-                Self::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &[$($name),+]))
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "enum": [$($name),+] })
-            }
-        }
-    };
-}
 
 named!(FailureClass {
     InvalidArguments = "invalid-arguments",
@@ -110,15 +45,13 @@ mod tests {
     #[test]
     fn every_name_is_the_contracts() {
         let contract = include_str!("../../../wit/policy/types.wit");
-        for name in
-            FailureClass::ALL.iter().map(|case| case.name()).chain(ResourceKind::ALL.iter().map(|case| case.name()))
-        {
+        let names =
+            FailureClass::ALL.iter().map(|case| case.name()).chain(ResourceKind::ALL.iter().map(|case| case.name()));
+        for name in names {
             assert!(contract.contains(&format!("        {name},\n")), "{name} is not in types.wit");
         }
-        let cases = contract
-            .lines()
-            .filter(|line| line.starts_with("        ") && line.ends_with(',') && !line.contains(':'))
-            .count();
+        let is_case = |line: &&str| line.starts_with("        ") && line.ends_with(',') && !line.contains(':');
+        let cases = contract.lines().filter(is_case).count();
         assert_eq!(
             FailureClass::ALL.len() + ResourceKind::ALL.len(),
             cases,

@@ -1,70 +1,68 @@
 //! A policy that misbehaves as its settings say. Exports every slot, so that one component tests them all.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use windlass_guest_sdk::prelude::*;
 
 mod bombs;
 mod plans;
 
-/// What it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Behaviour {
-    /// Nothing bad: every answer is `defer`.
-    Defer,
-    /// An endless loop.
-    Loop,
-    /// Allocates until it is refused, then traps.
-    MemoryBomb,
-    /// Recurses until its stack ends.
-    DeepRecursion,
-    /// Executes `unreachable`.
-    Trap,
-    /// Panics.
-    Panic,
-    /// `configure` answers with an error; in a decision: like `trap`.
-    Error,
-    /// Writes `count` lines of `bytes` bytes to the log, then defers.
-    LogFlood,
-    /// An answer whose reason has `bytes` bytes.
-    HugeAnswer,
-    /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for an empty
-    /// listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not exist, release a return to the
-    /// pool for a machine without one, provisioning a node that does not exist.
-    InvalidAnswer,
-    /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. Otherwise like
-    /// `invalid-answer`.
-    InvalidAnswerToo,
-    /// rollback: deletes every resource, also what is not ours. state-mapping: reaps every server. release: terminates.
-    /// Otherwise defers.
-    DeleteForeign,
-    /// rollback: a plan whose steps wait for each other. Otherwise defers.
-    Cycle,
-    /// rollback: a plan with a step that waits for itself. Otherwise defers.
-    SelfCycle,
-    /// rollback: a plan that leaves the last resource out. Otherwise defers.
-    Forget,
-    /// rollback: an empty plan. Otherwise defers.
-    ForgetAll,
-    /// rollback: each resource is deleted and kept at the same time. Otherwise defers.
-    Contradict,
-    /// state-mapping: reports `deleting` for every server and does nothing: the lie that started it all. Otherwise defers.
-    LieDeleting,
-    /// state-mapping: reports `deleted` for every server. Otherwise defers.
-    LieDeleted,
+choices! {
+    /// What it does.
+    pub enum Behaviour {
+        /// Nothing bad: every answer is `defer`.
+        Defer = "defer",
+        /// An endless loop.
+        Loop = "loop",
+        /// Allocates until it is refused, then traps.
+        MemoryBomb = "memory-bomb",
+        /// Recurses until its stack ends.
+        DeepRecursion = "deep-recursion",
+        /// Executes `unreachable`.
+        Trap = "trap",
+        /// Panics.
+        Panic = "panic",
+        /// `configure` answers with an error; in a decision: like `trap`.
+        Error = "error",
+        /// Writes `count` lines of `bytes` bytes to the log, then defers.
+        LogFlood = "log-flood",
+        /// An answer whose reason has `bytes` bytes.
+        HugeAnswer = "huge-answer",
+        /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for an empty
+        /// listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not exist, release a return to the
+        /// pool for a machine without one, provisioning a node that does not exist.
+        InvalidAnswer = "invalid-answer",
+        /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. Otherwise like
+        /// `invalid-answer`.
+        InvalidAnswerToo = "invalid-answer-too",
+        /// rollback: deletes every resource, also what is not ours. state-mapping: reaps every server. release: terminates.
+        /// Otherwise defers.
+        DeleteForeign = "delete-foreign",
+        /// rollback: a plan whose steps wait for each other. Otherwise defers.
+        Cycle = "cycle",
+        /// rollback: a plan with a step that waits for itself. Otherwise defers.
+        SelfCycle = "self-cycle",
+        /// rollback: a plan that leaves the last resource out. Otherwise defers.
+        Forget = "forget",
+        /// rollback: an empty plan. Otherwise defers.
+        ForgetAll = "forget-all",
+        /// rollback: each resource is deleted and kept at the same time. Otherwise defers.
+        Contradict = "contradict",
+        /// state-mapping: reports `deleting` for every server and does nothing: the lie that started it all. Otherwise defers.
+        LieDeleting = "lie-deleting",
+        /// state-mapping: reports `deleted` for every server. Otherwise defers.
+        LieDeleted = "lie-deleted",
+    }
 }
 
-/// When it does that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum During {
-    /// In each decision.
-    Decide,
-    /// In `configure`.
-    Configure,
-    /// In each decision of which the random word (state-mapping: the instant) is odd.
-    OddDecisions,
+choices! {
+    /// When it does that.
+    pub enum During {
+        /// In each decision.
+        Decide = "decide",
+        /// In `configure`.
+        Configure = "configure",
+        /// In each decision of which the random word (state-mapping: the instant) is odd.
+        OddDecisions = "odd-decisions",
+    }
 }
 
 settings! {
