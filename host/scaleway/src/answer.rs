@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 use crate::error::{ERROR_BODY_BYTES, Error, MalformedAnswer, bounded_text};
 use crate::types::Identified;
 
+/// How much of the parser's words an error repeats.
+const PROBLEM_BYTES: usize = 512;
+
 /// An answer with a success status, not yet understood.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -76,7 +79,8 @@ impl Answer {
             path: self.path.clone(),
             status: self.status,
             request_id: self.request_id.clone(),
-            problem,
+            // The parser quotes what it stumbles over, however long that is.
+            problem: bounded_text(problem.as_bytes(), PROBLEM_BYTES),
             body: bounded_text(&self.body, ERROR_BODY_BYTES),
         }))
     }

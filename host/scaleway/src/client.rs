@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
@@ -151,16 +151,17 @@ impl Client {
             template: crate::raw::TEMPLATE,
             path: path_and_query.split('?').next().unwrap_or_default().to_owned(),
         };
-        let content_type =
-            body.is_some().then(|| (http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        let content_type = body.is_some().then(|| (CONTENT_TYPE, HeaderValue::from_static("application/json")));
         let request = self.shared.request(method, &url, content_type, body.unwrap_or_default(), &target)?;
-        let response = self.shared.exchange(request, &target, |_| Ok(())).await?.0;
-        Ok(RawAnswer {
-            status: response.status().as_u16(),
-            request_id: header_text(response.headers(), &REQUEST_ID),
-            content_type: header_text(response.headers(), &http::header::CONTENT_TYPE),
-            body: self.shared.without_secret(response.body()),
-        })
+        let understand = |response: http::Response<Bytes>| {
+            Ok(RawAnswer {
+                status: response.status().as_u16(),
+                request_id: header_text(response.headers(), &REQUEST_ID),
+                content_type: header_text(response.headers(), &CONTENT_TYPE),
+                body: self.shared.without_secret(response.body()),
+            })
+        };
+        self.shared.exchange(request, &target, understand).await
     }
 
     /// Sends a call; any answer but success is an error.
@@ -185,12 +186,10 @@ impl Client {
         let method = call.method.clone();
         let (body, content_type) = call.into_body();
         let request = shared.request(method, &url, content_type, body, &target)?;
-        let (_, answer) = shared
-            .exchange(request, &target, |response| {
-                understand(shared.successful(response, &target)?).map_err(|error| shared.without_secret_in(error))
-            })
-            .await?;
-        Ok(answer)
+        let understand = |response| {
+            understand(shared.successful(response, &target)?).map_err(|error| shared.without_secret_in(error))
+        };
+        shared.exchange(request, &target, understand).await
     }
 }
 
@@ -216,20 +215,19 @@ impl Shared {
                 source: crate::transport::TransportError::Unsendable(error.into()),
             })?;
         *request.headers_mut() = self.headers.clone();
-        debug_assert!(!request.headers().contains_key(AUTHORIZATION), "one way to authenticate is enough");
         if let Some((name, value)) = content_type {
             request.headers_mut().insert(name, value);
         }
         Ok(request)
     }
 
-    /// One call: its turn, its deadline, its span and its metrics. Returns the response and what `understand` made of it.
+    /// One call: its turn, its deadline, its span and its metrics.
     async fn exchange<T>(
         &self,
         request: http::Request<Bytes>,
         target: &Target,
-        understand: impl FnOnce(&http::Response<Bytes>) -> Result<T, Error>,
-    ) -> Result<(http::Response<Bytes>, T), Error> {
+        understand: impl FnOnce(http::Response<Bytes>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let span = tracing::info_span!(
             "scaleway_call",
             method = target.method,
@@ -253,10 +251,7 @@ impl Shared {
             {
                 tracing::Span::current().record("request_id", request_id.as_str());
             }
-            let result = response.and_then(|response| {
-                let understood = understand(&response)?;
-                Ok((response, understood))
-            });
+            let result = response.and_then(understand);
             record(target, status, elapsed, result.as_ref().err());
             result
         }
@@ -307,7 +302,7 @@ impl Shared {
     }
 
     /// The answer, when its status says success.
-    fn successful(&self, response: &http::Response<Bytes>, target: &Target) -> Result<Answer, Error> {
+    fn successful(&self, response: http::Response<Bytes>, target: &Target) -> Result<Answer, Error> {
         let status = response.status();
         let request_id = header_text(response.headers(), &REQUEST_ID);
         if !status.is_success() {
@@ -326,7 +321,7 @@ impl Shared {
             status: status.as_u16(),
             request_id,
             total_count: header_text(response.headers(), &TOTAL_COUNT).and_then(|text| text.trim().parse().ok()),
-            body: response.body().clone(),
+            body: response.into_body(),
         })
     }
 

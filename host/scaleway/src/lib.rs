@@ -11,6 +11,26 @@
 //! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they look.
 //! - Another [`Transport`] puts something else under the client, in the same process and under simulated time; a tower
 //!   service becomes one by [`ServiceTransport`].
+//!
+//! ```no_run
+//! use windlass_scaleway::types::instance::{ListServers, ServerAction};
+//! use windlass_scaleway::{Client, Environment, Error, ExplicitSettings, Settings};
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let settings = Settings::load(&ExplicitSettings::default(), &Environment::of_process())?;
+//! let zone = settings.require_zone()?.clone();
+//! let instance = Client::new(settings)?.instance(&zone);
+//! for server in instance.list_servers(&ListServers::default()).await? {
+//!     match instance.server_action(&server.id, ServerAction::PowerOn).await {
+//!         Ok(_) => println!("{} starts", server.name),
+//!         Err(error) if error.is_not_found() => println!("{} has gone meanwhile", server.name),
+//!         Err(error) if error.is_ambiguous() => println!("{} may start: {error}", server.name),
+//!         Err(error) => return Err(error),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 // Tests may unwrap; the build without tests is still held to the rule.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -84,14 +84,16 @@ mod tests {
     async fn whoever_comes_first_leaves_first() {
         let limit = RateLimit::new(&limits(10, 1));
         let order = std::sync::Mutex::new(Vec::new());
-        futures::future::join_all((0..20).map(|number| {
+        // The latest arrives at the very moment at which a place comes free, and is polled first.
+        futures::future::join_all([100, 1, 2, 0].map(|arrival_ms| {
             let (limit, order) = (&limit, &order);
             async move {
+                tokio::time::sleep(Duration::from_millis(arrival_ms)).await;
                 limit.admit().await;
-                order.lock().unwrap().push(number);
+                order.lock().unwrap().push(arrival_ms);
             }
         }))
         .await;
-        assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 100]);
     }
 }

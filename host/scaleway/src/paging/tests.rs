@@ -111,6 +111,7 @@ async fn items_that_appear_while_the_list_is_read_are_found() {
     });
     let found = list.read().await.unwrap();
     assert_eq!(found.len(), list.ids.lock().unwrap().len());
+    assert_eq!(list.requests(), 5, "the new pages are read, not the whole list again");
 }
 
 #[tokio::test]

@@ -4,11 +4,15 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Transport, TransportError};
+use super::{Transport, TransportError, chain};
 use crate::settings::{ConfigurationError, Settings};
 
 /// How long one connection may take to come about, within the deadline of the call.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection is kept for the next call. Short, because a gateway that closes an idle connection at the
+/// moment of a call makes that call ambiguous, and a new connection costs less than looking an effect up.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// HTTP over pooled connections: reqwest with rustls and ring.
 #[derive(Debug, Clone)]
@@ -27,13 +31,18 @@ impl HttpTransport {
             // Nothing is repeated here: the retry policy decides, after an ambiguous call was looked up.
             .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .tls_danger_accept_invalid_certs(settings.insecure())
             .referer(false);
         if is_loopback(settings.api_url()) {
             // As Go's clients do: a proxy cannot reach this machine's own loopback.
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(|error| ConfigurationError::HttpClient(error.to_string()))?;
+        if settings.api_url().scheme() == "http" {
+            // No TLS is ever spoken then (redirects are not followed): trust no certificate, and need none on the system.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|error| ConfigurationError::HttpClient(chain(&error)))?;
         Ok(Self { client, answer_bytes: settings.limits().answer_bytes })
     }
 }

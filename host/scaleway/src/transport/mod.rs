@@ -32,10 +32,10 @@ pub trait Transport: Send + Sync {
 #[non_exhaustive]
 pub enum TransportError {
     /// No connection could be made: the request never left.
-    #[error("no connection could be made, the request was not sent: {}", chain(.0))]
+    #[error("no connection could be made, the request was not sent: {}", chain(.0.as_ref()))]
     NotConnected(#[source] Cause),
     /// The connection was lost after the request may have left.
-    #[error("the connection was lost before an answer came: {}", chain(.0))]
+    #[error("the connection was lost before an answer came: {}", chain(.0.as_ref()))]
     Lost(#[source] Cause),
     /// The answer is larger than the client reads. The request did arrive.
     #[error("the answer is larger than {limit} bytes, which is all that is read")]
@@ -44,7 +44,7 @@ pub enum TransportError {
         limit: usize,
     },
     /// The request could not be written as HTTP: it never left.
-    #[error("the request cannot be sent: {}", chain(.0))]
+    #[error("the request cannot be sent: {}", chain(.0.as_ref()))]
     Unsendable(#[source] Cause),
 }
 
@@ -52,7 +52,7 @@ pub enum TransportError {
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error and its causes in one line; reqwest and hyper say the interesting part only in the innermost one.
-fn chain(cause: &Cause) -> String {
+fn chain(cause: &dyn std::error::Error) -> String {
     let mut words = cause.to_string();
     let mut next = cause.source();
     while let Some(error) = next {

@@ -167,6 +167,8 @@ async fn a_success_that_is_not_what_the_call_answers_is_malformed_and_kept_verba
     assert!(error.is_ambiguous(), "the server may have been made");
     let long = format!("{{{}", " ".repeat(100_000));
     assert!(server(long).await.unwrap_err().body().unwrap().len() <= 8 * 1024);
+    let quoted = format!(r#"{{"server": {{"id": "x", "tags": "{}"}}}}"#, "ä".repeat(100_000));
+    assert!(server(quoted).await.unwrap_err().to_string().len() < 1024, "the parser quotes what it stumbles over");
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,6 +139,21 @@ async fn an_answer_beyond_the_limit_is_refused() {
     assert!(client.send_raw("GET", "/x", None).await.is_err());
 }
 
+#[test]
+fn calls_may_move_between_threads() {
+    fn may_move<T: Send>(_: &T) {}
+    fn may_be_kept<T: Send + Sync + 'static>() {}
+    may_be_kept::<Error>();
+    let (client, _) = client_answered(204, "");
+    let (instance, marketplace) = (client.instance(&zone()), client.marketplace());
+    may_move(&instance.delete_server(SERVER));
+    may_move(&instance.list_servers(&Default::default()));
+    may_move(&instance.list_server_types());
+    may_move(&instance.server_action(SERVER, windlass_scaleway::types::instance::ServerAction::PowerOn));
+    may_move(&marketplace.resolve_image("x", &zone(), "DEV1-S", Default::default()));
+    may_move(&client.send_raw("GET", "/x", None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tower_service_is_a_transport() {
     use bytes::Bytes;

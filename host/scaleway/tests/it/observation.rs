@@ -113,6 +113,48 @@ fn every_call_is_one_span_and_is_counted_under_its_template_and_class() {
 }
 
 #[test]
+fn every_metric_is_described() {
+    #[derive(Default)]
+    struct Described(Mutex<Vec<String>>);
+
+    impl Recorder for Described {
+        fn describe_counter(&self, name: KeyName, unit: Option<Unit>, _: SharedString) {
+            assert!(unit.is_some());
+            self.0.lock().unwrap().push(name.as_str().to_owned());
+        }
+        fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, words: SharedString) {
+            self.describe_counter(name, unit, words);
+        }
+        fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, words: SharedString) {
+            self.describe_counter(name, unit, words);
+        }
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    let described = Described::default();
+    metrics::with_local_recorder(&described, metric_names::describe);
+    let mut names = described.0.into_inner().unwrap();
+    names.sort();
+    let mut expected = [
+        metric_names::CALLS,
+        metric_names::CALLS_IN_FLIGHT,
+        metric_names::CALL_SECONDS,
+        metric_names::LISTS_READ_AGAIN,
+        metric_names::QUEUE_SECONDS,
+    ];
+    expected.sort();
+    assert_eq!(names, expected);
+}
+
+#[test]
 fn the_key_is_in_no_log_and_no_error_even_when_an_answer_repeats_it() {
     let shouted = KEY.to_uppercase();
     let (_, log) = observed(async || {

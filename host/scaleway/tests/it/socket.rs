@@ -155,3 +155,29 @@ async fn what_is_not_http_is_a_lost_connection() {
     let error = client(&url, Limits::default()).instance(&zone()).delete_server(SERVER).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Connection, "{error}");
 }
+
+/// Set for the child process in which this test runs again.
+const CHILD: &str = "WINDLASS_TEST_WITHOUT_CERTIFICATES";
+
+#[test]
+fn a_machine_without_certificates_speaks_plain_http_and_is_told_what_https_needs() {
+    if std::env::var_os(CHILD).is_none() {
+        let name = "socket::a_machine_without_certificates_speaks_plain_http_and_is_told_what_https_needs";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .env("SSL_CERT_FILE", "/nonexistent/certificates.pem")
+            .env("SSL_CERT_DIR", "/nonexistent")
+            .output()
+            .unwrap();
+        let told = format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(child.status.success() && told.contains("1 passed"), "{told}");
+        return;
+    }
+    Client::new(settings().with_api_url("http://127.0.0.1:1").unwrap()).unwrap();
+    if cfg!(target_os = "linux") {
+        let error = Client::new(settings()).unwrap_err();
+        assert!(error.to_string().contains("package ca-certificates"), "{error}");
+        assert_eq!(error.class(), ErrorClass::InvalidArguments);
+    }
+}
