@@ -15,6 +15,9 @@ use crate::engine::ticks;
 use crate::limits::Limits;
 use crate::values::{from_json, to_json};
 
+/// How many refusals beyond `host_calls` a guest may hear before it is stopped.
+const SPARE_REFUSALS: u64 = 8;
+
 /// One call of a capability, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,7 +77,7 @@ impl HostCalls {
             calls_left: limits.host_calls,
             bytes_left: limits.host_call_bytes,
             time_left: Duration::from_millis(limits.host_call_time_ms),
-            refusals_left: limits.host_calls.max(1),
+            refusals_left: limits.host_calls.saturating_add(SPARE_REFUSALS),
             guest_time_left: Duration::from_millis(limits.time_ms),
             guest_since: Instant::now(),
             records: Vec::new(),

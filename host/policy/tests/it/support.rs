@@ -1,45 +1,61 @@
 //! Hosts on temporary state folders.
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use windlass_policy::{Host, HostOptions};
 
 /// A folder that goes with the test.
-pub struct State {
-    pub folder: tempfile::TempDir,
+pub(crate) struct State {
+    pub(crate) folder: tempfile::TempDir,
 }
 
+/// The built-in defaults, compiled once for all tests.
+static WARM: LazyLock<State> = LazyLock::new(|| {
+    let state = State::cold();
+    drop(state.host());
+    state
+});
+
 impl State {
-    pub fn new() -> State {
+    /// A state folder whose cache has the built-in defaults already, so that a test doesn't spend its time compiling.
+    pub(crate) fn new() -> State {
+        let state = State::cold();
+        let (from, to) = (WARM.folder.path(), state.folder.path());
+        std::fs::copy(from.join("cache.key"), to.join("cache.key")).unwrap();
+        std::fs::create_dir(to.join("cache")).unwrap();
+        for entry in std::fs::read_dir(from.join("cache")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join("cache").join(entry.file_name())).unwrap();
+        }
+        state
+    }
+
+    /// An empty state folder.
+    pub(crate) fn cold() -> State {
         State { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub fn dir(&self) -> Dir {
+    pub(crate) fn dir(&self) -> Dir {
         Dir::open_ambient_dir(self.folder.path(), ambient_authority()).unwrap()
     }
 
-    pub fn options(&self) -> HostOptions {
+    pub(crate) fn options(&self) -> HostOptions {
         HostOptions::new(self.dir())
     }
 
-    pub fn host(&self) -> Host {
+    pub(crate) fn host(&self) -> Host {
         Host::new(self.options()).unwrap()
     }
 }
 
 /// Accepts every answer.
-pub fn any<Q, A>(_: &Q, _: &A) -> Result<(), String> {
+pub(crate) fn any<Q, A>(_: &Q, _: &A) -> Result<(), String> {
     Ok(())
 }
 
 /// Runs a future to its end on a runtime of its own.
-pub fn run<F: Future>(future: F) -> F::Output {
+pub(crate) fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
-}
-
-/// So that a component can be shared.
-pub fn shared(bytes: &[u8]) -> Arc<[u8]> {
-    bytes.into()
 }

@@ -1,0 +1,103 @@
+//! The compiled cache: used when it is ours, never trusted when it isn't.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use windlass_policy::slots::{Retry, Slot, SlotName, retry};
+use windlass_policy::{Link, Policies};
+
+use crate::guests::Guest;
+use crate::support::{State, any, run};
+
+/// Loads one guest and returns the path of its cache entry.
+fn with_entry(state: &State, wait: u64) -> PathBuf {
+    let before = entries(state);
+    use_guest(state, wait);
+    let mut new: Vec<PathBuf> = entries(state).into_iter().filter(|entry| !before.contains(entry)).collect();
+    assert_eq!(new.len(), 1, "one policy is one entry");
+    new.remove(0)
+}
+
+fn entries(state: &State) -> Vec<PathBuf> {
+    let folder = state.folder.path().join("cache");
+    let Ok(folder) = fs::read_dir(folder) else { return Vec::new() };
+    folder.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A new host on this state loads the guest and decides with it.
+fn use_guest(state: &State, wait: u64) {
+    let host = state.host();
+    host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(Guest::waiting(wait).component()))).unwrap();
+    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    assert_eq!(decision.answer.verdict, retry::Verdict::Wait(wait));
+    assert!(decision.fallbacks.is_empty());
+}
+
+#[test]
+fn a_second_start_uses_the_entry_and_does_not_write_it_again() {
+    let state = State::new();
+    let entry = with_entry(&state, 1);
+    let before = fs::metadata(&entry).unwrap();
+    use_guest(&state, 1);
+    // Entries are replaced by renaming, so a new one would have another inode.
+    assert_eq!(fs::metadata(&entry).unwrap().ino(), before.ino());
+}
+
+#[test]
+fn a_tampered_entry_is_compiled_anew_wherever_it_was_changed() {
+    let state = State::new();
+    let entry = with_entry(&state, 2);
+    let good = fs::read(&entry).unwrap();
+    for position in [0, 20, 60, good.len() / 2, good.len() - 1] {
+        let mut bad = good.clone();
+        bad[position] ^= 1;
+        fs::write(&entry, &bad).unwrap();
+        use_guest(&state, 2);
+        assert_ne!(fs::read(&entry).unwrap(), bad, "byte {position}");
+    }
+    for length in [0, 10, 47, good.len() / 2] {
+        fs::write(&entry, &good[..length]).unwrap();
+        use_guest(&state, 2);
+        assert!(fs::read(&entry).unwrap().len() > length, "cut to {length}");
+    }
+}
+
+#[test]
+fn an_entry_can_not_stand_for_another() {
+    let state = State::new();
+    let one = with_entry(&state, 3);
+    let other = with_entry(&state, 4);
+    fs::copy(&one, &other).unwrap();
+    // Were the name not under the MAC, this would wait 3.
+    use_guest(&state, 4);
+}
+
+#[test]
+fn entries_of_another_host_are_compiled_anew() {
+    let state = State::new();
+    let entry = with_entry(&state, 5);
+    let foreign = fs::read(&entry).unwrap();
+    let key = state.folder.path().join("cache.key");
+    fs::remove_file(&key).unwrap();
+    use_guest(&state, 5);
+    assert_ne!(fs::read(&entry).unwrap(), foreign, "it is signed with the new key");
+    // A torn key is replaced too.
+    fs::write(&key, b"short").unwrap();
+    use_guest(&state, 5);
+    assert_eq!(fs::read(&key).unwrap().len(), 32);
+}
+
+#[test]
+fn the_key_and_the_state_are_for_their_owner_only() {
+    let state = State::cold();
+    drop(state.host());
+    let mode = |name: &str| fs::metadata(state.folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("cache.key"), 0o600);
+    assert_eq!(mode("cache"), 0o700);
+    assert_eq!(mode("policies"), 0o700);
+    assert_eq!(mode("decisions"), 0o700);
+    let leftovers: Vec<_> =
+        entries(&state).into_iter().filter(|entry| entry.extension().is_some_and(|extension| extension == "tmp")).collect();
+    assert!(leftovers.is_empty(), "{leftovers:?}");
+}
