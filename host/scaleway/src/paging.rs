@@ -55,7 +55,8 @@ impl std::fmt::Display for Unreadable {
 /// found at least as many different items as the largest total any of its pages told; otherwise the list is read again,
 /// three times at most, and the answer is everything that any reading found, in its latest form: when in doubt an item
 /// too many (its reader looks again before acting) rather than one too few. A list that even then is shorter than it
-/// says is an error. (One that lost and gained an item between two pages can still miss one; nothing in the API tells.)
+/// says is an error: in every recorded list that fits one page the total is the number of its items, so a shorter one
+/// has lost something. (One that lost and gained an item between two pages can still miss one; nothing in the API tells.)
 ///
 /// The number of calls is bounded in every case.
 pub(crate) async fn all_pages<T, F, Fut>(

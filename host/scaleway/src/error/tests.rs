@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -49,13 +50,18 @@ fn every_shape_of_failure_is_classified_by_its_type_and_then_by_its_status() {
     }
 }
 
+/// Past the test harness, which swallows what a passing test prints.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// The folder of recordings, which is not part of the project; see the README.
 fn facts(file: &str) -> Option<String> {
     let folder = std::env::var_os("WINDLASS_FACTS")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/facts"), PathBuf::from);
     let text = std::fs::read_to_string(folder.join(file)).ok();
     if text.is_none() {
-        println!("RECORDINGS ABSENT: {file} is not in {}; only our own fixtures were tested", folder.display());
+        say(&format!("RECORDINGS ABSENT: {file} is not in {}; only our own fixtures were tested", folder.display()));
     }
     text
 }
@@ -118,7 +124,7 @@ fn every_recorded_error_is_understood() {
         let unsettled = matches!(class, "server-error" | "gateway");
         assert_eq!(error.is_ambiguous(), writes && unsettled, "{}", case.body);
     }
-    println!("{} recorded errors understood", recorded.len());
+    say(&format!("{} recorded errors understood", recorded.len()));
 }
 
 #[test]

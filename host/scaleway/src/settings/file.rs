@@ -116,10 +116,11 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
         Err(_) => (directory, name),
     };
     let directory = Dir::open_ambient_dir(directory, ambient_authority())?;
-    let file = directory.open(name)?;
-    if !file.metadata()?.is_file() {
+    // Before it is opened: opening a pipe would wait for its other end.
+    if !directory.metadata(name)?.is_file() {
         return Err(Error::new(ErrorKind::InvalidInput, "is not a file"));
     }
+    let file = directory.open(name)?;
     let mut text = String::new();
     file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES {

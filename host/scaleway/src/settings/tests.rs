@@ -247,6 +247,22 @@ fn a_file_beyond_all_measure_is_not_read() {
     assert!(message.contains("is larger than 1048576 bytes"), "{message}");
 }
 
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let home = Home::empty();
+    std::fs::create_dir_all(home.path().join(".config/scw/config.yaml")).unwrap();
+    let message = home.load(&[("SCW_SECRET_KEY", KEY_A)]).unwrap_err().to_string();
+    assert!(message.ends_with("is not a file"), "{message}");
+
+    let pipe = home.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    if made.is_ok_and(|status| status.success()) {
+        let variables = [("SCW_SECRET_KEY", KEY_A), ("SCW_CONFIG_PATH", pipe.to_str().unwrap())];
+        let message = home.load(&variables).unwrap_err().to_string();
+        assert!(message.ends_with("is not a file"), "{message}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_symbolic_link_of_a_dotfile_manager_is_followed() {

@@ -182,11 +182,11 @@ async fn every_recorded_sample_of_ours_is_understood_and_sent_alike() {
             skipped.push(name.as_str());
         }
     }
-    println!(
+    say(&format!(
         "{} of {} recorded samples understood; not our calls: {skipped:?}",
         samples.len() - skipped.len(),
         samples.len()
-    );
+    ));
     assert!(skipped.iter().all(|name| name.starts_with("apple_") || name.contains("v2alpha1")), "{skipped:?}");
 }
 
@@ -211,6 +211,6 @@ async fn every_recorded_conversation_is_understood_as_far_as_it_is_ours() {
             }
         }
     }
-    println!("{understood} recorded steps understood; not our calls: {skipped:?}");
+    say(&format!("{understood} recorded steps understood; not our calls: {skipped:?}"));
     assert!(understood >= 700, "{understood}");
 }

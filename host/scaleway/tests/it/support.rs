@@ -1,6 +1,7 @@
 //! A transport that answers by script and remembers what it was sent.
 
 use std::future::Future;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -98,6 +99,11 @@ pub(crate) fn fixture(name: &str) -> String {
     all[name].to_string()
 }
 
+/// Past the test harness, which swallows what a passing test prints.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// The folder of recordings is not part of the project: `../shared/facts` beside it, or `WINDLASS_FACTS`.
 pub(crate) fn facts(file: &str) -> Option<Value> {
     let folder = std::env::var_os("WINDLASS_FACTS")
@@ -105,7 +111,10 @@ pub(crate) fn facts(file: &str) -> Option<Value> {
     match std::fs::read_to_string(folder.join(file)) {
         Ok(text) => Some(serde_json::from_str(&text).unwrap()),
         Err(_) => {
-            println!("RECORDINGS ABSENT: {file} is not in {}; only our own fixtures were tested", folder.display());
+            say(&format!(
+                "RECORDINGS ABSENT: {file} is not in {}; only our own fixtures were tested",
+                folder.display()
+            ));
             None
         }
     }
