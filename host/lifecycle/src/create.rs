@@ -204,7 +204,7 @@ impl Creation<'_> {
                 let volume = block.get_volume(id).await.map_err(|error| failure::of_error(&error))?;
                 match volume.status {
                     BlockVolumeStatus::Creating if Instant::now() < deadline => {
-                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        tokio::time::sleep(run.shared.limits.poll_interval).await;
                     }
                     BlockVolumeStatus::Creating => {
                         return Err(failure::of_class(

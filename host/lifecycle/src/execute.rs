@@ -193,13 +193,14 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Resu
             match instance.server_action(&server.id, action).await {
                 Ok(_) if keep_local => Ok(Told::Stopping),
                 Ok(_) => Ok(Told::Going),
-                Err(error) if error.is_not_found() => Ok(Told::Gone),
+                // Gone, or a wrong answer: the look that follows tells.
+                Err(error) if error.is_not_found() => Ok(Told::Going),
                 Err(error) => Err(failure::of_error(&error)),
             }
         }
         ServerState::Stopped => match instance.delete_server(&server.id).await {
             Ok(()) => Ok(Told::Going),
-            Err(error) if error.is_not_found() => Ok(Told::Gone),
+            Err(error) if error.is_not_found() => Ok(Told::Going),
             Err(error) => Err(failure::of_error(&error)),
         },
         ServerState::Locked => Err(failure::of_class(
@@ -338,7 +339,7 @@ async fn delete_block_volume(run: &Run, step: &str, volume: &Owned<BlockVolume>)
                 Err(error) => return Err(failure::of_error(&error)),
                 Ok(volume) if volume.references.is_empty() => break,
                 Ok(_) if Instant::now() >= deadline => break,
-                Ok(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+                Ok(_) => tokio::time::sleep(run.shared.limits.poll_interval).await,
             }
         }
         gone_is_done(block.delete_volume(id).await)

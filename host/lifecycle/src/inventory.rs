@@ -362,9 +362,9 @@ impl<'a> Look<'a> {
             if name.kind == ResourceKind::Server && !self.seen.contains(&name.id) {
                 let server = self
                     .run
-                    .look("get-server", || instance.get_server(&name.id))
-                    .await;
-                if let Some(server) = there(server)? {
+                    .look_one("get-server", || instance.get_server(&name.id))
+                    .await?;
+                if let Some(server) = server {
                     self.server(server, Evidence::Journal);
                 }
             }
@@ -438,18 +438,18 @@ impl<'a> Look<'a> {
             let block = self.run.shared.client.block(&self.run.zone);
             let volume = self
                 .run
-                .look("get-block-volume", || block.get_volume(&name.id))
-                .await;
-            if let Some(volume) = there(volume)? {
+                .look_one("get-block-volume", || block.get_volume(&name.id))
+                .await?;
+            if let Some(volume) = volume {
                 self.block_volume(volume, evidence, Some(scope));
             }
         } else {
             let instance = self.run.shared.client.instance(&self.run.zone);
             let volume = self
                 .run
-                .look("get-local-volume", || instance.get_volume(&name.id))
-                .await;
-            if let Some(volume) = there(volume)? {
+                .look_one("get-local-volume", || instance.get_volume(&name.id))
+                .await?;
+            if let Some(volume) = volume {
                 self.local_volume(volume, evidence, Some(scope));
             }
         }
@@ -465,8 +465,8 @@ impl<'a> Look<'a> {
             }
             match name.kind {
                 ResourceKind::Ip => {
-                    let ip = self.run.look("get-ip", || instance.get_ip(&name.id)).await;
-                    if let Some(ip) = there(ip)? {
+                    let ip = self.run.look_one("get-ip", || instance.get_ip(&name.id)).await?;
+                    if let Some(ip) = ip {
                         self.ip(ip, Evidence::Journal);
                     }
                 }
@@ -478,20 +478,6 @@ impl<'a> Look<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// "There is no such thing" is an answer.
-fn there<T>(result: Result<T, Stop>) -> Result<Option<T>, Stop> {
-    use windlass_policy::slots::types::FailureClass;
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Stop::Failed(failed))
-            if matches!(failed.failure.class, FailureClass::NotFound | FailureClass::Expired) =>
-        {
-            Ok(None)
-        }
-        Err(other) => Err(other),
     }
 }
 

@@ -2,6 +2,7 @@
 //! command lines, runners or Kubernetes.
 
 mod capabilities;
+mod cleanup;
 mod clock;
 mod control;
 mod create;
@@ -25,6 +26,7 @@ mod tags;
 mod undo;
 
 pub use capabilities::scaleway_capabilities;
+pub use cleanup::{CleanedUp, PendingCleanup, Target};
 pub use clock::Clock;
 pub use control::{Control, Event, Happening};
 pub use error::{Error, OperationFailure};
@@ -33,9 +35,7 @@ pub use journal::{
     Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,
     ResourceName,
 };
-pub use lifecycle::{
-    CleanedUp, CreatedServer, Lifecycle, Limits, Options, PendingCleanup, PendingCreate, Target,
-};
+pub use lifecycle::{CreatedServer, Lifecycle, Limits, Options, PendingCreate};
 pub use resume::{Resumed, ResumedOperation};
 pub use specification::{
     AddressKind, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume, ServerSpecification,

@@ -13,11 +13,8 @@ use windlass_scaleway::{Client, Zone};
 use crate::failure;
 use crate::run::{Run, Stop};
 
-/// A listing younger than this serves others as well. Below the shortest interval, so nobody sees a state from before
-/// its own action.
-const FRESH: Duration = Duration::from_millis(700);
-/// The waits between looks: short at first (half of all servers run within 5 s, recorded), then longer.
-const INTERVALS: [u64; 6] = [1_000, 1_000, 2_000, 2_000, 3_000, 5_000];
+/// The waits between looks, in poll intervals: short at first, then longer.
+const INTERVALS: [u32; 6] = [1, 1, 2, 2, 3, 5];
 /// Ids in one query at most: about 4 KiB of URL.
 const IDS: usize = 100;
 
@@ -25,6 +22,7 @@ const IDS: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Poller {
     client: Client,
+    interval: Duration,
     zones: Mutex<BTreeMap<Zone, Arc<ZonePoller>>>,
 }
 
@@ -72,9 +70,10 @@ impl Drop for Waiting {
 }
 
 impl Poller {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, interval: Duration) -> Self {
         Self {
             client,
+            interval,
             zones: Mutex::new(BTreeMap::new()),
         }
     }
@@ -83,13 +82,17 @@ impl Poller {
         Arc::clone(self.zones.lock().entry(zone.clone()).or_default())
     }
 
-    /// The server as of at most [`FRESH`] ago; `None` when Scaleway says there is none.
+    /// The server as of a moment ago; `None` when Scaleway says there is none.
+    ///
+    /// A listing younger than 0.7 of an interval serves others as well: nobody looks sooner than an interval after its own
+    /// action, so nobody sees a state from before it.
     async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, Failure> {
         let wanted = Instant::now();
+        let fresh_for = self.interval.mul_f32(0.7);
         let mut last = shared.last.lock().await;
         let fresh = last
             .as_ref()
-            .is_some_and(|listing| listing.began + FRESH >= wanted && listing.asked.contains(id));
+            .is_some_and(|listing| listing.began + fresh_for >= wanted && listing.asked.contains(id));
         if !fresh {
             let mut asked: BTreeSet<String> = shared.waiting.lock().keys().cloned().collect();
             asked.insert(id.to_owned());
@@ -158,7 +161,7 @@ impl Poller {
         let mut failures: Option<(Instant, u32)> = None;
         let mut last_state = String::from("unknown");
         loop {
-            let interval = Duration::from_millis(INTERVALS[looks.min(INTERVALS.len() - 1)]);
+            let interval = self.interval * INTERVALS[looks.min(INTERVALS.len() - 1)];
             looks += 1;
             if Instant::now() + interval > deadline {
                 return Err(Stop::failed(

@@ -16,9 +16,9 @@ use crate::create::{Creation, POWER_ON};
 use crate::identifier::GroupName;
 use crate::inventory::{Made, Scope};
 use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind};
+use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::lifecycle::{
-    Active, CleanupSpecification, Lifecycle, Shared, clean_up, creation_scope, fail, left_open, parse_zone, state_after,
-    succeed,
+    Active, Lifecycle, Shared, creation_scope, fail, left_open, parse_zone, state_after, succeed,
 };
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;

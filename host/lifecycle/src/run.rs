@@ -303,8 +303,8 @@ impl Run {
         }
     }
 
-    /// Creates something, once: after a lost answer it is looked for before the call is sent again, and also before the step
-    /// is given up, so that the journal knows of it.
+    /// Creates something, once: after a failure it is looked for before the call is sent again, and also before the step is
+    /// given up, so that the journal knows of it.
     pub(crate) async fn create<T, F, Fut, L, LFut>(
         &self,
         step: &str,
@@ -345,13 +345,21 @@ impl Run {
                 Err(error) => error,
             };
             let failed = failure::of_error(&error);
-            if error.is_ambiguous() {
-                self.ambiguous.store(true, Ordering::Relaxed);
-                self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
-                // What is still on its way at Scaleway gets a moment to arrive.
-                self.sleep(step, self.shared.limits.settle).await?;
+            if was_sent(&error) {
+                // Whatever the answer says, it may be wrong about the effect; a look costs less than a double.
+                if error.is_ambiguous() {
+                    self.ambiguous.store(true, Ordering::Relaxed);
+                    self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
+                    // What is still on its way at Scaleway gets a moment to arrive.
+                    self.sleep(step, self.shared.limits.settle).await?;
+                }
                 match self.look(step, &mut look_up).await {
-                    Ok(Some(found)) => return Ok(found),
+                    Ok(Some(found)) => {
+                        tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
+                            "found what a failed call had made all the same");
+                        self.ambiguous.store(true, Ordering::Relaxed);
+                        return Ok(found);
+                    }
                     Ok(None) => {}
                     Err(Stop::Failed(unseen)) => {
                         // Sending it again could make a second one. The first cause is what is reported.
@@ -370,6 +378,25 @@ impl Run {
         }
     }
 
+    /// Looks up one thing by its id. That it is not there is an answer.
+    pub(crate) async fn look_one<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<Option<T>, Stop>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
+    {
+        self.look(step, || {
+            let call = look_up();
+            async move {
+                match call.await {
+                    Ok(value) => Ok(Some(value)),
+                    Err(error) if error.is_not_found() => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        })
+        .await
+    }
+
     /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again, a
     /// bounded number of times.
     pub(crate) async fn look<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
@@ -386,9 +413,7 @@ impl Run {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            // "Not there" is an answer, not a failure to look.
             let most = match error.class() {
-                ErrorClass::NotFound | ErrorClass::Expired => 1,
                 ErrorClass::PermissionDenied | ErrorClass::AuthenticationDenied | ErrorClass::InvalidArguments => {
                     HOPELESS_LOOK_UPS
                 }
@@ -408,6 +433,11 @@ impl Run {
             attempt += 1;
         }
     }
+}
+
+/// Whether the call may have left this process.
+fn was_sent(error: &windlass_scaleway::Error) -> bool {
+    error.is_ambiguous() || error.status().is_some()
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> u64 {

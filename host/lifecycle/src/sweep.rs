@@ -14,8 +14,9 @@ use windlass_scaleway::types::instance::{ListIps, ListServers, ListVolumes, Serv
 use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId};
 use crate::inventory::{Made, Scope};
-use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
-use crate::lifecycle::{CleanedUp, Lifecycle, Shared, left_open, state_after};
+use crate::journal::{Operation, OperationFilter, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::cleanup::{CleanedUp, CleanupSpecification};
+use crate::lifecycle::{Lifecycle, Shared, left_open, state_after};
 use crate::run::Run;
 use crate::specification::ServerSpecification;
 use crate::tags;
@@ -474,14 +475,15 @@ impl Lifecycle {
         wanted.extend(group.map(tags::group_tag));
         let open: Vec<Operation> = shared
             .journal
-            .explaining()?
-            .into_iter()
-            .filter(|operation| operation.state == OperationState::Open)
-            .collect();
+            .operations(&OperationFilter {
+                states: vec![OperationState::Open],
+                limit: Some(10_000),
+                ..OperationFilter::default()
+            })?;
         let cleaning = |server: &str, creation: Option<&OperationId>| {
             open.iter().any(|operation| {
                 operation.kind == OperationKind::CleanupServer
-                    && serde_json::from_value::<crate::lifecycle::CleanupSpecification>(operation.specification.clone())
+                    && serde_json::from_value::<CleanupSpecification>(operation.specification.clone())
                         .is_ok_and(|target| {
                             target.server.as_deref() == Some(server)
                                 || (target.creation.is_some() && target.creation.as_ref() == creation)

@@ -79,31 +79,28 @@ impl Journal {
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
         let path = state.journal_path()?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        schema::prepare(&mut connection, &path)?;
         let failed = |source| Error::JournalOpen {
             path: path.clone(),
             source,
         };
+        let synchronous = match durability {
+            Durability::Full => "full",
+            Durability::Process => "off",
+        };
+        connection
+            .pragma_update(None, "synchronous", synchronous)
+            .map_err(failed)?;
+        schema::prepare(&mut connection, &path)?;
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         reader
             .pragma_update(None, "query_only", true)
             .map_err(failed)?;
         let writer = match durability {
-            Durability::Full => {
-                connection
-                    .pragma_update(None, "synchronous", "full")
-                    .map_err(failed)?;
-                Writer::thread(connection).map_err(|source| Error::StateDirectory {
-                    path: path.clone(),
-                    source,
-                })?
-            }
-            Durability::Process => {
-                connection
-                    .pragma_update(None, "synchronous", "off")
-                    .map_err(failed)?;
-                Writer::inline(connection)
-            }
+            Durability::Full => Writer::thread(connection).map_err(|source| Error::StateDirectory {
+                path: path.clone(),
+                source,
+            })?,
+            Durability::Process => Writer::inline(connection),
         };
         Ok(Self {
             path,
@@ -229,10 +226,5 @@ impl Journal {
     /// When the journal cannot be read.
     pub fn operations_of_resource(&self, resource_id: &str) -> Result<Vec<Operation>, Error> {
         read::operations_of_resource(&self.reader.lock(), resource_id)
-    }
-
-    /// Create operations that are open, or whose server nobody has removed: what explains a resource.
-    pub(crate) fn explaining(&self) -> Result<Vec<Operation>, Error> {
-        read::explaining(&self.reader.lock())
     }
 }

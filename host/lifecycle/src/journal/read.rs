@@ -184,19 +184,6 @@ pub(super) fn operation(connection: &Connection, id: &OperationId) -> Result<Ope
     })
 }
 
-pub(super) fn explaining(connection: &Connection) -> Result<Vec<Operation>, Error> {
-    collect(
-        connection,
-        &format!(
-            "select {OPERATION_COLUMNS} from operations
-             where state = 'open' or (kind = 'create-server' and ended_by is null and state in ('done', 'kept'))
-             order by created_at"
-        ),
-        &[],
-        read_operation,
-    )
-}
-
 pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str) -> Result<Vec<Operation>, Error> {
     collect(
         connection,

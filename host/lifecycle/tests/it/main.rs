@@ -1,1 +1,8 @@
-//! The proof.
+//! The proof, against the simulator in process under paused time, and over a socket where a process is killed.
+
+mod chaos;
+mod kill;
+mod named;
+mod support;
+mod swap;
+mod sweeping;

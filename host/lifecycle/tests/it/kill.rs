@@ -1,0 +1,242 @@
+//! SIGKILL of a real process at every request of create, cleanup and rollback, before and after its effect. The next
+//! start must end clean.
+//!
+//! The child is this test binary again (see [`child`]). The parent serves the simulator on a socket, holds the child's nth
+//! request by a delay, and kills the child while it waits: before the effect (the request is never served), or after it
+//! (its answer never arrives).
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use windlass_lifecycle::{Control, Lifecycle, Limits, OperationFilter, OperationId, OperationState, Options, Target};
+use windlass_policy::{Host, HostOptions};
+use windlass_scaleway::Client;
+use windlass_simulator::{Effect, FaultKind, FaultRule, Simulator};
+
+use crate::support::{World, everything, number, owner, settings};
+
+const JOB: &str = "WINDLASS_TEST_JOB";
+const URL: &str = "WINDLASS_TEST_URL";
+const STATE: &str = "WINDLASS_TEST_STATE";
+const POLICIES: &str = "WINDLASS_TEST_POLICIES";
+const NETWORK: &str = "WINDLASS_TEST_NETWORK";
+/// Simulated time runs so much faster.
+const SCALE: f64 = 100.0;
+
+fn quick() -> Limits {
+    Limits {
+        settle: Duration::from_millis(20),
+        poll_interval: Duration::from_millis(20),
+        ..Limits::default()
+    }
+}
+
+/// The policies of all processes share one folder, so they are compiled once.
+fn policies(folder: &Path) -> std::sync::Arc<Host> {
+    let state = windlass_lifecycle::StateDirectory::open(folder).unwrap();
+    std::sync::Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
+}
+
+fn open(client: Client, state: &Path, host: std::sync::Arc<Host>) -> Lifecycle {
+    Lifecycle::open(Options {
+        owner: Some(owner()),
+        limits: quick(),
+        ..Options::new(client, host, windlass_lifecycle::StateDirectory::open(state).unwrap())
+    })
+    .unwrap()
+}
+
+/// What a killed process was: does the job that its environment names. Without one this is no test, and says nothing.
+#[test]
+fn child() {
+    let Ok(job) = std::env::var(JOB) else { return };
+    let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
+        let lifecycle = open(client, Path::new(&of(STATE)), policies(Path::new(&of(POLICIES))));
+        match job.split_once(' ') {
+            Some(("cleanup", operation)) => {
+                let target = Target::Operation(OperationId::parse(operation).unwrap());
+                lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            }
+            _ => drop(lifecycle.create_server(everything(&of(NETWORK)), &Control::new()).await),
+        }
+    });
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    Create,
+    Cleanup,
+    /// A create whose power-on is refused, so that everything is undone.
+    Rollback,
+}
+
+struct Case {
+    job: Job,
+    /// The request at which the child is killed; absent: it isn't.
+    nth: Option<u64>,
+    effect: Effect,
+}
+
+struct Ended {
+    /// How many requests the child sent.
+    requests: u64,
+    killed: bool,
+    state: OperationState,
+}
+
+fn spawn(job: &str, url: &str, state: &Path, policies: &Path, network: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
+        .env(JOB, job)
+        .env(URL, url)
+        .env(STATE, state)
+        .env(POLICIES, policies)
+        .env(NETWORK, network)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Watches until the child has been caught by the delay and killed, or has ended by itself.
+async fn kill_when_caught(simulator: &Simulator, child: &mut Child) -> bool {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.signal() == Some(9);
+        }
+        let caught = simulator
+            .faults()
+            .iter()
+            .any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
+        if caught {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn play(case: &Case, policies_folder: &Path) -> Ended {
+    let name = format!("{:?} killed at request {:?} {:?}", case.job, case.nth, case.effect);
+    let world = World::with(windlass_simulator::Options {
+        seed: 21,
+        time_scale: SCALE,
+        ..windlass_simulator::Options::default()
+    })
+    .await;
+    let simulator = world.simulator.clone();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn({
+        let simulator = simulator.clone();
+        async move { simulator.serve(listener).await }
+    });
+    let host = policies(policies_folder);
+    let state = world.folder.path();
+    let job = if case.job == Job::Cleanup {
+        let lifecycle = open(world.client.clone(), state, host.clone());
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        format!("cleanup {}", created.operation)
+    } else {
+        "create".to_owned()
+    };
+    simulator.clear_requests();
+    if let Some(nth) = case.nth {
+        simulator
+            .add_fault(FaultRule {
+                method: None,
+                path: "/**".into(),
+                nth: Some(nth),
+                kind: FaultKind::Delay(Duration::from_secs(60)),
+                effect: case.effect,
+            })
+            .unwrap();
+    }
+    if case.job == Job::Rollback {
+        // Met once: the rollback's own action gets through.
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        simulator.add_fault(refused.nth(1)).unwrap();
+    }
+    let mut child = spawn(&job, &url, state, policies_folder, &world.network);
+    let killed = kill_when_caught(&simulator, &mut child).await;
+    let requests = simulator.requests().len() as u64;
+    simulator.clear_faults();
+    // The next start.
+    let next = open(world.client.clone(), state, host);
+    let resumed = next.resume(&Control::new()).await.unwrap();
+    assert!(resumed.is_clean() && resumed.busy.is_empty(), "{name}: {resumed:?}");
+    world.assert_closed(&next, &name);
+    let newest = next.journal().operations(&OperationFilter::default()).unwrap();
+    let row = newest.first();
+    let ended = row.map_or(OperationState::Undone, |row| row.state);
+    match (case.job, ended) {
+        (Job::Create, OperationState::Done) => world.assert_complete(&name).await,
+        _ => world.assert_empty(&name),
+    }
+    if case.job == Job::Rollback && let Some(row) = row {
+        assert_eq!(ended, OperationState::Undone, "{name}: {row:?}");
+    }
+    server.abort();
+    Ended {
+        requests,
+        killed,
+        state: ended,
+    }
+}
+
+fn real_time<F: Future>(case: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
+}
+
+fn at_every_request(job: Job) {
+    let policies_folder = tempfile::tempdir().unwrap();
+    let clean = Case { job, nth: None, effect: Effect::Before };
+    let total = real_time(play(&clean, policies_folder.path())).requests;
+    assert!(total > 10, "{job:?}: {total} requests");
+    // Some requests more than a clean run has: polls vary.
+    let cases: Vec<Case> = (1..=total + 2)
+        .flat_map(|nth| [Effect::Before, Effect::After].map(|effect| Case { job, nth: Some(nth), effect }))
+        .collect();
+    let next = AtomicU64::new(0);
+    let ended = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..number("WINDLASS_KILL_THREADS", 4) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let end = real_time(play(case, policies_folder.path()));
+                    ended.lock().unwrap().push(end);
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner().unwrap();
+    let killed = ended.iter().filter(|end| end.killed).count();
+    let finished = ended.iter().filter(|end| end.killed && end.state == OperationState::Done).count();
+    println!("{job:?}: {total} requests, {killed} kills, {finished} of them finished by the next start, the rest undone");
+    assert_eq!(ended.len(), cases.len());
+    assert!(killed as u64 >= 2 * (total - 3), "only {killed} of {} were killed", cases.len());
+}
+
+#[test]
+fn a_create_killed_at_any_request_is_finished_or_undone_by_the_next_start() {
+    at_every_request(Job::Create);
+}
+
+#[test]
+fn a_cleanup_killed_at_any_request_is_finished_by_the_next_start() {
+    at_every_request(Job::Cleanup);
+}
+
+#[test]
+fn a_rollback_killed_at_any_request_is_finished_by_the_next_start() {
+    at_every_request(Job::Rollback);
+}

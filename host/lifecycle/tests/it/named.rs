@@ -1,0 +1,424 @@
+//! The failures that have a name.
+
+use std::time::Duration;
+
+use windlass_lifecycle::{
+    Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, Target,
+};
+use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
+use windlass_scaleway::types::instance::{CreateServer, ServerAction};
+use windlass_simulator::{FaultKind, FaultRule, ForcedState, Latency};
+
+use crate::support::{World, run, zone};
+
+fn power_on_fails() -> FaultRule {
+    FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::InternalServerError)
+}
+
+#[test]
+fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
+    run(async {
+        let world = World::new(11).await;
+        let lifecycle = world.start();
+        // Only the power-on: the rollback's terminate is an action, too, so the rule is taken away when it has met often
+        // enough for the retry policy to give up.
+        world.simulator.add_fault(power_on_fails()).unwrap();
+        let (control, mut events) = Control::with_events();
+        let simulator = world.simulator.clone();
+        let watch = async move {
+            while let Some(Event { what, .. }) = events.recv().await {
+                if matches!(what, Happening::Undoing { .. }) {
+                    simulator.clear_faults();
+                }
+            }
+        };
+        let create = async {
+            let result = lifecycle.create_server(world.everything(), &control).await;
+            drop(control);
+            result
+        };
+        let (result, ()) = tokio::join!(create, watch);
+        let Err(Error::Failed(failure)) = result else {
+            panic!("{result:?}")
+        };
+        assert_eq!(failure.step, "power-on");
+        assert_eq!(failure.cause.class, FailureClass::ServerError);
+        assert_eq!(failure.cause.status, Some(500));
+        assert_eq!(failure.state, OperationState::Undone);
+        let removed = |kind| failure.report.removed.iter().filter(|name| name.kind == kind).count();
+        assert_eq!(removed(ResourceKind::Server), 1);
+        assert_eq!(removed(ResourceKind::Ip), 2);
+        assert_eq!(removed(ResourceKind::BlockVolume), 2);
+        world.assert_empty("power-on");
+        world.assert_closed(&lifecycle, "power-on");
+        // The server's id was in the journal before the failure.
+        let entries = lifecycle.journal().entries(&failure.operation).unwrap();
+        let journalled = entries
+            .iter()
+            .find(|entry| entry.step == "create-server" && entry.phase == Phase::Outcome)
+            .and_then(|entry| entry.resource.clone().map(|resource| (entry.sequence, resource.id)))
+            .expect("the server's id is journalled");
+        let failed = entries
+            .iter()
+            .find(|entry| entry.step == "power-on" && entry.phase == Phase::Failure)
+            .expect("the failure is journalled");
+        assert!(journalled.0 < failed.sequence);
+        let text = failure.to_string();
+        assert!(text.contains("power-on") && text.contains("500") && text.contains("nothing is left"), "{text}");
+        assert!(failure.reasons.iter().any(|reason| reason.starts_with("rollback")), "{:?}", failure.reasons);
+    });
+}
+
+#[test]
+fn a_type_out_of_stock_gives_way_to_the_next() {
+    run(async {
+        let world = World::with(windlass_simulator::Options {
+            seed: 5,
+            out_of_stock: ["DEV1-S".to_owned()].into(),
+            ..windlass_simulator::Options::default()
+        })
+        .await;
+        let lifecycle = world.start();
+        let mut specification = world.everything();
+        specification.types = vec!["DEV1-S".into(), "DEV1-M".into()];
+        let created = lifecycle.create_server(specification, &Control::new()).await.unwrap();
+        assert_eq!(created.server.commercial_type, "DEV1-M");
+        world.assert_complete("second type").await;
+        world.assert_closed(&lifecycle, "second type");
+    });
+}
+
+#[test]
+fn all_types_out_of_stock_is_a_failure_that_leaves_nothing_and_burns_no_time() {
+    run(async {
+        let world = World::with(windlass_simulator::Options {
+            seed: 5,
+            out_of_stock: ["DEV1-S".to_owned(), "DEV1-M".to_owned()].into(),
+            ..windlass_simulator::Options::default()
+        })
+        .await;
+        let lifecycle = world.start();
+        let mut specification = world.everything();
+        specification.types = vec!["DEV1-S".into(), "DEV1-M".into()];
+        let began = tokio::time::Instant::now();
+        let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = error else { panic!("{error}") };
+        assert_eq!(failure.cause.class, FailureClass::OutOfStock);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        world.assert_empty("no stock");
+    });
+}
+
+#[test]
+fn a_lost_create_answer_is_found_by_its_tag() {
+    run(async {
+        let world = World::new(6).await;
+        let lifecycle = world.start();
+        let lost = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::DroppedConnection)
+            .nth(1)
+            .after_effect();
+        world.simulator.add_fault(lost).unwrap();
+        lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let posts = world
+            .simulator
+            .requests()
+            .into_iter()
+            .filter(|request| request.method == "POST" && request.path.ends_with("/servers"))
+            .count();
+        assert_eq!(posts, 1, "it was sent again although it had worked");
+        world.assert_complete("lost answer").await;
+    });
+}
+
+#[test]
+fn a_volume_that_was_there_before_survives_rollback_and_cleanup() {
+    run(async {
+        let world = World::new(8).await;
+        let lifecycle = world.start();
+        let mine = world
+            .client
+            .block(&zone())
+            .create_volume(&CreateBlockVolume {
+                name: "data".into(),
+                perf_iops: Some(5_000),
+                from_empty: Some(FromEmpty { size: 5_000_000_000 }),
+                ..CreateBlockVolume::default()
+            })
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let mut specification = world.everything();
+        specification.volumes.push(ExtraVolume::Existing { id: mine.id.clone() });
+        let only_mine = |case: &str| {
+            let resources = world.resources();
+            assert_eq!(resources.count(), 1, "{case}: {}", crate::support::brief(&resources));
+            assert_eq!(resources.volumes[0]["id"], mine.id.as_str(), "{case}");
+            assert_eq!(resources.volumes[0]["tags"], serde_json::json!([]), "{case}: it was tagged");
+        };
+        let created = lifecycle.create_server(specification.clone(), &Control::new()).await.unwrap();
+        let cleaned = lifecycle
+            .cleanup(&Target::Operation(created.operation), &Control::new())
+            .await
+            .unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        only_mine("cleanup");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world
+            .simulator
+            .add_fault(FaultRule::new("PATCH", "/**/user_data/*", FaultKind::PermissionDenied))
+            .unwrap();
+        lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+        only_mine("rollback");
+    });
+}
+
+#[test]
+fn a_server_is_cleaned_up_from_every_state() {
+    for state in ["running", "stopped", "stopped in place", "starting", "stopping"] {
+        run(async {
+            let world = World::new(9).await;
+            let lifecycle = world.start();
+            let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+            let id = created.server.id.clone();
+            let force = |state: &str| {
+                let forced: ForcedState = state.parse().unwrap_or_else(|error| panic!("{state}: {error}"));
+                world.simulator.set_server_state(&id, forced).unwrap();
+            };
+            if state != "running" {
+                force(state);
+            }
+            let target = Target::Server {
+                zone: zone(),
+                id: created.server.id,
+            };
+            let control = Control::new();
+            let arrives = async {
+                // The two states on the way last until somebody ends them.
+                let end = match state {
+                    "starting" => "running",
+                    "stopping" => "stopped",
+                    _ => return,
+                };
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                force(end);
+            };
+            let (cleaned, ()) = tokio::join!(lifecycle.cleanup(&target, &control), arrives);
+            let cleaned = cleaned.unwrap();
+            assert!(cleaned.report.is_clean(), "{state}: {}", cleaned.report.words());
+            world.assert_empty(state);
+            world.assert_closed(&lifecycle, state);
+            // Again: gone is done.
+            let again = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            assert!(again.report.is_clean() && again.report.removed.is_empty(), "{state}: {}", again.report.words());
+        });
+    }
+}
+
+#[test]
+fn a_locked_server_is_reported_as_left_with_the_reason() {
+    run(async {
+        let world = World::new(9).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        world
+            .simulator
+            .set_server_state(&created.server.id, "locked".parse().unwrap())
+            .unwrap();
+        let cleaned = lifecycle
+            .cleanup(&Target::Operation(created.operation), &Control::new())
+            .await
+            .unwrap();
+        assert!(!cleaned.report.is_clean());
+        let words = cleaned.report.words();
+        assert!(words.contains("LEFT") && words.contains("locked"), "{words}");
+    });
+}
+
+#[test]
+fn a_strangers_server_is_not_touched() {
+    run(async {
+        let world = World::new(10).await;
+        let lifecycle = world.start();
+        for tags in [vec![], vec!["windlass-owner=other".to_owned()]] {
+            let image = world
+                .client
+                .marketplace()
+                .resolve_image(
+                    "ubuntu_noble",
+                    &zone(),
+                    "DEV1-S",
+                    windlass_scaleway::types::marketplace::ImageStorage::BlockStorage,
+                )
+                .await
+                .unwrap();
+            let server = world
+                .client
+                .instance(&zone())
+                .create_server(&CreateServer {
+                    name: "theirs".into(),
+                    commercial_type: "DEV1-S".into(),
+                    image: Some(image),
+                    tags,
+                    ..CreateServer::default()
+                })
+                .await
+                .unwrap();
+            world
+                .client
+                .instance(&zone())
+                .server_action(&server.id, ServerAction::PowerOn)
+                .await
+                .unwrap();
+            world.simulator.clear_requests();
+            let error = lifecycle
+                .cleanup(&Target::Server { zone: zone(), id: server.id }, &Control::new())
+                .await
+                .unwrap_err();
+            assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+            assert!(error.to_string().contains("windlass-owner=team"), "{error}");
+            assert!(
+                world.simulator.requests().iter().all(|request| request.method == "GET"),
+                "something was changed"
+            );
+            world.assert_closed(&lifecycle, "stranger");
+        }
+    });
+}
+
+#[test]
+fn called_off_in_the_middle_it_is_undone_and_left_it_is_ended_by_the_next_start() {
+    for leave in [false, true] {
+        run(async {
+            let world = World::with(windlass_simulator::Options {
+                seed: 12,
+                latency: Latency { base_ms: 100, jitter_ms: 20 },
+                ..windlass_simulator::Options::default()
+            })
+            .await;
+            // After each of the first seconds of the create.
+            for tenths in [0, 2, 4, 6, 9, 12, 20, 35] {
+                let lifecycle = world.start();
+                let control = Control::new();
+                let stop = async {
+                    tokio::time::sleep(Duration::from_millis(tenths * 100)).await;
+                    if leave { control.leave() } else { control.cancel() }
+                };
+                let (result, ()) = tokio::join!(lifecycle.create_server(world.everything(), &control), stop);
+                let case = format!("leave {leave} after {tenths}");
+                match result {
+                    Ok(_) => panic!("{case}: it ended before"),
+                    Err(Error::Failed(failure)) => {
+                        assert!(!leave, "{case}");
+                        assert_eq!(failure.cause.class, FailureClass::Cancelled, "{case}");
+                        assert_eq!(failure.state, OperationState::Undone, "{case}");
+                    }
+                    Err(Error::LeftOpen { .. }) => {
+                        assert!(leave, "{case}");
+                        drop(lifecycle);
+                        let next = world.start();
+                        let resumed = next.resume(&Control::new()).await.unwrap();
+                        assert_eq!(resumed.operations.len(), 1, "{case}");
+                        assert!(resumed.is_clean(), "{case}: {resumed:?}");
+                        if resumed.operations[0].state == OperationState::Done {
+                            world.assert_complete(&case).await;
+                            next.cleanup(&Target::Operation(resumed.operations[0].operation.clone()), &Control::new())
+                                .await
+                                .unwrap();
+                        }
+                    }
+                    Err(other) => panic!("{case}: {other}"),
+                }
+                world.assert_empty(&case);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_hundred_at_once_share_their_polls_and_take_little_longer_than_one() {
+    run(async {
+        let mut times = Vec::new();
+        for count in [1, 100] {
+            let world = World::with(windlass_simulator::Options {
+                seed: 13,
+                latency: Latency { base_ms: 50, jitter_ms: 0 },
+                ..windlass_simulator::Options::default()
+            })
+            .await;
+            let lifecycle = world.start();
+            let specification = windlass_lifecycle::ServerSpecification {
+                volumes: vec![],
+                private_networks: vec![],
+                ..world.everything()
+            };
+            let began = tokio::time::Instant::now();
+            let results = lifecycle.create_servers(&specification, count, &Control::new()).await;
+            assert!(results.iter().all(Result::is_ok), "{results:?}");
+            times.push(began.elapsed());
+            let requests = world.simulator.requests();
+            let polls = requests
+                .iter()
+                .filter(|request| {
+                    request.method == "GET"
+                        && (request.path.ends_with("/servers") || request.path.contains("/servers/"))
+                })
+                .count();
+            let calls = requests.len() - polls;
+            println!("{count} servers: {:?}, {calls} calls and {polls} polls", times.last().unwrap());
+            assert!(calls <= 7 * count, "{calls} calls for {count} servers");
+            assert!(count == 1 || polls < count, "{polls} polls for {count} servers");
+        }
+        assert!(times[1] <= 2 * times[0], "{times:?}");
+    });
+}
+
+#[test]
+fn a_second_cleanup_of_the_same_server_and_one_of_a_server_being_made_are_refused() {
+    run(async {
+        let world = World::new(14).await;
+        let lifecycle = world.start();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let target = Target::Operation(pending.id().clone());
+        assert!(matches!(
+            lifecycle.begin_cleanup(&target).await,
+            Err(Error::OperationRunning { .. })
+        ));
+        pending.run(&Control::new()).await.unwrap();
+        let first = lifecycle.begin_cleanup(&target).await.unwrap();
+        let error = lifecycle.begin_cleanup(&target).await.unwrap_err();
+        assert!(matches!(&error, Error::CleanupUnderWay { operation } if operation == first.id()), "{error}");
+        first.run(&Control::new()).await.unwrap();
+        world.assert_empty("after the first");
+        let unknown = OperationId::parse("ci-000000000000").unwrap();
+        assert!(matches!(
+            lifecycle.begin_cleanup(&Target::Operation(unknown)).await,
+            Err(Error::OperationUnknown { .. })
+        ));
+    });
+}
+
+#[test]
+fn no_secret_of_the_specification_reaches_the_journal() {
+    run(async {
+        let world = World::new(15).await;
+        let lifecycle = world.start();
+        let mut specification = world.everything();
+        specification.cloud_init = Some(windlass_lifecycle::CloudInit::new("token: hunter2"));
+        assert!(!format!("{specification:?}").contains("hunter2"));
+        let created = lifecycle.create_server(specification, &Control::new()).await.unwrap();
+        let row = lifecycle.journal().operation(&created.operation).unwrap();
+        assert!(row.specification.to_string().contains("14 bytes"), "{}", row.specification);
+        drop(lifecycle);
+        for file in std::fs::read_dir(world.folder.path()).unwrap().flatten() {
+            if file.file_type().unwrap().is_file() {
+                let bytes = std::fs::read(file.path()).unwrap();
+                assert!(
+                    !bytes.windows(7).any(|window| window == b"hunter2"),
+                    "{} holds the secret",
+                    file.path().display()
+                );
+            }
+        }
+    });
+}

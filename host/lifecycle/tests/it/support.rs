@@ -1,0 +1,248 @@
+//! A simulated Scaleway with a lifecycle on it, all from one seed.
+
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_lifecycle::{
+    AddressKind, Clock, CloudInit, Durability, ExtraVolume, ImageChoice, Lifecycle, OperationFilter, OperationState,
+    Options, OwnerName, ServerSpecification, StateDirectory, VolumeKind,
+};
+use windlass_policy::{Host, HostOptions};
+use windlass_scaleway::{Client, Settings, Zone};
+use windlass_simulator::{Resources, Simulator};
+
+pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
+/// 2026-09-21T14:13:20Z.
+pub(crate) const NOW: u64 = 1_790_000_000_000;
+pub(crate) const OWNER: &str = "team";
+
+/// The built-in policies, compiled once for all cases.
+pub(crate) fn host() -> Arc<Host> {
+    static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
+    let (_, host) = HOST.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        (folder, host)
+    });
+    Arc::clone(host)
+}
+
+pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
+    let state = StateDirectory::open(folder).unwrap();
+    Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
+}
+
+/// Runs a case on one thread under paused time.
+pub(crate) fn run<F: Future>(case: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(case)
+}
+
+pub(crate) fn zone() -> Zone {
+    "fr-par-1".parse().unwrap()
+}
+
+/// Limits that never make a test wait for our own rate.
+pub(crate) fn settings() -> Settings {
+    let many = NonZeroU32::new(1_000_000).unwrap();
+    Settings::new(KEY.parse().unwrap()).with_limits(windlass_scaleway::Limits {
+        calls_per_second: many,
+        burst: many,
+        concurrent_calls: NonZeroU32::new(512).unwrap(),
+        ..windlass_scaleway::Limits::default()
+    })
+}
+
+pub(crate) struct World {
+    pub(crate) simulator: Simulator,
+    pub(crate) client: Client,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) network: String,
+    seed: u64,
+    starts: std::cell::Cell<u64>,
+}
+
+impl World {
+    /// An empty Scaleway with one private network.
+    pub(crate) async fn new(seed: u64) -> Self {
+        Self::with(windlass_simulator::Options {
+            seed,
+            ..windlass_simulator::Options::default()
+        })
+        .await
+    }
+
+    pub(crate) async fn with(options: windlass_simulator::Options) -> Self {
+        let seed = options.seed;
+        let simulator = Simulator::new(options);
+        let client = Client::with_transport(settings(), simulator.transport()).unwrap();
+        let network = make_network(&client).await;
+        simulator.clear_requests();
+        Self {
+            simulator,
+            client,
+            folder: tempfile::tempdir().unwrap(),
+            network,
+            seed,
+            starts: std::cell::Cell::new(0),
+        }
+    }
+
+    pub(crate) fn state(&self) -> StateDirectory {
+        StateDirectory::open(self.folder.path()).unwrap()
+    }
+
+    /// A process start: opens the journal that an earlier one may have left.
+    pub(crate) fn start(&self) -> Lifecycle {
+        self.start_under(host())
+    }
+
+    pub(crate) fn start_under(&self, host: Arc<Host>) -> Lifecycle {
+        self.starts.set(self.starts.get() + 1);
+        Lifecycle::open(Options {
+            owner: Some(owner()),
+            durability: Durability::Process,
+            clock: Clock::simulated(NOW + self.starts.get() * 3_600_000),
+            seed: Some(self.seed ^ (self.starts.get() << 32)),
+            ..Options::new(self.client.clone(), host, self.state())
+        })
+        .unwrap()
+    }
+
+    /// A server with one of everything.
+    pub(crate) fn everything(&self) -> ServerSpecification {
+        everything(&self.network)
+    }
+
+    pub(crate) fn resources(&self) -> Resources {
+        self.simulator.resources()
+    }
+
+    pub(crate) fn assert_empty(&self, case: &str) {
+        let resources = self.resources();
+        assert!(resources.is_empty(), "{case}: still there: {}", brief(&resources));
+    }
+
+    /// Exactly one server, running, with everything that [`World::everything`] asks for.
+    pub(crate) async fn assert_complete(&self, case: &str) {
+        let resources = self.resources();
+        let text = brief(&resources);
+        assert_eq!(resources.servers.len(), 1, "{case}: {text}");
+        let server = &resources.servers[0];
+        assert_eq!(server["state"], "running", "{case}: {text}");
+        assert_eq!(resources.ips.len(), 2, "{case}: {text}");
+        assert!(
+            resources.ips.iter().all(|ip| ip["server"]["id"] == server["id"]),
+            "{case}: an address is not attached: {text}"
+        );
+        assert_eq!(resources.volumes.len(), 2, "{case}: {text}");
+        assert_eq!(resources.private_nics.len(), 1, "{case}: {text}");
+        for (kind, list) in [
+            ("server", &resources.servers),
+            ("ip", &resources.ips),
+            ("volume", &resources.volumes),
+            ("nic", &resources.private_nics),
+        ] {
+            for resource in list {
+                let tags: Vec<&str> = resource["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                assert!(
+                    tags.contains(&format!("windlass-owner={OWNER}").as_str()),
+                    "{case}: a {kind} without our tag: {tags:?}"
+                );
+            }
+        }
+        let data = self
+            .client
+            .instance(&zone())
+            .get_server_user_data(server["id"].as_str().unwrap(), "cloud-init")
+            .await
+            .unwrap_or_else(|error| panic!("{case}: no cloud-init: {error}"));
+        assert_eq!(&data[..], b"#cloud-config\n", "{case}");
+    }
+
+    pub(crate) fn assert_closed(&self, lifecycle: &Lifecycle, case: &str) {
+        let open = lifecycle
+            .journal()
+            .operations(&OperationFilter {
+                states: vec![OperationState::Open, OperationState::Left],
+                ..OperationFilter::default()
+            })
+            .unwrap();
+        assert!(open.is_empty(), "{case}: the journal is open: {open:?}");
+        assert!(lifecycle.in_flight().is_empty(), "{case}");
+    }
+}
+
+pub(crate) fn owner() -> OwnerName {
+    OWNER.parse().unwrap()
+}
+
+pub(crate) fn everything(network: &str) -> ServerSpecification {
+    ServerSpecification {
+        addresses: vec![AddressKind::Ipv4, AddressKind::Ipv6],
+        volumes: vec![ExtraVolume::New {
+            kind: VolumeKind::Block,
+            size: 10_000_000_000,
+            operations_per_second: None,
+        }],
+        private_networks: vec![network.to_owned()],
+        cloud_init: Some(CloudInit::new("#cloud-config\n")),
+        tags: vec!["role=runner".into()],
+        ..ServerSpecification::new("ci".parse().unwrap(), zone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"))
+    }
+}
+
+pub(crate) async fn make_network(client: &Client) -> String {
+    let answer = client
+        .send_raw(
+            "POST",
+            "/vpc/v2/regions/fr-par/private-networks",
+            Some(r#"{"name":"test","tags":[],"subnets":[]}"#.into()),
+        )
+        .await
+        .unwrap();
+    let body: Value = serde_json::from_slice(&answer.body).unwrap();
+    body["id"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
+}
+
+/// What is there, short enough for a message.
+pub(crate) fn brief(resources: &Resources) -> String {
+    let list = |name: &str, list: &[Value]| {
+        list.iter()
+            .map(|value| {
+                format!(
+                    "{name} {} {}{} tags {}",
+                    value["id"].as_str().unwrap_or("?"),
+                    value["state"].as_str().unwrap_or(""),
+                    value["status"].as_str().unwrap_or(""),
+                    value["tags"]
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    [
+        list("server", &resources.servers),
+        list("ip", &resources.ips),
+        list("volume", &resources.volumes),
+        list("nic", &resources.private_nics),
+    ]
+    .concat()
+    .join("; ")
+}
+
+/// A number from the environment, for longer runs.
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);

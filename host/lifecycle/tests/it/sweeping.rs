@@ -1,0 +1,108 @@
+//! What is ours and unexplained.
+
+use windlass_lifecycle::{Control, SweepRequest};
+use windlass_scaleway::types::instance::CreateIp;
+use windlass_simulator::ForcedState;
+
+use crate::support::{HOUR, World, run, zone};
+
+fn here() -> SweepRequest {
+    SweepRequest::new(vec![zone()])
+}
+
+async fn make_ip(world: &World, tags: &[&str]) -> String {
+    world
+        .client
+        .instance(&zone())
+        .create_ip(&CreateIp {
+            tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+            ..CreateIp::default()
+        })
+        .await
+        .unwrap()
+        .id
+}
+
+#[test]
+fn a_live_machine_is_explained_and_what_a_deleted_one_left_is_swept() {
+    run(async {
+        let world = World::new(41).await;
+        let lifecycle = world.start();
+        let control = Control::new();
+        let created = lifecycle.create_server(world.everything(), &control).await.unwrap();
+        let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
+        assert!(sweep.unexplained.is_empty(), "{sweep:?}");
+        assert_eq!(sweep.explained, 5, "one server, two addresses, two volumes");
+        let machines = lifecycle.machines(&[zone()], None).await.unwrap();
+        assert_eq!(machines.len(), 1);
+        assert_eq!(machines[0].operation.as_ref(), Some(&created.operation));
+        // Somebody deletes the server in the console.
+        world.simulator.set_server_state(&created.server.id, ForcedState::Deleted).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        let dry = SweepRequest { dry_run: true, ..here() };
+        let seen = lifecycle.sweep(&dry, &control).await.unwrap();
+        assert_eq!(seen.unexplained.len(), 4, "{seen:?}");
+        assert_eq!(world.resources().count(), 4, "a dry run changed something");
+        let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
+        assert!(sweep.is_clean(), "{sweep:?}");
+        assert_eq!(sweep.cleanups.len(), 1);
+        world.assert_empty("swept");
+        world.assert_closed(&lifecycle, "swept");
+    });
+}
+
+#[test]
+fn the_sweep_leaves_strangers_the_kept_and_the_young_alone() {
+    run(async {
+        let world = World::new(42).await;
+        let lifecycle = world.start();
+        let control = Control::new();
+        // Ids of operations that this journal does not know: one of an hour and more ago, one of now.
+        let old = "windlass-operation=ci-000000000000";
+        let now = {
+            let pending = world.start().begin_create(world.everything()).await.unwrap();
+            let id = pending.id().to_string();
+            // Another owner's journal would have it; ours forgets it with this digit.
+            let last = if id.ends_with('0') { '1' } else { '0' };
+            format!("windlass-operation={}{last}", &id[..id.len() - 1])
+        };
+        let stranger = make_ip(&world, &["windlass-owner=other", old]).await;
+        let nobody = make_ip(&world, &["role=web"]).await;
+        let young = make_ip(&world, &["windlass-owner=team", &now]).await;
+        let kept = make_ip(&world, &["windlass-owner=team", old, "windlass-kept"]).await;
+        let nameless = make_ip(&world, &["windlass-owner=team"]).await;
+        let lost = make_ip(&world, &["windlass-owner=team", old]).await;
+        let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
+        assert!(sweep.is_clean(), "{sweep:?}");
+        assert_eq!(sweep.kept.len(), 1);
+        let mut rest: Vec<String> = world
+            .resources()
+            .ips
+            .iter()
+            .map(|ip| ip["id"].as_str().unwrap().to_owned())
+            .collect();
+        rest.sort();
+        let mut expected = vec![stranger, nobody, young, kept, nameless];
+        expected.sort();
+        assert_eq!(rest, expected, "and {lost} goes");
+    });
+}
+
+#[test]
+fn after_the_loss_of_a_journal_running_servers_are_reported_and_spared() {
+    run(async {
+        let mut world = World::new(43).await;
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        world.folder = tempfile::tempdir().unwrap();
+        tokio::time::sleep(HOUR * 3).await;
+        let lifecycle = world.start();
+        let sweep = lifecycle.sweep(&here(), &Control::new()).await.unwrap();
+        assert_eq!(sweep.unexplained.len(), 5, "{sweep:?}");
+        assert!(sweep.unexplained.iter().all(|found| found.spared.is_some()), "{sweep:?}");
+        world.assert_complete("spared").await;
+        let all = SweepRequest { running_too: true, ..here() };
+        let sweep = lifecycle.sweep(&all, &Control::new()).await.unwrap();
+        assert!(sweep.is_clean(), "{sweep:?}");
+        world.assert_empty("running too");
+    });
+}
