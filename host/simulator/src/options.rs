@@ -52,6 +52,9 @@ pub struct Latency {
 pub struct Durations {
     /// `poweron` until `running`: recorded 5 s (n = 106, at most 35 s).
     pub power_on: Duration,
+    /// How much longer `poweron` takes with local volumes, which are filled meanwhile: recorded 5 to 30 s in
+    /// "provisioning node".
+    pub provision: Duration,
     /// `poweroff` until `stopped`: recorded 36 s (n = 14).
     pub power_off: Duration,
     /// `terminate` until the server is gone: recorded 5 s (n = 85, at most 118 s).
@@ -127,6 +130,7 @@ impl Default for Durations {
     fn default() -> Self {
         Self {
             power_on: Duration::from_secs(4),
+            provision: Duration::from_secs(8),
             power_off: Duration::from_secs(35),
             terminate: Duration::from_secs(5),
             stop_in_place: Duration::from_secs(45),

@@ -1,1 +1,16 @@
+//! What the simulator promises, asked from outside.
 
+#![allow(clippy::unwrap_used)]
+
+mod block_storage;
+mod caller;
+mod controls;
+mod conversations;
+mod determinism;
+mod faults;
+mod instance_ips;
+mod instance_lists;
+mod instance_servers;
+mod instance_volumes;
+mod other_apis;
+mod sockets;

@@ -108,11 +108,17 @@ fn power_on(world: &mut World, id: &str, state: ServerState) -> Result<(), Refus
                 // Assumption: the Instance API's name for the resource; its `out_of_stock` was never recorded.
                 return Err(Refusal::out_of_stock("instance_server"));
             }
-            let mut phases = vec![(duration, Phase::Running), (duration * 5 / 4, Phase::DynamicIpAttached)];
+            let allocated = duration / 2;
+            let mut phases = Vec::new();
+            let mut running = duration;
             if server.has_local_volumes() {
                 // Recorded: only servers with local volumes are seen in "provisioning node".
-                phases.insert(0, (duration / 2, Phase::Provisioning));
+                phases.push((allocated, Phase::Provisioning));
+                running += world.options.durations.provision;
             }
+            phases.push((running, Phase::Running));
+            // Assumption: a dynamic IP is seen `pending` on a running server (recorded) and attached a little later.
+            phases.push((running + allocated, Phase::DynamicIpAttached));
             world.give_dynamic_ip(id);
             world.begin(id, ServerState::Starting, "allocating node", phases);
             Ok(())

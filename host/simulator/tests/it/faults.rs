@@ -1,0 +1,132 @@
+//! Every kind of fault, before and after the effect.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+use windlass_scaleway::TransportError;
+use windlass_simulator::{FaultKind, FaultRule, Options};
+
+use crate::caller::{Caller, INSTANCE};
+
+const IPS: &str = "/instance/v1/zones/*/ips";
+
+/// The status, the `type` and the number of IPs that exist afterwards, of one POST under a fault.
+async fn outcome(rule: FaultRule) -> (Option<u16>, Value, usize) {
+    let caller = Caller::still();
+    caller.simulator.add_fault(rule).unwrap();
+    let reply = caller.send(Method::POST, &format!("{INSTANCE}/ips"), Bytes::from_static(b"{}")).await;
+    let ips = caller.simulator.resources().ips.len();
+    match reply {
+        Ok(reply) => (Some(reply.status.as_u16()), reply.json["type"].clone(), ips),
+        Err(TransportError::Lost(_)) => (None, Value::Null, ips),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn each_kind_answers_as_scaleway_does_and_the_effect_is_as_ordered() {
+    for kind in FaultKind::ALL {
+        let (status, word) = match kind {
+            FaultKind::InternalServerError => (Some(500), json!("internal_server_error")),
+            FaultKind::GatewayTimeout => (Some(504), Value::Null),
+            FaultKind::GatewayUnavailable => (Some(503), Value::Null),
+            FaultKind::RateLimited => (Some(429), Value::Null),
+            FaultKind::OutOfStock => (Some(503), json!("out_of_stock")),
+            FaultKind::QuotaExceeded => (Some(403), json!("quotas_exceeded")),
+            FaultKind::TransientState => (Some(409), json!("transient_state")),
+            FaultKind::Locked => (Some(423), json!("locked")),
+            FaultKind::PreconditionFailed => (Some(400), json!("precondition_failed")),
+            FaultKind::PermissionDenied => (Some(403), json!("permissions_denied")),
+            FaultKind::NotFound => (Some(404), json!("not_found")),
+            FaultKind::DroppedConnection => (None, Value::Null),
+            // Tested below: they answer with success.
+            FaultKind::Delay(_) | FaultKind::MalformedBody => continue,
+        };
+        let rule = FaultRule::new("POST", IPS, kind);
+        assert_eq!(outcome(rule.clone()).await, (status, word.clone(), 0), "{kind} before");
+        assert_eq!(outcome(rule.after_effect()).await, (status, word, 1), "{kind} after");
+    }
+}
+
+#[tokio::test]
+async fn a_rate_limit_is_empty_and_names_no_time() {
+    let caller = Caller::still();
+    caller.simulator.add_fault(FaultRule::new("GET", IPS, FaultKind::RateLimited)).unwrap();
+    let reply = caller.get(&format!("{INSTANCE}/ips")).await;
+    assert_eq!((reply.status.as_u16(), reply.body.len()), (429, 0));
+    assert_eq!(reply.header("x-envoy-ratelimited"), Some("true"));
+    assert_eq!((reply.header("retry-after"), reply.header("content-type")), (None, None));
+}
+
+#[tokio::test]
+async fn a_malformed_body_is_a_success_that_does_not_parse() {
+    for (rule, status, ips) in [
+        (FaultRule::new("POST", IPS, FaultKind::MalformedBody), 200, 0),
+        (FaultRule::new("POST", IPS, FaultKind::MalformedBody).after_effect(), 201, 1),
+    ] {
+        let caller = Caller::still();
+        caller.simulator.add_fault(rule).unwrap();
+        let reply = caller.post(&format!("{INSTANCE}/ips"), json!({})).await;
+        assert_eq!(reply.status.as_u16(), status);
+        assert!(!reply.body.is_empty() && serde_json::from_slice::<Value>(&reply.body).is_err());
+        assert_eq!(caller.simulator.resources().ips.len(), ips);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_waits_before_or_after_the_effect() {
+    for (after, exists_meanwhile) in [(false, 0), (true, 1)] {
+        let caller = Caller::of(Options::default());
+        let mut rule = FaultRule::new("POST", IPS, FaultKind::Delay(Duration::from_secs(30)));
+        if after {
+            rule = rule.after_effect();
+        }
+        caller.simulator.add_fault(rule).unwrap();
+        let begun = tokio::time::Instant::now();
+        let path = format!("{INSTANCE}/ips");
+        let call = caller.post(&path, json!({}));
+        tokio::pin!(call);
+        let early = tokio::time::timeout(Duration::from_secs(10), &mut call).await;
+        assert!(early.is_err(), "answered too early");
+        assert_eq!(caller.simulator.resources().ips.len(), exists_meanwhile);
+        call.await.expect(201);
+        assert_eq!(begun.elapsed(), Duration::from_secs(30));
+    }
+}
+
+#[tokio::test]
+async fn a_fault_names_what_was_asked_for() {
+    let caller = Caller::still();
+    let id = caller.running_server().await;
+    caller.simulator.add_fault(FaultRule::new("POST", "**/action", FaultKind::TransientState)).unwrap();
+    let refusal = caller.act(&id, "terminate").await.expect(409);
+    assert_eq!((&refusal["resource"], &refusal["resource_id"]), (&json!("instance_server"), &json!(id)));
+    assert_eq!(refusal["current_state"], "running");
+}
+
+#[tokio::test]
+async fn only_the_nth_call_is_met_and_the_log_says_so() {
+    let caller = Caller::still();
+    caller.simulator.add_fault(FaultRule::new("GET", IPS, FaultKind::GatewayUnavailable).nth(2)).unwrap();
+    for status in [200, 503, 200] {
+        caller.get(&format!("{INSTANCE}/ips")).await.expect(status);
+    }
+    let log: Vec<(Option<u16>, Option<String>)> =
+        caller.simulator.requests().into_iter().map(|record| (record.status, record.fault)).collect();
+    let fault = Some("gateway-unavailable".to_owned());
+    assert_eq!(log, [(Some(200), None), (Some(503), fault), (Some(200), None)]);
+    let faults = caller.simulator.faults();
+    assert_eq!((faults[0].matched, faults[0].applied), (3, 1));
+}
+
+#[tokio::test]
+async fn a_dropped_connection_is_logged_without_a_status() {
+    let caller = Caller::still();
+    caller.simulator.add_fault(FaultRule::new("GET", IPS, FaultKind::DroppedConnection)).unwrap();
+    let lost = caller.send(Method::GET, &format!("{INSTANCE}/ips"), Bytes::new()).await;
+    assert!(matches!(lost, Err(TransportError::Lost(_))), "{lost:?}");
+    let record = caller.simulator.requests().remove(0);
+    assert_eq!((record.status, record.fault.as_deref()), (None, Some("dropped-connection")));
+}
