@@ -198,3 +198,17 @@ fn a_broken_capability_fails_the_policy_and_not_the_decision() {
         assert!(matches!(decision.answer.verdict, retry::Verdict::Wait(_)));
     }
 }
+
+#[test]
+fn secrets_in_recorded_calls_are_taken_out_before_they_are_written() {
+    let state = State::new();
+    let mut options = state.options().with_capability(Arc::new(Numbers { mood: Mood::Doubles, calls: Arc::default() }));
+    options.decision_log.redaction = windlass_policy::Redaction::default().with_word("ok");
+    let host = Host::new(options).unwrap();
+    let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers small");
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    assert_eq!(decision.answer.verdict, retry::Verdict::Wait(2), "the guest itself gets the answer");
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    assert_eq!(record.asked[0].host_calls[0].answer, json!({"ok": "[redacted]"}));
+}

@@ -1,5 +1,6 @@
 //! The policy host against real components: the built-in defaults, the examples, and guests that mean harm.
 
+mod arbitrary;
 mod cache;
 mod capabilities;
 mod chains;
@@ -8,5 +9,6 @@ mod deciding;
 mod guests;
 mod hostile;
 mod loading;
+mod recording;
 mod support;
 mod swapping;
