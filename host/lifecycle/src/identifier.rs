@@ -10,7 +10,7 @@ use crate::Error;
 
 /// The longest name of a group or an owner, in bytes. With the unique part behind it, a group's name stays within the
 /// 63 bytes of a host name.
-pub const LONGEST_NAME: usize = 48;
+pub(crate) const LONGEST_NAME: usize = 48;
 
 /// Digits in the order of their bytes, so that ids sort as their times do; without `i`, `l`, `o` and `u`, which people
 /// misread.
@@ -90,7 +90,7 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a group of servers: lower-case letters, digits and dashes, at most [`LONGEST_NAME`] bytes.
+    /// The name of a group of servers: lower-case letters, digits and dashes, at most 48 bytes.
     GroupName, "group"
 }
 

@@ -62,18 +62,14 @@ pub(crate) fn is_kept(tags: &[String]) -> bool {
     tags.iter().any(|tag| tag == KEPT)
 }
 
-/// A resource of Scaleway that carries an id and tags.
+/// A resource of Scaleway that carries tags.
 pub(crate) trait Tagged {
-    fn id(&self) -> &str;
     fn tags(&self) -> &[String];
 }
 
 macro_rules! tagged {
     ($($type:ty),*) => {$(
         impl Tagged for $type {
-            fn id(&self) -> &str {
-                &self.id
-            }
             fn tags(&self) -> &[String] {
                 &self.tags
             }

@@ -179,11 +179,9 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
     let row = newest.first();
     let ended = row.map_or(OperationState::Undone, |row| row.state);
     match (case.job, ended) {
-        (Job::Create, OperationState::Done) => world.assert_complete(&name).await,
+        // Also of a rollback, when the child died before it knew that the power-on was refused.
+        (Job::Create | Job::Rollback, OperationState::Done) => world.assert_complete(&name).await,
         _ => world.assert_empty(&name),
-    }
-    if case.job == Job::Rollback && let Some(row) = row {
-        assert_eq!(ended, OperationState::Undone, "{name}: {row:?}");
     }
     server.abort();
     Ended {
@@ -224,6 +222,9 @@ fn at_every_request(job: Job) {
     println!("{job:?}: {total} requests, {killed} kills, {finished} of them finished by the next start, the rest undone");
     assert_eq!(ended.len(), cases.len());
     assert!(killed as u64 >= 2 * (total - 3), "only {killed} of {} were killed", cases.len());
+    if job == Job::Rollback {
+        assert!(finished <= 4, "{finished} rollbacks were turned into creations");
+    }
 }
 
 #[test]

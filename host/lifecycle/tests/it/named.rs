@@ -66,7 +66,7 @@ fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
         assert!(journalled.0 < failed.sequence);
         let text = failure.to_string();
         assert!(text.contains("power-on") && text.contains("500") && text.contains("nothing is left"), "{text}");
-        assert!(failure.reasons.iter().any(|reason| reason.starts_with("rollback")), "{:?}", failure.reasons);
+        assert!(failure.reasons.iter().any(|reason| reason.starts_with("retry of power-on")), "{:?}", failure.reasons);
     });
 }
 
