@@ -32,5 +32,5 @@ pub(crate) fn short(fixed: u64, random: u64) -> u64 {
 
 /// Evenly from 0 to `most`, both included: the upper half of a 128-bit product, which needs no division.
 fn up_to(most: u64, random: u64) -> u64 {
-    ((u128::from(most) + 1) * u128::from(random) >> 64) as u64
+    (((u128::from(most) + 1) * u128::from(random)) >> 64) as u64
 }
