@@ -20,6 +20,9 @@ struct Arguments {
     /// Milliseconds that every call takes.
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
+    /// Give servers addresses of 127.64.0.0/15, on which something real can answer.
+    #[arg(long)]
+    loopback_addresses: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,6 +33,7 @@ async fn main() -> std::io::Result<()> {
         seed: arguments.seed,
         time_scale: arguments.time_scale,
         latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
+        loopback_addresses: arguments.loopback_addresses,
         ..Options::default()
     });
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;

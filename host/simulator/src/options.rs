@@ -33,6 +33,9 @@ pub struct Options {
     pub apple_silicon_commitment: Duration,
     /// Largest request body that is read, in bytes. A larger one gets 413.
     pub body_bytes: usize,
+    /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be listened
+    /// on: a test can so put a real ssh server behind each simulated one. Otherwise they are of 198.18.0.0/15.
+    pub loopback_addresses: bool,
 }
 
 /// The time an API call takes: `base_ms` and up to `jitter_ms` more, evenly spread, drawn from the seed.
@@ -122,6 +125,7 @@ impl Default for Options {
             refusal_status: RefusalStatus::default(),
             apple_silicon_commitment: Duration::from_secs(24 * 60 * 60),
             body_bytes: 4 * 1024 * 1024,
+            loopback_addresses: false,
         }
     }
 }

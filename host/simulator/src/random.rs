@@ -14,16 +14,29 @@ pub(crate) struct Random {
     jitter: ChaCha8Rng,
     requests: ChaCha8Rng,
     addresses_taken: BTreeSet<Ipv4Addr>,
+    /// The /15 that public addresses are taken from.
+    public_network: Ipv4Addr,
 }
 
+/// Set aside for benchmarks, and belongs to nobody.
+const BENCHMARK_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// Each address of it can be listened on, on Linux.
+const LOOPBACK_NETWORK: Ipv4Addr = Ipv4Addr::new(127, 64, 0, 0);
+
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, loopback_addresses: bool) -> Self {
         let stream = |number| {
             let mut generator = ChaCha8Rng::seed_from_u64(seed);
             generator.set_stream(number);
             generator
         };
-        Self { names: stream(0), jitter: stream(1), requests: stream(2), addresses_taken: BTreeSet::new() }
+        Self {
+            names: stream(0),
+            jitter: stream(1),
+            requests: stream(2),
+            addresses_taken: BTreeSet::new(),
+            public_network: if loopback_addresses { LOOPBACK_NETWORK } else { BENCHMARK_NETWORK },
+        }
     }
 
     /// A fresh id.
@@ -52,10 +65,10 @@ impl Random {
         self.names.random_range(0..below.max(1))
     }
 
-    /// A public address out of 198.18.0.0/15, which is set aside for benchmarks and belongs to nobody.
+    /// A public address out of the network of the options.
     pub(crate) fn ipv4(&mut self) -> Ipv4Addr {
         loop {
-            let bits = u32::from(Ipv4Addr::new(198, 18, 0, 0)) | self.names.random_range(1..0x0001_ffff);
+            let bits = u32::from(self.public_network) | self.names.random_range(1..0x0001_ffff);
             let address = Ipv4Addr::from(bits);
             // More than 131,070 addresses are never in use at once; quotas and memory end long before.
             if self.addresses_taken.len() > 0x0001_fff0 || self.addresses_taken.insert(address) {

@@ -61,7 +61,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(options: Options) -> Self {
-        let random = Random::new(options.seed);
+        let random = Random::new(options.seed, options.loopback_addresses);
         let stock =
             options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
         Self {

@@ -71,7 +71,8 @@ fn choose(world: &World, zone: &str, template: &Fields, image: Option<&Image>) -
         None => ("l_ssd", 0),
     };
     let volume_type = template.text("volume_type")?.unwrap_or_else(|| image_type.to_owned());
-    let size = template.number("size")?.unwrap_or(image_size);
+    // Scaleway's Python SDK writes a size that was not given as 0.
+    let size = template.number("size")?.filter(|size| *size > 0).unwrap_or(image_size);
     if size == 0 {
         return Err(Refusal::invalid_argument("size", Reason::Required, "required key not provided"));
     }
