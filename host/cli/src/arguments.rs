@@ -263,9 +263,12 @@ pub(crate) struct Sweep {
     /// Only say what would be deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Leave alone what is younger than this, since another process may be at work on it
+    /// Leave alone what is younger than this, since another process may be at work on it [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) older_than: Option<Duration>,
+    /// Also remove servers that run and that no journal entry explains; otherwise they are only reported
+    #[arg(long)]
+    pub(crate) running_too: bool,
 }
 
 #[derive(Debug, Subcommand)]

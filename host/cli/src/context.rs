@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
-use windlass_lifecycle::{StateDirectory, scaleway_capabilities};
+use windlass_lifecycle::{Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source};
+use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{Client, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone};
 
 use crate::arguments::Global;
@@ -114,9 +114,43 @@ impl Context {
 }
 
 impl Context {
-    /// The client with the credentials that apply.
-    pub(crate) fn client(&self) -> Result<Client, Failure> {
-        client(self.settings(None)?)
+    /// How many servers are worked on at the same time, where that is said.
+    pub(crate) fn parallel(&self, option: Option<u32>) -> Option<usize> {
+        option.or(self.configuration.limits.parallel).map(|parallel| parallel as usize)
+    }
+
+    /// Everything that work on servers needs: credentials, policies in place, the journal.
+    pub(crate) fn work(&self, project: Option<&str>, parallel: Option<u32>) -> Result<Work, Failure> {
+        let settings = self.settings(project)?;
+        let zone = settings.require_zone().map_err(|error| Failure::usage(error.to_string()))?.clone();
+        let client = client(settings)?;
+        let state = self.state_directory()?;
+        let folder = self.folder_of(&state)?;
+        let mut options = HostOptions::new(folder);
+        options.capabilities = scaleway_capabilities(&client);
+        let host = start(options)?;
+        self.configure(&host)?;
+        // Creating many servers can take minutes: a policy that is replaced meanwhile counts for those that follow.
+        let watch = host
+            .watch()
+            .map_err(|error| Failure::undone("the program cannot watch its policies").because(error.to_string()))?;
+        let mut options = Options::new(client, Arc::new(host.clone()), state);
+        options.owner = self.configuration.owner.clone();
+        if let Some(parallel) = self.parallel(parallel) {
+            options.limits.parallel_operations = parallel;
+        }
+        let lifecycle = Lifecycle::open(options)
+            .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
+        Ok(Work { lifecycle, zone, host, _watch: watch })
+    }
+
+    /// The state directory's handle, for the policy host.
+    pub(crate) fn folder_of(&self, state: &StateDirectory) -> Result<Dir, Failure> {
+        state.handle().try_clone().map_err(|error| {
+            Failure::usage("the state directory cannot be used")
+                .at(state.path().display().to_string())
+                .because(error.to_string())
+        })
     }
 
     /// What policies can be granted. Without credentials everything can still be loaded and checked; only a call to
@@ -132,7 +166,7 @@ impl Context {
     pub(crate) fn policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
         options.capabilities = self.capabilities()?;
-        Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
+        start(options)
     }
 
     /// Puts the configured policies in place. What is wrong with one is told with its line.
@@ -155,6 +189,25 @@ impl Context {
         let position = self.configuration.policies.chain(slot).iter().position(|link| link.source == *source)?;
         self.configuration.policy_lines.get(&slot)?.get(position).copied()
     }
+}
+
+/// A lifecycle and what it stands on.
+pub(crate) struct Work {
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) zone: Zone,
+    host: Host,
+    _watch: Watch,
+}
+
+impl Work {
+    /// To be called when the work has ended: the last decisions reach the disk.
+    pub(crate) fn end(&self) {
+        self.host.flush_decisions();
+    }
+}
+
+fn start(options: HostOptions) -> Result<Host, Failure> {
+    Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
 }
 
 fn client(settings: Settings) -> Result<Client, Failure> {

@@ -1,37 +1,60 @@
 //! Ctrl-C and SIGTERM during work that has effects: the first undoes what is in flight, the second leaves it to the
-//! next start. Either way the journal knows.
+//! next start, the third does not wait. In each case the journal knows.
 
 use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio_util::sync::CancellationToken;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use windlass_lifecycle::Control;
 
-use crate::failure::Exit;
+use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Listens from now on. The token is cancelled by the first signal; the second ends the process.
-pub(crate) fn listen(output: Output) -> std::io::Result<CancellationToken> {
-    let token = CancellationToken::new();
-    let cancelled = token.clone();
-    let mut interrupts = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
-    let mut terminations = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::spawn(async move {
-        let mut signals = 0;
-        loop {
+/// The listening itself.
+#[must_use = "listening holds the control, so it must be stopped for the events to end"]
+pub(crate) struct Interrupted {
+    happened: Arc<AtomicBool>,
+    listening: JoinHandle<()>,
+}
+
+impl Interrupted {
+    /// Ends the listening and tells whether the work was interrupted.
+    pub(crate) fn stop(self) -> bool {
+        self.listening.abort();
+        self.happened.load(Ordering::Relaxed)
+    }
+}
+
+/// Listens from now on and ends the work through its control.
+pub(crate) fn listen(control: &Control, output: Output) -> Result<Interrupted, Failure> {
+    let deaf = |error: std::io::Error| {
+        Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
+    };
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let happened = Arc::new(AtomicBool::new(false));
+    let (flag, control) = (Arc::clone(&happened), control.clone());
+    let listening = tokio::spawn(async move {
+        for count in 1.. {
             tokio::select! {
                 _ = interrupts.recv() => {}
                 _ = terminations.recv() => {}
             }
-            signals += 1;
-            if signals == 1 {
-                output.say("interrupted: undoing what is in flight; once more leaves it to the next start");
-                cancelled.cancel();
-            } else {
-                output.say(
-                    "interrupted again: left as it is; the journal knows, and `windlass operation resume` finishes it",
-                );
-                process::exit(Exit::Interrupted as i32);
+            flag.store(true, Ordering::Relaxed);
+            match count {
+                1 => {
+                    output.say("interrupted: undoing what is in flight; once more leaves it to the next start");
+                    control.cancel();
+                }
+                2 => {
+                    output.say("interrupted again: leaving it to the next start; the journal knows what to finish");
+                    control.leave();
+                }
+                _ => process::exit(Exit::Interrupted as i32),
             }
         }
     });
-    Ok(token)
+    Ok(Interrupted { happened, listening })
 }

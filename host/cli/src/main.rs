@@ -10,6 +10,7 @@ mod files;
 mod interrupt;
 mod logging;
 mod output;
+mod progress;
 mod toml_reader;
 mod units;
 

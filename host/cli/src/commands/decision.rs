@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, Outcome};
+use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, Outcome, ReplayAgainst};
 
-use crate::arguments::{DecisionCommand, ListDecisions, ShowDecision};
+use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{bold, fields, instant, printable, table};
 use crate::units::human_duration;
 
-pub(crate) fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
     match command {
         DecisionCommand::List(arguments) => list(context, &arguments),
         DecisionCommand::Show(arguments) => show(context, &arguments),
-        DecisionCommand::Replay(_) => Err(Failure::usage("not yet")),
+        DecisionCommand::Replay(arguments) => replay(context, arguments).await,
     }
 }
 
@@ -84,6 +84,39 @@ fn find(context: &Context, id: &str) -> Result<DecisionRecord, Failure> {
         Error::Record { .. } => Failure::usage(error.to_string()).remedy("windlass decision list"),
         other => unreadable(&other),
     })
+}
+
+/// Puts the recorded question again: to the policies that were asked then, or to another one.
+async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Failure> {
+    let record = find(context, &arguments.decision)?;
+    let state = context.state_directory()?;
+    let host = context.policy_host(context.folder_of(&state)?)?;
+    let against = match arguments.policy {
+        None => ReplayAgainst::TheSame,
+        Some(file) => {
+            let options = LoadOptions { file, settings: arguments.settings, grants: arguments.grants };
+            let link = super::policy::link(context, record.slot, &options)?;
+            ReplayAgainst::Policy(super::policy::load(&host, record.slot, &link, &options.file)?)
+        }
+    };
+    let replay = host.replay(&record, &against).await.map_err(|error| {
+        Failure::usage("the decision cannot be replayed").because(error.to_string())
+    })?;
+    context.output.result(&replay, || {
+        let mut text = String::new();
+        let verdict = if replay.same { "the same answer" } else { "another answer" };
+        text.push_str(&format!("{verdict}, now decided by {}\n", printable(&replay.decided_by.to_string())));
+        for difference in &replay.differences {
+            text.push_str(&format!("  {}\n", printable(difference)));
+        }
+        text
+    });
+    // The same policies must answer the same; that another policy answers otherwise is why it was asked.
+    if !replay.same && matches!(against, ReplayAgainst::TheSame) {
+        return Err(Failure::undone("the policies that decided then answer otherwise now")
+            .because("a policy's decision must depend on nothing but its question and its recorded calls"));
+    }
+    Ok(())
 }
 
 /// A word of the contract, as JSON writes it.

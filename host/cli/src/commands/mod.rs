@@ -4,10 +4,17 @@ mod completions;
 mod decision;
 mod operation;
 mod policy;
+mod server;
+mod simulator;
+mod sweep;
+
+use windlass_lifecycle::{Control, Error, Report};
+use windlass_policy::slots::types;
 
 use crate::arguments::{Arguments, Command};
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::context::{Context, Work};
+use crate::failure::{Failure, Leftover};
+use crate::output::Output;
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -17,10 +24,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             completions::run(&completions);
             Ok(())
         }
+        Command::Simulator(simulator) => runtime()?.block_on(simulator::run(Output::new(&global), simulator)),
+        Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
-        Command::Decision(decision) => decision::run(&Context::load(global)?, decision),
-        _ => Err(Failure::usage("not yet")),
+        Command::Decision(decision) => runtime()?.block_on(decision::run(&Context::load(global)?, decision)),
+        Command::Demo(_) => Err(Failure::usage("not yet")),
     }
 }
 
@@ -29,4 +39,62 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::undone("the program cannot start its threads").because(error.to_string()))
+}
+
+/// Keeps the promise that the next start ends what an earlier one left open, before new work begins.
+async fn note_resumed(context: &Context, work: &Work, control: &Control) {
+    match work.lifecycle.resume(control).await {
+        Ok(resumed) => {
+            for operation in &resumed.operations {
+                let report = operation.report.as_ref().map(|report| format!(": {}", report.words())).unwrap_or_default();
+                let problem = operation.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+                context.output.say(&format!(
+                    "note: {} was left open by an earlier process; it is {} now{report}{problem}",
+                    operation.operation, operation.state
+                ));
+            }
+        }
+        // Somebody else is doing it.
+        Err(Error::RecoveryRunning { .. }) => {}
+        Err(error) => context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}")),
+    }
+}
+
+/// An error of the lifecycle that is not about a single server.
+fn lifecycle_failure(what: &str, error: &Error) -> Failure {
+    match error {
+        Error::Scaleway { what: doing, source } => {
+            let failure = Failure::undone(format!("{what}: {doing}")).caused_by(source.as_ref());
+            match (source.method(), source.path()) {
+                (Some(method), Some(path)) => failure.at(format!("{method} {path}")),
+                _ => failure,
+            }
+        }
+        Error::Specification { .. } | Error::Name { .. } => Failure::usage(error.to_string()),
+        other => Failure::undone(what).caused_by(other),
+    }
+}
+
+fn left_of(report: &Report) -> impl Iterator<Item = Leftover> + '_ {
+    report.left.iter().map(|left| Leftover {
+        kind: left.resource.kind.to_string(),
+        id: left.resource.id.clone(),
+        zone: left.resource.zone.clone(),
+        reason: left.why.clone(),
+    })
+}
+
+/// A failure in one line: Scaleway's words, then status, type and call.
+fn failure_words(failure: &types::Failure) -> String {
+    let mut details = Vec::new();
+    details.extend(failure.status.map(|status| status.to_string()));
+    details.extend(failure.error_type.clone());
+    if !failure.method.is_empty() {
+        details.push(format!("{} {}", failure.method, failure.path));
+    }
+    if details.is_empty() || (!failure.path.is_empty() && failure.message.contains(&failure.path)) {
+        failure.message.clone()
+    } else {
+        format!("{} ({})", failure.message, details.join(", "))
+    }
 }

@@ -3,20 +3,25 @@
 use serde::Serialize;
 use serde_json::Value;
 use windlass_lifecycle::{
-    Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Phase,
+    Control, Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Phase,
 };
 
+use windlass_policy::slots::types;
+
+use super::{failure_words, left_of, lifecycle_failure};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
+use crate::progress::Progress;
 use crate::units::human_duration;
 
 pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<(), Failure> {
     match command {
         OperationCommand::List(arguments) => list(context, &arguments),
         OperationCommand::Show(arguments) => show(context, &arguments),
-        OperationCommand::Resume => Err(Failure::usage("not yet")),
+        OperationCommand::Resume => resume(context).await,
     }
 }
 
@@ -147,14 +152,66 @@ fn told(shown: &Shown) -> String {
     text
 }
 
-/// The words of a recorded failure: its own message where there is one.
-pub(crate) fn cause_words(cause: &Value) -> String {
-    let class = cause.get("class").and_then(Value::as_str);
-    match (class, cause.get("message").and_then(Value::as_str)) {
-        (Some(class), Some(message)) => format!("{class}: {message}"),
-        (None, Some(message)) => message.to_owned(),
-        _ => cause.as_str().map(str::to_owned).unwrap_or_else(|| brief(cause)),
+/// The first cause as the journal keeps it: the step, and the failure in the contract's shape.
+fn cause_words(cause: &Value) -> String {
+    let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
+    let failure = cause.get("failure").unwrap_or(cause);
+    match serde_json::from_value::<types::Failure>(failure.clone()) {
+        Ok(failure) => format!("{step}{}", failure_words(&failure)),
+        Err(_) => format!("{step}{}", brief(failure)),
     }
+}
+
+/// Finishes or undoes what other processes left open.
+async fn resume(context: &Context) -> Result<(), Failure> {
+    let work = context.work(None, None)?;
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    let progress = Progress::follow(events, 0, context.output, context.verbose());
+    let result = work.lifecycle.resume(&control).await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    progress.end().await;
+    let resumed = result.map_err(|error| lifecycle_failure("operations cannot be resumed", &error))?;
+    if !resumed.is_clean() {
+        let exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
+        let mut failure = Failure::new(exit, "not every operation could be ended")
+            .remedy("remove the causes, then: windlass operation resume")
+            .with_partial(serde_json::to_value(&resumed).unwrap_or_default());
+        for operation in &resumed.operations {
+            let report = operation.report.as_ref();
+            failure.left.extend(report.iter().flat_map(|report| left_of(report)));
+            if let Some(problem) = &operation.problem {
+                failure.causes.push(format!("{}: {problem}", operation.operation));
+            }
+            if let Some(report) = report {
+                failure.undone.push(format!("{}: {}", operation.operation, report.words()));
+            }
+        }
+        return Err(failure);
+    }
+    context.output.result(&resumed, || {
+        if resumed.operations.is_empty() && resumed.busy.is_empty() {
+            return "nothing was left open\n".to_owned();
+        }
+        let mut text = table(
+            &["operation", "kind", "state", "report"],
+            resumed.operations.iter().map(|operation| {
+                vec![
+                    operation.operation.to_string(),
+                    operation.kind.to_string(),
+                    operation.state.to_string(),
+                    operation.report.as_ref().map(|report| report.words()).unwrap_or_default(),
+                ]
+            }),
+        );
+        for busy in &resumed.busy {
+            text.push_str(&format!("{busy} is under way in another process\n"));
+        }
+        text
+    });
+    Ok(())
 }
 
 fn data_is_empty(data: &Value) -> bool {

@@ -394,11 +394,7 @@ struct Listing {
 
 fn list(context: &Context) -> Result<(), Failure> {
     let state = context.state_directory()?;
-    let folder = state.handle().try_clone().map_err(|error| {
-        Failure::usage("the state directory cannot be used")
-            .at(state.path().display().to_string())
-            .because(error.to_string())
-    })?;
+    let folder = context.folder_of(&state)?;
     let host = context.policy_host(folder)?;
     context.configure(&host)?;
     let listing = Listing { policies: host.status().links };

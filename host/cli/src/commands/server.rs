@@ -1,0 +1,491 @@
+//! `windlass server`: servers created, listed, shown and deleted, each as an operation that is whole or undone.
+
+use std::path::Path;
+
+use futures::StreamExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass_lifecycle::{
+    AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
+    Operation, Report, RootVolume, ServerSpecification, Target, VolumeKind,
+};
+
+use super::{failure_words, left_of, lifecycle_failure, note_resumed};
+use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
+use crate::context::{Context, Work};
+use crate::failure::{Exit, Failure, Leftover};
+use crate::files::{read_bounded, read_stdin};
+use crate::interrupt;
+use crate::output::{fields, table};
+use crate::progress::Progress;
+
+/// More than Scaleway takes; the exact bound is checked with the specification.
+const LARGEST_CLOUD_INIT_BYTES: u64 = 1 << 20;
+/// Deletions at the same time where nothing else is said.
+const PARALLEL_DELETIONS: usize = 16;
+
+pub(crate) async fn run(context: &Context, command: ServerCommand) -> Result<(), Failure> {
+    match command {
+        ServerCommand::Create(arguments) => create(context, *arguments).await,
+        ServerCommand::List(arguments) => list(context, &arguments).await,
+        ServerCommand::Show(arguments) => show(context, &arguments).await,
+        ServerCommand::Delete(arguments) => delete(context, &arguments).await,
+    }
+}
+
+/// A server in documents.
+#[derive(Serialize)]
+struct Created {
+    operation: String,
+    id: String,
+    name: String,
+    zone: String,
+    server_type: String,
+    state: String,
+    addresses: Vec<String>,
+}
+
+impl From<&CreatedServer> for Created {
+    fn from(created: &CreatedServer) -> Self {
+        let server = &created.server;
+        Created {
+            operation: created.operation.to_string(),
+            id: server.id.clone(),
+            name: server.name.clone(),
+            zone: server.zone.clone(),
+            server_type: server.commercial_type.clone(),
+            state: server.state.as_str().to_owned(),
+            addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
+        }
+    }
+}
+
+/// A server that could not be created, in documents.
+#[derive(Serialize)]
+struct NotCreated {
+    operation: Option<String>,
+    message: String,
+    step: Option<String>,
+    cause: Value,
+    report: Option<Report>,
+    reasons: Vec<String>,
+}
+
+impl From<&Error> for NotCreated {
+    fn from(error: &Error) -> Self {
+        let mut document = NotCreated {
+            operation: None,
+            message: error.to_string(),
+            step: None,
+            cause: Value::Null,
+            report: None,
+            reasons: Vec::new(),
+        };
+        match error {
+            Error::Failed(failed) => {
+                document.operation = Some(failed.operation.to_string());
+                document.step = Some(failed.step.clone());
+                document.cause = serde_json::to_value(&failed.cause).unwrap_or_default();
+                document.report = Some(failed.report.clone());
+                document.reasons.clone_from(&failed.reasons);
+            }
+            Error::LeftOpen { operation } => document.operation = Some(operation.to_string()),
+            _ => {}
+        }
+        document
+    }
+}
+
+async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failure> {
+    let count = arguments.count as usize;
+    let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
+    let specification = specification(context, &work, &arguments)?;
+    specification.check().map_err(|error| Failure::usage(error.to_string()))?;
+
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    note_resumed(context, &work, &control).await;
+    let progress = Progress::follow(events, count, context.output, context.verbose());
+    let results = work.lifecycle.create_servers(&specification, count, &control).await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    progress.end().await;
+
+    let created: Vec<Created> = results.iter().filter_map(|result| result.as_ref().ok()).map(Created::from).collect();
+    let failed: Vec<&Error> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let document = json!({
+        "servers": created,
+        "failures": failed.iter().map(|error| NotCreated::from(*error)).collect::<Vec<_>>(),
+    });
+    if failed.is_empty() {
+        context.output.result(&document, || {
+            table(
+                &["server", "name", "type", "zone", "state", "addresses", "operation"],
+                created.iter().map(|server| {
+                    vec![
+                        server.id.clone(),
+                        server.name.clone(),
+                        server.server_type.clone(),
+                        server.zone.clone(),
+                        server.state.clone(),
+                        server.addresses.join(" "),
+                        server.operation.clone(),
+                    ]
+                }),
+            )
+        });
+        return Ok(());
+    }
+    Err(creation_failure(&failed, &created, count, was_interrupted).with_partial(document))
+}
+
+fn creation_failure(failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
+    let mut failure = Failure::undone(format!("{} of {count} servers could not be created", failed.len()));
+    let mut left_open = Vec::new();
+    let mut first_operation = None;
+    for error in failed {
+        match error {
+            Error::Failed(failed) => {
+                first_operation.get_or_insert_with(|| failed.operation.to_string());
+                let cause = failure_words(&failed.cause);
+                failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
+                failure.undone.push(format!("{}: {}", failed.operation, failed.report.words()));
+                failure.left.extend(left_of(&failed.report));
+                if let Some(why) = &failed.report.unverified {
+                    failure.left.push(Leftover {
+                        kind: "unknown".to_owned(),
+                        id: failed.operation.to_string(),
+                        zone: String::new(),
+                        reason: why.clone(),
+                    });
+                }
+            }
+            Error::LeftOpen { operation } => left_open.push(operation.to_string()),
+            Error::NotBegun => {}
+            other => failure = failure.caused_by(*other),
+        }
+    }
+    for server in created {
+        failure.undone.push(format!("{} runs and stays: server {}", server.operation, server.id));
+    }
+    for operation in &left_open {
+        failure.undone.push(format!("{operation}: left open in the journal, for the next start"));
+    }
+    failure.exit = match () {
+        () if !failure.left.is_empty() => Exit::Left,
+        () if interrupted => Exit::Interrupted,
+        () if !left_open.is_empty() => Exit::Left,
+        () => Exit::Undone,
+    };
+    failure.remedy = match (failure.exit, first_operation) {
+        (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || !failure.left.is_empty() => {
+            Some("windlass operation resume".to_owned())
+        }
+        (Exit::Interrupted, _) => None,
+        (_, Some(operation)) => Some(format!("windlass operation show {operation}")),
+        (_, None) => None,
+    };
+    failure
+}
+
+/// Options first, then the configuration's `[server]`, then the defaults that `docs/operating.md` names.
+fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Result<ServerSpecification, Failure> {
+    let defaults = &context.configuration.server;
+    let types = match arguments.server_types.as_slice() {
+        [] => defaults.server_types.clone().unwrap_or_default(),
+        types => types.to_vec(),
+    };
+    let Some(first_type) = types.first().filter(|first| !first.is_empty()) else {
+        return Err(Failure::usage("no server type is named")
+            .remedy("add --type DEV1-S, or `type` in [server] of the configuration"));
+    };
+    let Some(image) = arguments.image.as_ref().or(defaults.image.as_ref()) else {
+        return Err(Failure::usage("no image is named")
+            .remedy("add --image ubuntu_noble, or `image` in [server] of the configuration"));
+    };
+    let mut specification =
+        ServerSpecification::new(arguments.group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
+    specification.types = types;
+    specification.name = arguments.name.clone();
+    let ipv4 = arguments.ipv4.or(defaults.ipv4).unwrap_or(1);
+    let ipv6 = arguments.ipv6.or(defaults.ipv6).unwrap_or(0);
+    specification.addresses = std::iter::repeat_n(AddressKind::Ipv4, ipv4 as usize)
+        .chain(std::iter::repeat_n(AddressKind::Ipv6, ipv6 as usize))
+        .collect();
+    specification.root_volume = RootVolume {
+        kind: volume_kind(arguments.volume_type.or(defaults.volume_type).unwrap_or(VolumeType::Block)),
+        size: arguments.volume_size.or(defaults.volume_size).map(|size| size.0),
+        operations_per_second: None,
+    };
+    specification.volumes = arguments.extra_volumes.iter().map(extra_volume).collect();
+    specification.private_networks = match arguments.private_networks.as_slice() {
+        [] => defaults.private_networks.clone().unwrap_or_default(),
+        networks => networks.to_vec(),
+    };
+    specification.security_group = arguments.security_group.clone().or_else(|| defaults.security_group.clone());
+    specification.placement_group = arguments.placement_group.clone().or_else(|| defaults.placement_group.clone());
+    specification.tags = defaults.tags.iter().flatten().chain(&arguments.tags).cloned().collect();
+    specification.cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose()?;
+    specification.project = arguments.project.clone();
+    if let Some(wait) = arguments.wait.or(defaults.wait) {
+        specification.deadline_milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    }
+    Ok(specification)
+}
+
+fn volume_kind(kind: VolumeType) -> VolumeKind {
+    match kind {
+        VolumeType::Block => VolumeKind::Block,
+        VolumeType::Local => VolumeKind::Local,
+    }
+}
+
+fn extra_volume(volume: &arguments::ExtraVolume) -> ExtraVolume {
+    match volume {
+        arguments::ExtraVolume::New(kind, size) => {
+            ExtraVolume::New { kind: volume_kind(*kind), size: size.0, operations_per_second: None }
+        }
+        arguments::ExtraVolume::Existing(id) => ExtraVolume::Existing { id: id.clone() },
+    }
+}
+
+fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
+    const WHAT: &str = "the cloud-init file";
+    let content = match path.to_str() {
+        Some("-") => read_stdin(WHAT, LARGEST_CLOUD_INIT_BYTES)?,
+        _ => read_bounded(path, WHAT, LARGEST_CLOUD_INIT_BYTES)?,
+    };
+    Ok(CloudInit::new(content))
+}
+
+/// Document of `server list`.
+#[derive(Serialize)]
+struct Listing {
+    servers: Vec<Machine>,
+}
+
+fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
+    text.map(|group| group.parse()).transpose().map_err(|error: Error| Failure::usage(error.to_string()))
+}
+
+async fn machines(work: &Work, group: Option<&GroupName>) -> Result<Vec<Machine>, Failure> {
+    work.lifecycle
+        .machines(std::slice::from_ref(&work.zone), group)
+        .await
+        .map_err(|error| lifecycle_failure("the servers cannot be listed", &error))
+}
+
+async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure> {
+    let group = group_name(arguments.group.as_ref())?;
+    let work = context.work(None, None)?;
+    let listing = Listing { servers: machines(&work, group.as_ref()).await? };
+    context.output.result(&listing, || {
+        if listing.servers.is_empty() {
+            return format!("no servers of {} in {}\n", work.lifecycle.owner(), work.zone);
+        }
+        table(
+            &["server", "name", "group", "type", "state", "addresses", "doing", "operation"],
+            listing.servers.iter().map(|machine| {
+                vec![
+                    machine.id.clone(),
+                    machine.name.clone(),
+                    machine.group.clone().unwrap_or_default(),
+                    machine.server_type.clone(),
+                    machine.state.clone(),
+                    machine.addresses.join(" "),
+                    doing(machine),
+                    machine.operation.as_ref().map(ToString::to_string).unwrap_or_default(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}
+
+fn doing(machine: &Machine) -> String {
+    match (&machine.in_flight, machine.kept) {
+        (Some(kind), _) => kind.to_string(),
+        (None, true) => "kept".to_owned(),
+        (None, false) => String::new(),
+    }
+}
+
+/// The servers that a text names, by id, by name or by operation.
+fn named<'m>(machines: &'m [Machine], text: &str) -> Vec<&'m Machine> {
+    let is_named = |machine: &&Machine| {
+        machine.id == text
+            || machine.name == text
+            || machine.operation.as_ref().is_some_and(|operation| operation.as_str() == text)
+    };
+    machines.iter().filter(is_named).collect()
+}
+
+fn no_such_server(work: &Work, text: &str) -> Failure {
+    Failure::usage(format!("there is no server '{text}' of ours in {}", work.zone))
+        .because(format!("ours are those that carry the tag windlass-owner={}", work.lifecycle.owner()))
+        .remedy("windlass server list")
+}
+
+/// Document of `server show`.
+#[derive(Serialize)]
+struct Shown<'m> {
+    server: &'m Machine,
+    volumes: Vec<Value>,
+    private_nics: Vec<Value>,
+    operations: Vec<Operation>,
+}
+
+async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
+    let work = context.work(None, None)?;
+    let machines = machines(&work, None).await?;
+    let machine = match named(&machines, &arguments.server).as_slice() {
+        [machine] => *machine,
+        [] => return Err(no_such_server(&work, &arguments.server)),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|machine| machine.id.as_str()).collect();
+            return Err(Failure::usage(format!("{} servers have the name '{}'", several.len(), arguments.server))
+                .because(ids.join(", "))
+                .remedy("name it by its id"));
+        }
+    };
+    let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
+    let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    let shown = Shown {
+        server: machine,
+        volumes: machine
+            .server
+            .volumes
+            .values()
+            .map(|volume| serde_json::to_value(volume).unwrap_or_default())
+            .collect(),
+        private_nics: machine
+            .server
+            .private_nics
+            .iter()
+            .map(|nic| serde_json::to_value(nic).unwrap_or_default())
+            .collect(),
+        operations,
+    };
+    context.output.result(&shown, || {
+        let ids = |values: &[Value]| {
+            let ids: Vec<&str> = values.iter().filter_map(|value| value["id"].as_str()).collect();
+            if ids.is_empty() { "none".to_owned() } else { ids.join("\n") }
+        };
+        let operations: Vec<String> = shown
+            .operations
+            .iter()
+            .map(|operation| format!("{} {} {}", operation.id, operation.kind, operation.state))
+            .collect();
+        fields(&[
+            ("server", machine.id.clone()),
+            ("name", machine.name.clone()),
+            ("group", machine.group.clone().unwrap_or_else(|| "none".to_owned())),
+            ("type", machine.server_type.clone()),
+            ("zone", machine.zone.clone()),
+            ("state", format!("{} {}", machine.state, machine.state_detail)),
+            ("doing", doing(machine)),
+            ("created", machine.created_at.clone()),
+            ("addresses", machine.addresses.join("\n")),
+            ("volumes", ids(&shown.volumes)),
+            ("private NICs", ids(&shown.private_nics)),
+            ("operations", operations.join("\n")),
+        ])
+    });
+    Ok(())
+}
+
+async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Failure> {
+    let group = group_name(arguments.group.as_ref())?;
+    let work = context.work(None, arguments.parallel)?;
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    note_resumed(context, &work, &control).await;
+    let machines = machines(&work, group.as_ref()).await?;
+    let mut targets: Vec<&Machine> = Vec::new();
+    if group.is_some() {
+        targets.extend(&machines);
+    }
+    for text in &arguments.servers {
+        match named(&machines, text).as_slice() {
+            [] => return Err(no_such_server(&work, text)),
+            found => {
+                for machine in found {
+                    if !targets.iter().any(|target| target.id == machine.id) {
+                        targets.push(machine);
+                    }
+                }
+            }
+        }
+    }
+    let progress = Progress::follow(events, targets.len(), context.output, context.verbose());
+    let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
+    let results: Vec<(&Machine, Result<CleanedUp, Error>)> = futures::stream::iter(targets)
+        .map(|machine| {
+            let (lifecycle, control, zone) = (&work.lifecycle, &control, &work.zone);
+            async move {
+                let target = Target::Server { zone: zone.clone(), id: machine.id.clone() };
+                (machine, lifecycle.cleanup(&target, control).await)
+            }
+        })
+        .buffer_unordered(parallel)
+        .collect()
+        .await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    progress.end().await;
+    deleted(context, &results, was_interrupted)
+}
+
+fn deleted(
+    context: &Context,
+    results: &[(&Machine, Result<CleanedUp, Error>)],
+    was_interrupted: bool,
+) -> Result<(), Failure> {
+    let document = json!({ "servers": results.iter().map(|(machine, result)| match result {
+        Ok(cleaned) => json!({ "id": machine.id, "name": machine.name, "operation": cleaned.operation, "report": cleaned.report }),
+        Err(error) => json!({ "id": machine.id, "name": machine.name, "problem": error.to_string() }),
+    }).collect::<Vec<_>>() });
+    let mut failure = Failure::new(Exit::Left, String::new());
+    let mut not_deleted = 0;
+    for (machine, result) in results {
+        match result {
+            Ok(cleaned) if cleaned.report.is_clean() => {}
+            Ok(cleaned) => {
+                not_deleted += 1;
+                failure.undone.push(format!("{}: {}", cleaned.operation, cleaned.report.words()));
+                failure.left.extend(left_of(&cleaned.report));
+            }
+            Err(error) => {
+                not_deleted += 1;
+                failure.left.push(Leftover {
+                    kind: "server".to_owned(),
+                    id: machine.id.clone(),
+                    zone: machine.zone.clone(),
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+    if not_deleted > 0 {
+        failure.message = format!("{not_deleted} of {} servers are not deleted completely", results.len());
+        failure.remedy = Some("remove the causes, then: windlass operation resume".to_owned());
+        if was_interrupted {
+            failure.exit = Exit::Interrupted;
+        }
+        return Err(failure.with_partial(document));
+    }
+    context.output.result(&document, || {
+        if results.is_empty() {
+            return "no servers to delete\n".to_owned();
+        }
+        results
+            .iter()
+            .filter_map(|(machine, result)| Some((machine, result.as_ref().ok()?)))
+            .map(|(machine, cleaned)| format!("{}  {}: {}\n", machine.id, machine.name, cleaned.report.words()))
+            .collect()
+    });
+    Ok(())
+}
+

@@ -1,0 +1,49 @@
+//! `windlass simulator`: a simulated Scaleway on a socket, until it is told to end.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use windlass_simulator::{Options, Simulator};
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::output::{Output, print};
+
+pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Result<(), Failure> {
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    let refused = |error: std::io::Error| {
+        Failure::usage("the simulator cannot listen")
+            .at(arguments.listen.to_string())
+            .because(error.to_string())
+            .remedy("choose another address; port 0 takes a free one")
+    };
+    let listener = TcpListener::bind(arguments.listen).await.map_err(refused)?;
+    let url = format!("http://{}", listener.local_addr().map_err(refused)?);
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(refused)?;
+    let simulator = Simulator::new(Options { seed, time_scale: arguments.time_scale, ..Options::default() });
+
+    // Programs read this line and go on, so it must come first and be alone on its line.
+    match output.is_json() {
+        true => print(&format!("{}\n", json!({ "url": url, "seed": seed, "time_scale": arguments.time_scale }))),
+        false => print(&format!("{url}\n")),
+    }
+    output.say(&format!("simulating Scaleway (seed {seed}, time scale {}). Any UUID is a secret key:", arguments.time_scale));
+    output.say(&format!(
+        "  export SCW_API_URL={url} SCW_SECRET_KEY=11111111-1111-1111-1111-111111111111 SCW_DEFAULT_ZONE=fr-par-1"
+    ));
+    output.say(&format!("What exists: curl {url}/_simulator/resources   End: Ctrl-C"));
+    tokio::select! {
+        never = simulator.serve(listener) => match never {},
+        _ = interrupts.recv() => {}
+        _ = terminations.recv() => {}
+    }
+    Ok(())
+}
+
+/// A seed nobody chose; it is reported, so that the run can be repeated.
+fn fresh_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::from(since.subsec_nanos()) ^ since.as_secs())
+}

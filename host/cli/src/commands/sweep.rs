@@ -1,0 +1,69 @@
+//! `windlass sweep`: what is ours, and explained by nothing.
+
+use windlass_lifecycle::{Control, SweepRequest};
+
+use super::{left_of, lifecycle_failure, note_resumed};
+use crate::arguments;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output::table;
+use crate::progress::Progress;
+
+pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Result<(), Failure> {
+    let work = context.work(None, None)?;
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    if !arguments.dry_run {
+        note_resumed(context, &work, &control).await;
+    }
+    let mut request = SweepRequest::new(vec![work.zone.clone()]);
+    request.dry_run = arguments.dry_run;
+    request.running_too = arguments.running_too;
+    if let Some(grace) = arguments.older_than {
+        request.grace = grace;
+    }
+    let progress = Progress::follow(events, 0, context.output, context.verbose());
+    let result = work.lifecycle.sweep(&request, &control).await;
+    drop(control);
+    work.end();
+    interrupted.stop();
+    progress.end().await;
+    let swept = result.map_err(|error| lifecycle_failure("the sweep failed", &error))?;
+
+    let left: Vec<_> = swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)).collect();
+    if !arguments.dry_run && !swept.is_clean() {
+        let mut failure = Failure::new(Exit::Left, "the sweep could not remove everything")
+            .remedy("remove the causes, then sweep again")
+            .with_partial(serde_json::to_value(&swept).unwrap_or_default());
+        failure.left = left;
+        for cleanup in &swept.cleanups {
+            failure.undone.push(format!("{}: {}", cleanup.operation, cleanup.report.words()));
+        }
+        return Err(failure);
+    }
+    context.output.result(&swept, || {
+        let mut text = String::new();
+        if swept.unexplained.is_empty() {
+            text.push_str("nothing is unexplained\n");
+        } else {
+            text.push_str(&table(
+                &["kind", "id", "zone", "name", "state", "why", if arguments.dry_run { "would be" } else { "was" }],
+                swept.unexplained.iter().map(|found| {
+                    vec![
+                        found.resource.kind.to_string(),
+                        found.resource.id.clone(),
+                        found.resource.zone.clone(),
+                        found.label.clone(),
+                        found.state.clone(),
+                        found.why.clone(),
+                        found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}")),
+                    ]
+                }),
+            ));
+        }
+        text.push_str(&format!("{} explained, {} kept on purpose\n", swept.explained, swept.kept.len()));
+        text
+    });
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! What operations do while they do it, on stderr: one moving line on a terminal, plain lines elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+use windlass_lifecycle::{Event, Happening, OperationKind, OperationState};
+
+use crate::output::{Output, dim, green, printable, red, yellow};
+
+/// Draws events until their sender is gone.
+pub(crate) struct Progress {
+    drawing: JoinHandle<()>,
+}
+
+impl Progress {
+    /// Begins to draw. `total` is how many operations are expected.
+    pub(crate) fn follow(events: UnboundedReceiver<Event>, total: usize, output: Output, steps_too: bool) -> Self {
+        Progress { drawing: tokio::spawn(draw(events, total, output, steps_too)) }
+    }
+
+    /// Waits until the last event is drawn.
+    pub(crate) async fn end(self) {
+        // A drawing that failed is no failure of the work.
+        let _ = self.drawing.await;
+    }
+}
+
+async fn draw(mut events: UnboundedReceiver<Event>, total: usize, output: Output, steps_too: bool) {
+    let bar = moving_line(total, output);
+    let mut doing: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(event) = events.recv().await {
+        let line = line(&event, steps_too);
+        match &event.what {
+            Happening::StepBegan { step } => {
+                doing.insert(event.operation.to_string(), step.clone());
+            }
+            Happening::Closed { .. } | Happening::LeftOpen => {
+                doing.remove(event.operation.as_str());
+                bar.inc(1);
+            }
+            _ => {}
+        }
+        bar.set_message(summary(&doing));
+        match line {
+            None => {}
+            // Above the moving line, where there is one.
+            Some(line) if !bar.is_hidden() => bar.suspend(|| output.say(&line)),
+            Some(line) => output.say(&line),
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn moving_line(total: usize, output: Output) -> ProgressBar {
+    const REDRAW: Duration = Duration::from_millis(120);
+    if output.quiet {
+        return ProgressBar::hidden();
+    }
+    // Hidden by itself where stderr is no terminal.
+    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+/// How many operations are at which step: `3 wait-until-running, 1 create-ip`.
+fn summary(doing: &BTreeMap<String, String>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in doing.values() {
+        *counts.entry(step).or_default() += 1;
+    }
+    counts.iter().map(|(step, count)| format!("{count} {step}")).collect::<Vec<_>>().join(", ")
+}
+
+/// One event in one line; `None` for what only matters when steps are wanted, too.
+pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
+    let because = |reason: &Option<String>| reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+    let (text, paint): (String, fn(&str) -> String) = match &event.what {
+        Happening::Opened if steps_too => (format!("{} begins", event.kind), dim),
+        Happening::StepBegan { .. } | Happening::Opened => return None,
+        Happening::StepDone { step, resource } if steps_too => {
+            let resource = resource.as_ref().map(|resource| format!(": {} {}", resource.kind, resource.id));
+            (format!("{step} done{}", resource.unwrap_or_default()), dim)
+        }
+        Happening::StepDone { .. } => return None,
+        Happening::Waiting { step, attempt, milliseconds, failure, reason } => (
+            format!(
+                "{step} failed (attempt {attempt}): {failure}; again in {:.1} s{}",
+                *milliseconds as f64 / 1000.0,
+                because(reason)
+            ),
+            yellow,
+        ),
+        Happening::Undoing { cause: Some(cause), resources, decided_by, reason } => {
+            (format!("{cause}; undoing {} resources as {decided_by} planned{}", resources.len(), because(reason)), yellow)
+        }
+        Happening::Undoing { cause: None, .. } if !steps_too => return None,
+        Happening::Undoing { cause: None, resources, decided_by, reason } => {
+            (format!("removing {} resources as {decided_by} planned{}", resources.len(), because(reason)), dim)
+        }
+        Happening::Closed { state } => match (state, event.kind) {
+            (OperationState::Done, OperationKind::CreateServer) => ("the server runs".to_owned(), green),
+            (OperationState::Done, _) => ("everything is gone".to_owned(), green),
+            (OperationState::Undone, _) => ("undone, nothing is left".to_owned(), yellow),
+            (OperationState::Kept, _) => ("undone, and some of it kept on purpose".to_owned(), yellow),
+            (OperationState::Left, _) => ("something is LEFT".to_owned(), red),
+            (OperationState::Open, _) => return None,
+        },
+        Happening::LeftOpen => ("left open, for the next start".to_owned(), yellow),
+    };
+    Some(format!("{}  {}", event.operation, paint(&printable(&text))))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_lifecycle::OperationId;
+
+    use super::*;
+
+    fn told(what: Happening, steps_too: bool) -> Option<String> {
+        let event = Event {
+            operation: OperationId::parse("ci-k3v9q20mfz7a").expect("an id"),
+            kind: OperationKind::CreateServer,
+            group: "ci".to_owned(),
+            what,
+            at: 0,
+        };
+        line(&event, steps_too).map(|line| anstream::adapter::strip_str(&line).to_string())
+    }
+
+    #[test]
+    fn a_wait_says_what_failed_how_long_and_who_wanted_it() {
+        let waiting = Happening::Waiting {
+            step: "power-on".to_owned(),
+            attempt: 2,
+            milliseconds: 1500,
+            failure: "internal error (500)".to_owned(),
+            reason: Some("backs off".to_owned()),
+        };
+        assert_eq!(
+            told(waiting, false).as_deref(),
+            Some("ci-k3v9q20mfz7a  power-on failed (attempt 2): internal error (500); again in 1.5 s – backs off")
+        );
+    }
+
+    #[test]
+    fn steps_are_told_only_when_they_are_wanted() {
+        let done = Happening::StepDone { step: "create-ip".to_owned(), resource: None };
+        assert_eq!(told(done.clone(), false), None);
+        assert_eq!(told(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
+    }
+
+    #[test]
+    fn the_moving_line_counts_operations_by_step() {
+        let doing = [("a", "power-on"), ("b", "create-ip"), ("c", "power-on")];
+        let doing = doing.map(|(id, step)| (id.to_owned(), step.to_owned())).into_iter().collect();
+        assert_eq!(summary(&doing), "1 create-ip, 2 power-on");
+    }
+}
