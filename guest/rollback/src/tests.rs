@@ -165,7 +165,7 @@ proptest! {
         }
         prop_assert!(covered.iter().all(|covered| *covered));
         for (position, resource) in resources.iter().enumerate() {
-            let last = plan.iter().filter(|step| step.resource as usize == position).next_back();
+            let last = plan.iter().rfind(|step| step.resource as usize == position);
             let ends = last.is_some_and(|step| step.action == Action::Delete);
             prop_assert_eq!(ends, resource.owned && resource.kind != ResourceKind::AppleSiliconServer);
         }

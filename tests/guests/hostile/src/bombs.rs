@@ -18,6 +18,7 @@ pub(crate) fn allocate() {
 }
 
 pub(crate) fn recurse() {
+    #[allow(unconditional_recursion, reason = "that is what it is for")]
     fn deeper(depth: u64) -> u64 {
         // Not the last thing done, so that it cannot become a loop.
         black_box(depth) ^ black_box(deeper(depth + 1))

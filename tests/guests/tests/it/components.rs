@@ -22,9 +22,9 @@ impl Decoded {
 
     fn interfaces<'a>(&'a self, items: impl Iterator<Item = &'a WorldItem>) -> Vec<(String, usize)> {
         items
-            .filter_map(|item| match item {
+            .map(|item| match item {
                 WorldItem::Interface { id, .. } => {
-                    Some((self.0.id_of(*id).unwrap_or_default(), self.0.interfaces[*id].functions.len()))
+                    (self.0.id_of(*id).unwrap_or_default(), self.0.interfaces[*id].functions.len())
                 }
                 _ => panic!("a component of ours has no loose functions or types"),
             })
