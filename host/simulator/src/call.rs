@@ -45,7 +45,7 @@ impl Call {
     /// The body as a JSON object; no body at all is an empty one.
     pub(crate) fn fields(&self) -> Result<Fields, Refusal> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Fields(Map::new()));
+            return Ok(Fields::empty());
         }
         match serde_json::from_slice(&self.body) {
             Ok(Value::Object(map)) => Ok(Fields(map)),
@@ -61,6 +61,10 @@ impl Call {
 pub(crate) struct Fields(pub(crate) Map<String, Value>);
 
 impl Fields {
+    pub(crate) fn empty() -> Self {
+        Self(Map::new())
+    }
+
     /// The raw value, `null` included.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)

@@ -68,8 +68,8 @@ fn bad(message: impl Into<String>) -> Response {
     answer(StatusCode::BAD_REQUEST, &json!({"message": message.into()}))
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
-    serde_json::from_slice(body).map_err(|error| bad(error.to_string()))
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Box<Response>> {
+    serde_json::from_slice(body).map_err(|error| Box::new(bad(error.to_string())))
 }
 
 async fn unknown_control() -> Response {
@@ -101,7 +101,7 @@ async fn add_faults(State(simulator): State<Simulator>, body: Bytes) -> Response
     let rules = match parse::<Value>(&body) {
         Ok(Value::Array(rules)) => rules,
         Ok(rule) => vec![rule],
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let mut checked = Vec::new();
     for rule in rules {
@@ -138,7 +138,7 @@ async fn set_state(State(simulator): State<Simulator>, Path(id): Path<String>, b
             Ok(state) => state,
             Err(error) => return bad(error.to_string()),
         },
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     match simulator.set_server_state(&id, state) {
         Ok(()) => answer(StatusCode::OK, &json!({"id": id, "state": state.to_string()})),
@@ -166,6 +166,6 @@ async fn advance(State(simulator): State<Simulator>, body: Bytes) -> Response {
             simulator.advance(Duration::from_millis(request.advance_ms));
             clock(State(simulator)).await
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }

@@ -131,7 +131,7 @@ fn book(world: &mut World, call: &Call, region: &str) -> Outcome {
         // Zonal and regional addresses are the Instance API's flexible IPs here.
         (None, None) => return Err(Refusal::invalid("source")),
     };
-    if !world.private_networks.get(&network).is_some_and(|found| found.region == region) {
+    if world.private_networks.get(&network).is_none_or(|found| found.region != region) {
         return Err(Refusal::not_found("private_network", &network));
     }
     let is_ipv6 = fields.flag("is_ipv6")?.unwrap_or(false);

@@ -1,12 +1,10 @@
 //! The socket path: the same answers as in process, over HTTP/1.1 with keep-alive.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::Method;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
 use crate::caller::{Caller, INSTANCE, TOKEN};
@@ -94,20 +92,21 @@ async fn a_dropped_connection_ends_without_a_byte_and_the_effect_is_as_ordered()
 }
 
 #[tokio::test]
-async fn our_own_client_talks_to_it_over_a_socket() {
-    let simulator = Simulator::new(Options { time_scale: 1_000.0, ..Options::default() });
-    let address = serve(&simulator).await;
-    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30));
-    // Any plain HTTP client will do; this one is the one our own client is built on.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = client.build().unwrap();
-    let answer = client
-        .post(format!("http://{address}{INSTANCE}/ips"))
-        .header("x-auth-token", TOKEN)
-        .body(json!({"tags": ["t"]}).to_string())
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(answer.status().as_u16(), 201);
-    assert_eq!(simulator.resources().tagged("t").count(), 1);
+async fn our_own_client_gets_the_same_over_a_socket_and_in_process() {
+    let options = Options { time_scale: 0.0, seed: 5, ..Options::default() };
+    let (near, far) = (Simulator::new(options.clone()), Simulator::new(options));
+    let settings = || Settings::new(TOKEN.parse().unwrap());
+    let address = serve(&far).await;
+    let in_process = Client::with_transport(settings(), near.transport()).unwrap();
+    let over_socket = Client::new(settings().with_api_url(&format!("http://{address}")).unwrap()).unwrap();
+    let zone: Zone = "fr-par-1".parse().unwrap();
+    let mut seen = Vec::new();
+    for client in [in_process, over_socket] {
+        let types = client.instance(&zone).list_server_types().await.unwrap();
+        assert_eq!(types.len(), 135, "three pages");
+        let missing = client.instance(&zone).get_server("5c1a0d5e-0000-4000-8000-000000000000").await.unwrap_err();
+        assert!(missing.is_not_found(), "{missing}");
+        seen.push(format!("{types:?}{missing}"));
+    }
+    assert_eq!(seen[0], seen[1]);
 }

@@ -32,7 +32,7 @@ fn attach(world: &mut World, zone: &str, server: &str, fields: &Fields, ips: Vec
     let network = fields.required_text("private_network_id")?;
     // `fr-par` of `fr-par-1`.
     let region = zone.rsplit_once('-').map_or(zone, |(region, _)| region);
-    if !world.private_networks.get(&network).is_some_and(|found| found.region == region) {
+    if world.private_networks.get(&network).is_none_or(|found| found.region != region) {
         return Err(Refusal::not_found("private_network", &network));
     }
     if world.nics_of(server).iter().any(|nic| nic.private_network == network) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::server_volume::{self, Wanted};
 use super::{Outcome, owner, precondition};
@@ -317,17 +317,18 @@ pub(super) fn compatible_types(world: &World, zone: &str, id: &str) -> Outcome {
 }
 
 /// The volumes of a request by their number.
-pub(super) fn numbered(fields: &Fields) -> Result<Option<Vec<(u32, Map<String, Value>)>>, Refusal> {
+pub(super) fn numbered(fields: &Fields) -> Result<Option<BTreeMap<u32, Fields>>, Refusal> {
     let Some(volumes) = fields.object("volumes")? else { return Ok(None) };
-    let mut numbered = Vec::new();
+    let mut numbered = BTreeMap::new();
     for (key, value) in volumes.0 {
         let number = key.parse().map_err(|_| Refusal::invalid(&format!("volumes.{key}")))?;
         match value {
-            Value::Object(template) => numbered.push((number, template)),
+            Value::Object(template) => {
+                numbered.insert(number, Fields(template));
+            }
             _ => return Err(Refusal::invalid(&format!("volumes.{key}"))),
         }
     }
-    numbered.sort_by_key(|(number, _)| *number);
     Ok(Some(numbered))
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::server::{self, WantedVolumes};
 use super::{Outcome, precondition};
 use crate::answer::Answer;
@@ -34,14 +32,14 @@ pub(super) fn wanted(
     image: Option<&Image>,
     kind: &ServerType,
 ) -> Result<WantedVolumes, Refusal> {
-    let mut templates: BTreeMap<u32, _> = server::numbered(fields)?.unwrap_or_default().into_iter().collect();
+    let mut templates = server::numbered(fields)?.unwrap_or_default();
     if image.is_some() {
-        templates.entry(0).or_default();
+        templates.entry(0).or_insert_with(Fields::empty);
     }
     let mut wanted = WantedVolumes::new();
     for (number, template) in templates {
         let root = number == 0 && image.is_some();
-        wanted.insert(number, choose(world, zone, &Fields(template), root.then_some(image).flatten())?);
+        wanted.insert(number, choose(world, zone, &template, root.then_some(image).flatten())?);
     }
     let local: u64 = wanted
         .values()
@@ -270,21 +268,21 @@ pub(super) fn wanted_set(
     let Some(templates) = server::numbered(fields)? else { return Ok(None) };
     let mut set = BTreeMap::new();
     for (number, template) in templates {
-        let Some(id) = template.get("id").and_then(Value::as_str) else {
+        let Some(id) = template.text("id")? else {
             return Err(Refusal::invalid_argument(
                 &format!("volumes.{number}.id"),
                 Reason::Required,
                 "required key not provided",
             ));
         };
-        let (kind, in_use) = kind_of(world, zone, id)?;
+        let (kind, in_use) = kind_of(world, zone, &id)?;
         let ours =
             world.servers.get(server).is_some_and(|server| server.volumes.values().any(|volume| volume.id == id));
         if in_use && !ours {
             return Err(precondition(world, "resource_still_in_use", "volume is already attached to a server"));
         }
-        let boot = template.get("boot").and_then(Value::as_bool).unwrap_or(false);
-        set.insert(number, AttachedVolume { id: id.to_owned(), kind, boot });
+        let boot = template.flag("boot")?.unwrap_or(false);
+        set.insert(number, AttachedVolume { id, kind, boot });
     }
     Ok(Some(set))
 }
