@@ -7,7 +7,8 @@ mod common;
 
 fn decisions(criterion: &mut Criterion) {
     let set = common::Set::new();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers always starts");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers always starts");
     let pin = set.host.pin();
     let mut group = criterion.benchmark_group("decision");
     group.bench_function("retry, fresh and recorded", |bencher| {

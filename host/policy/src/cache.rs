@@ -64,7 +64,10 @@ impl Cache {
             }
         };
         let Some(compiled) = self.verified(&name, &bytes) else {
-            tracing::warn!(entry = name, "a compiled policy in the cache is not what this host wrote; compiling it anew");
+            tracing::warn!(
+                entry = name,
+                "a compiled policy in the cache is not what this host wrote; compiling it anew"
+            );
             return None;
         };
         match deserialize(engine, compiled) {
@@ -79,13 +82,14 @@ impl Cache {
     /// Stores a compiled policy. A failure costs the next start some milliseconds and nothing else, so it is only logged.
     pub(crate) fn put(&self, engine: &Engine, key: CacheKey, component: &Component) {
         let name = entry_name(engine, key);
-        let stored = component.serialize().map_err(|error| io::Error::other(format!("{error:#}"))).and_then(|compiled| {
-            let mut bytes = Vec::with_capacity(MAGIC.len() + MAC_BYTES + compiled.len());
-            bytes.extend_from_slice(MAGIC);
-            bytes.extend_from_slice(&self.mac(&name, &compiled).finalize().into_bytes());
-            bytes.extend_from_slice(&compiled);
-            files::write_atomically(&self.folder, &name, &bytes)
-        });
+        let stored =
+            component.serialize().map_err(|error| io::Error::other(format!("{error:#}"))).and_then(|compiled| {
+                let mut bytes = Vec::with_capacity(MAGIC.len() + MAC_BYTES + compiled.len());
+                bytes.extend_from_slice(MAGIC);
+                bytes.extend_from_slice(&self.mac(&name, &compiled).finalize().into_bytes());
+                bytes.extend_from_slice(&compiled);
+                files::write_atomically(&self.folder, &name, &bytes)
+            });
         if let Err(error) = stored.and_then(|()| files::cut_to(&self.folder, MAX_CACHE_BYTES)) {
             tracing::warn!(entry = name, %error, "cannot store a compiled policy; it will be compiled at each start");
         }

@@ -114,7 +114,9 @@ impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _most: Option<usize>) -> wasmtime::Result<bool> {
         match self.memory_left.checked_sub(desired.saturating_sub(current) as u64) {
             Some(left) => self.memory_left = left,
-            None => return Err(LimitReached(FailureKind::MemoryLimit, "it needs more memory than `memory_bytes`").into()),
+            None => {
+                return Err(LimitReached(FailureKind::MemoryLimit, "it needs more memory than `memory_bytes`").into());
+            }
         }
         Ok(true)
     }
@@ -123,7 +125,11 @@ impl ResourceLimiter for Limiter {
         match self.table_left.checked_sub(desired.saturating_sub(current) as u64) {
             Some(left) => self.table_left = left,
             None => {
-                return Err(LimitReached(FailureKind::TableLimit, "it needs more table elements than `table_elements`").into());
+                return Err(LimitReached(
+                    FailureKind::TableLimit,
+                    "it needs more table elements than `table_elements`",
+                )
+                .into());
             }
         }
         Ok(true)
@@ -209,12 +215,15 @@ pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest
     store
 }
 
+/// The slot's function, typed.
+type Decide<'q, S> = TypedFunc<(&'q <S as Slot>::Question,), (<S as Slot>::Answer,)>;
+
 /// The slot's function of an instance.
 fn decide<'q, S: Slot>(
     policy: &LoadedPolicy,
     store: &mut Store<Guest>,
     instance: &Instance,
-) -> wasmtime::Result<TypedFunc<(&'q S::Question,), (S::Answer,)>> {
+) -> wasmtime::Result<Decide<'q, S>> {
     instance.get_typed_func::<(&S::Question,), (S::Answer,)>(store, policy.decide_export())
 }
 

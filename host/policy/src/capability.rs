@@ -52,7 +52,8 @@ pub trait GrantedCapability: Send + Sync + 'static {
     /// # Errors
     /// Only what is a defect on the host's side: it fails the decision of this policy. What the guest should hear is an
     /// answer, `{"err": ...}`.
-    async fn call(&self, context: CallContext, function: &str, arguments: Vec<Value>) -> Result<Value, CapabilityError>;
+    async fn call(&self, context: CallContext, function: &str, arguments: Vec<Value>)
+    -> Result<Value, CapabilityError>;
 }
 
 /// The circumstances of a call.

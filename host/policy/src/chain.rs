@@ -139,7 +139,8 @@ impl PinnedPolicies {
         let (answer, decided_by) = asking.close(&question);
         let id = self.deciding.ids.next();
         let duration = started.elapsed();
-        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str()).record(duration.as_secs_f64());
+        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str())
+            .record(duration.as_secs_f64());
         let bytes = RECORD_BYTES + S::items(&question) * ITEM_BYTES;
         let record = DecisionRecord {
             id,
@@ -304,7 +305,8 @@ async fn ask_policy<S: Slot>(
     match how {
         How::Live(_) if policy.health.is_suspended() => {
             let last = policy.health.last_failure().unwrap_or_default();
-            let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
+            let reason =
+                format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
             return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
         }
         How::Replay(asked) => {
@@ -358,11 +360,12 @@ fn checked<S: Slot>(
     answer: S::Answer,
     check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
 ) -> Result<S::Answer, Failure> {
-    let checked = S::check(question, &answer).and_then(|()| {
-        if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) }
-    });
+    let checked = S::check(question, &answer)
+        .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
     match checked {
         Ok(()) => Ok(answer),
-        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("its answer was refused: {}", one_line(&problem)))),
+        Err(problem) => {
+            Err(Failure::new(FailureKind::RejectedAnswer, format!("its answer was refused: {}", one_line(&problem))))
+        }
     }
 }

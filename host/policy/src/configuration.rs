@@ -119,7 +119,11 @@ impl Link {
 
     fn from_value(value: Value, place: &str) -> Result<Link, String> {
         let Value::Object(map) = value else {
-            return Err(format!("{place}: expected a table with the keys {}, found {}", Self::KEYS.join(", "), kind(&value)));
+            return Err(format!(
+                "{place}: expected a table with the keys {}, found {}",
+                Self::KEYS.join(", "),
+                kind(&value)
+            ));
         };
         let mut link = Link::default();
         for (key, value) in map {
@@ -131,13 +135,18 @@ impl Link {
                 ("settings", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
                 ("grants", Value::Array(grants)) => {
                     if grants.len() > MAX_GRANTS {
-                        return Err(format!("{place_of}: {} grants, and at most {MAX_GRANTS} are allowed", grants.len()));
+                        return Err(format!(
+                            "{place_of}: {} grants, and at most {MAX_GRANTS} are allowed",
+                            grants.len()
+                        ));
                     }
                     for (index, grant) in grants.into_iter().enumerate() {
                         match grant {
                             Value::String(grant) if !grant.trim().is_empty() => link.grants.push(grant),
                             other => {
-                                return Err(format!("{place_of}[{index}]: expected the name of an import, found {other}"));
+                                return Err(format!(
+                                    "{place_of}[{index}]: expected the name of an import, found {other}"
+                                ));
                             }
                         }
                     }
@@ -265,7 +274,8 @@ impl<'de> Deserialize<'de> for Policies {
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let chains = self.chains.iter().map(|(slot, links)| (slot, links.iter().map(Link::to_value).collect::<Vec<_>>()));
+        let chains =
+            self.chains.iter().map(|(slot, links)| (slot, links.iter().map(Link::to_value).collect::<Vec<_>>()));
         serializer.collect_map(chains)
     }
 }

@@ -187,21 +187,14 @@ impl DecisionIds {
         DecisionIds { process, next: AtomicU32::new(0) }
     }
 
-
     pub(crate) fn next(&self) -> DecisionId {
-        DecisionId {
-            at_ms: now_ms(),
-            process: self.process,
-            sequence: self.next.fetch_add(1, Ordering::Relaxed),
-        }
+        DecisionId { at_ms: now_ms(), process: self.process, sequence: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
 /// Milliseconds since 1970-01-01T00:00:00Z; 0 before that.
 pub(crate) fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -65,7 +65,9 @@ pub enum Refusal {
     NoBuiltIn,
 
     /// It is larger than allowed.
-    #[error("it has {bytes} bytes, and at most {limit} are allowed; raise `limits.component_bytes` if that is intended")]
+    #[error(
+        "it has {bytes} bytes, and at most {limit} are allowed; raise `limits.component_bytes` if that is intended"
+    )]
     TooLarge {
         /// Its size.
         bytes: u64,

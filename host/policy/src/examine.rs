@@ -121,22 +121,31 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match bytes {
         [] => ("an empty file", WRONG_FILE),
         _ if starts(b"\0asm") => match Parser::new(0).parse(bytes, true) {
-            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Component, .. }, .. }) => return None,
-            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => {
-                ("a core WebAssembly module", "make a component of it with `wasm-tools component new`, or build it with the guest SDK")
-            }
+            Ok(wasmparser::Chunk::Parsed {
+                payload: Payload::Version { encoding: Encoding::Component, .. }, ..
+            }) => return None,
+            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => (
+                "a core WebAssembly module",
+                "make a component of it with `wasm-tools component new`, or build it with the guest SDK",
+            ),
             _ => ("WebAssembly of an unknown kind or version", MAKE_ONE),
         },
         _ if starts(b"\x7fELF") => ("a native program or compiled code (ELF)", MAKE_ONE),
         _ if starts(b"\x1f\x8b") => ("compressed with gzip", "unpack it first"),
         _ if starts(b"\x28\xb5\x2f\xfd") => ("compressed with zstd", "unpack it first"),
         _ if starts(b"PK\x03\x04") => ("a zip archive", "unpack it first"),
-        _ if starts(b"version https://git-lfs") => ("a pointer of git-lfs", "fetch the file itself with `git lfs pull`"),
-        _ if bytes.trim_ascii_start().starts_with(b"(component") || bytes.trim_ascii_start().starts_with(b"(module") => {
+        _ if starts(b"version https://git-lfs") => {
+            ("a pointer of git-lfs", "fetch the file itself with `git lfs pull`")
+        }
+        _ if bytes.trim_ascii_start().starts_with(b"(component")
+            || bytes.trim_ascii_start().starts_with(b"(module") =>
+        {
             ("WebAssembly as text", "make it binary with `wasm-tools parse`")
         }
         _ if bytes.trim_ascii_start().starts_with(b"<") => ("an HTML or XML page", "was an error page downloaded?"),
-        _ if std::str::from_utf8(&bytes[..bytes.len().min(512)]).is_ok_and(|text| !text.contains('\0')) => ("text", WRONG_FILE),
+        _ if std::str::from_utf8(&bytes[..bytes.len().min(512)]).is_ok_and(|text| !text.contains('\0')) => {
+            ("text", WRONG_FILE)
+        }
         _ => ("no WebAssembly", WRONG_FILE),
     })
 }

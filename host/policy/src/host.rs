@@ -211,7 +211,8 @@ impl Host {
         let mut next = Configured::default();
         for slot in SlotName::ALL {
             for link in policies.chain(slot) {
-                let before = configured.slots[slot.index()].iter().find(|known| known.link == *link).map(|it| &it.policy);
+                let before =
+                    configured.slots[slot.index()].iter().find(|known| known.link == *link).map(|it| &it.policy);
                 next.slots[slot.index()].push(self.inner.load_link(slot, link, before)?);
             }
         }
@@ -336,7 +337,7 @@ impl Host {
                 });
             }
         }
-        HostStatus { links, lost_records: self.inner.deciding.log.lost() }
+        HostStatus { links, lost_records: self.inner.deciding.log.lost_in_all() }
     }
 
     /// Waits until all decisions up to now are written to the log. Blocks for milliseconds.
@@ -394,12 +395,18 @@ impl Inner {
     }
 
     /// Loads a configured link, unless the policy that was there before is the same.
-    fn load_link(&self, slot: SlotName, link: &Link, before: Option<&Arc<LoadedPolicy>>) -> Result<ConfiguredLink, Error> {
+    fn load_link(
+        &self,
+        slot: SlotName,
+        link: &Link,
+        before: Option<&Arc<LoadedPolicy>>,
+    ) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
         let (component, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
         let digest = Digest::of(&component);
-        let same = before.filter(|policy| policy.identity.component == digest && policy.link == *link && policy.limits == limits);
+        let same = before
+            .filter(|policy| policy.identity.component == digest && policy.link == *link && policy.limits == limits);
         let policy = match same {
             Some(policy) => policy.clone(),
             None => Arc::new(self.loader.load(slot, link, component.clone(), limits).map_err(refused)?),
@@ -476,7 +483,9 @@ impl Inner {
     /// A policy by identity: from those in use, or from the state folder.
     fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, String> {
         let built_ins = self.built_ins.iter().flatten();
-        if let Some(policy) = self.current.load().policies().chain(built_ins).find(|policy| policy.identity == *identity) {
+        if let Some(policy) =
+            self.current.load().policies().chain(built_ins).find(|policy| policy.identity == *identity)
+        {
             return Ok(policy.clone());
         }
         let mut restored = self.restored.lock();
@@ -486,7 +495,8 @@ impl Inner {
         }
         let (link, component) = self.kept.read(identity)?;
         let limits = self.limits.with(&link.limits, "limits")?;
-        let policy = self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
+        let policy =
+            self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
         let policy = Arc::new(policy);
         restored.push(Arc::downgrade(&policy));
         Ok(policy)
@@ -499,16 +509,17 @@ fn load_built_ins(
     kept: &Kept,
     limits: &Limits,
 ) -> Result<[Option<Arc<LoadedPolicy>>; SlotName::ALL.len()], Error> {
-    let load = |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
-        let Some(component) = built_in::component(slot) else { return Ok(None) };
-        let link = Link::default();
-        let policy = loader
-            .load(slot, &link, component.into(), limits.clone())
-            .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
-        // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
-        kept.keep(&policy.identity, &link, component)?;
-        Ok(Some(Arc::new(policy)))
-    };
+    let load =
+        |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
+            let Some(component) = built_in::component(slot) else { return Ok(None) };
+            let link = Link::default();
+            let policy = loader
+                .load(slot, &link, component.into(), limits.clone())
+                .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
+            // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
+            kept.keep(&policy.identity, &link, component)?;
+            Ok(Some(Arc::new(policy)))
+        };
     let mut loaded = std::thread::scope(|scope| {
         let threads = SlotName::ALL.map(|slot| scope.spawn(move || load(slot)));
         threads.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

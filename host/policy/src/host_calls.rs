@@ -118,7 +118,9 @@ pub(crate) fn link(
         let name: Arc<str> = Arc::from(*function);
         instance.func_new_async(function, move |store, function_type, parameters, results| {
             let (capability, granted, name) = (capability.clone(), granted.clone(), name.clone());
-            Box::new(async move { call(store, &*capability, &*granted, &name, &function_type, parameters, results).await })
+            Box::new(
+                async move { call(store, &*capability, &*granted, &name, &function_type, parameters, results).await },
+            )
         })?;
     }
     Ok(())
@@ -154,7 +156,9 @@ async fn call(
     let played_back = match &mut calls.answers {
         Answers::Recorded(records) => {
             let position = records.iter().position(|record| {
-                record.interface == capability.interface() && record.function == function && record.arguments == arguments
+                record.interface == capability.interface()
+                    && record.function == function
+                    && record.arguments == arguments
             });
             position.and_then(|position| records.remove(position))
         }
@@ -190,7 +194,9 @@ async fn call(
                                 (answer, false)
                             }
                             None => {
-                                let why = format!("the answer has {bytes} bytes, more than what is left of `host_call_bytes`");
+                                let why = format!(
+                                    "the answer has {bytes} bytes, more than what is left of `host_call_bytes`"
+                                );
                                 (capability.refusal(function, &why), true)
                             }
                         }
@@ -203,7 +209,8 @@ async fn call(
     let mut expected = function_type.results();
     match (expected.next(), results.first_mut()) {
         (Some(expected), Some(result)) => {
-            *result = from_json(&answer, &expected).map_err(|problem| failed(format!("its answer does not fit: {problem}")))?;
+            *result = from_json(&answer, &expected)
+                .map_err(|problem| failed(format!("its answer does not fit: {problem}")))?;
         }
         (None, None) => {}
         _ => return Err(failed("its type has another number of results".into())),

@@ -25,6 +25,9 @@ const FOLDER: &str = "policies";
 /// The longest configuration of one policy.
 const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
 
+/// After so long a policy in use is kept again, so that its age, by which `retain` spares it, stays below a day.
+const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
+
 /// How one kept policy was configured.
 #[derive(Debug, Serialize, Deserialize)]
 struct Configuration {
@@ -57,6 +60,9 @@ impl Kept {
         };
         let name = component_file(&identity.component);
         let kept = serde_json::to_vec(&configuration).map_err(io::Error::other).and_then(|json| {
+            if self.is_kept(identity, &json) {
+                return Ok(());
+            }
             // Content never changes under its name, so one that is there with the right size is the right one; what a
             // crash left short is written again.
             if !self.folder.metadata(&name).is_ok_and(|metadata| metadata.len() == component.len() as u64) {
@@ -65,6 +71,18 @@ impl Kept {
             write_atomically(&self.folder, &configuration_file(identity), &json)
         });
         kept.map_err(|source| Error::StateFolder { what: format!("keep the policy {identity}"), source })
+    }
+
+    /// Whether exactly this was kept a short while ago, as at every start but the first: then nothing needs to be written,
+    /// and nothing to be synced, which would take most of the time of a start.
+    fn is_kept(&self, identity: &PolicyIdentity, configuration: &[u8]) -> bool {
+        let name = configuration_file(identity);
+        let is_fresh = self.folder.metadata(&name).and_then(|metadata| metadata.modified()).is_ok_and(|modified| {
+            std::time::SystemTime::now().duration_since(modified.into_std()).is_ok_and(|age| age < KEPT_AGAIN_AFTER)
+        });
+        is_fresh
+            && read_bounded(&self.folder, &name, MAX_CONFIGURATION_BYTES).is_ok_and(|bytes| bytes == configuration)
+            && self.folder.exists(component_file(&identity.component))
     }
 
     /// Reads a kept policy.

@@ -5,6 +5,8 @@
 //! ([`PinnedPolicies::decide`]) and stores what identifies it ([`PinnedPolicies::identities`]), so that it ends under the
 //! same policies, also after a restart ([`Host::pinned`]). [`slots`] has what can be asked.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
+
 mod built_in;
 mod cache;
 mod call;

@@ -96,7 +96,9 @@ impl Limits {
             if !Self::KEYS.contains(&key.as_str()) {
                 return Err(unknown_key(place, key, &Self::KEYS));
             }
-            let number = value.as_u64().filter(|number| *number > 0 || matches!(key.as_str(), "handles" | "host_calls" | "log_lines"));
+            let number = value
+                .as_u64()
+                .filter(|number| *number > 0 || matches!(key.as_str(), "handles" | "host_calls" | "log_lines"));
             let Some(number) = number else {
                 return Err(format!("{place}.{key}: expected a whole number above 0, found {value}"));
             };
@@ -158,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_limit_beyond_what_the_host_has_is_refused() {
-        for json in [r#"{"memory_bytes": 1000000000}"#, r#"{"time_ms": 0}"#, r#"{"fuel": -1}"#, r#"{"time_ms": "1s"}"#] {
+        for json in [r#"{"memory_bytes": 1000000000}"#, r#"{"time_ms": 0}"#, r#"{"fuel": -1}"#, r#"{"time_ms": "1s"}"#]
+        {
             let error = Limits::default().with(&overrides(json), "limits").unwrap_err();
             assert!(error.starts_with("limits."), "{error}");
         }

@@ -71,21 +71,24 @@ impl Loader {
 
         let settings_text = Value::Object(link.settings.clone()).to_string();
         if settings_text.len() > MAX_SETTINGS_BYTES {
-            let problem = format!("they have {} bytes, and at most {MAX_SETTINGS_BYTES} are allowed", settings_text.len());
+            let problem =
+                format!("they have {} bytes, and at most {MAX_SETTINGS_BYTES} are allowed", settings_text.len());
             return Err(Refusal::Settings(problem));
         }
         let engine = match limits.fuel {
             Some(_) => self.engines.with_fuel().map_err(|error| Refusal::Prepare(error.to_string()))?,
             None => &self.engines.plain,
         };
-        let key =
-            CacheKey { component: Digest::of(&component), settings: Digest::of_json(&Value::Object(link.settings.clone())) };
+        let key = CacheKey {
+            component: Digest::of(&component),
+            settings: Digest::of_json(&Value::Object(link.settings.clone())),
+        };
         let compiled = match self.cache.get(engine, key) {
             Some(compiled) => compiled,
             None => {
                 let snapshot = configured(engine, &component, &examination, &link.settings, &settings_text, &limits)?;
-                let compiled =
-                    Component::new(engine, snapshot).map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
+                let compiled = Component::new(engine, snapshot)
+                    .map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
                 self.cache.put(engine, key, &compiled);
                 compiled
             }
@@ -204,9 +207,10 @@ fn configured(
     // refused like any other that can't be prepared.
     let unwound = |_| Refusal::Prepare("its memory can't be made into a snapshot".into());
 
-    let (context, instrumented) = catch_unwind(|| wizer.instrument_component(bytes)).map_err(unwound)?.map_err(prepare)?;
-    let component =
-        Component::new(engine, &instrumented).map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
+    let (context, instrumented) =
+        catch_unwind(|| wizer.instrument_component(bytes)).map_err(unwound)?.map_err(prepare)?;
+    let component = Component::new(engine, &instrumented)
+        .map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
     let mut linker = Linker::<Guest>::new(engine);
     linker.define_unknown_imports_as_traps(&component).map_err(prepare)?;
 
@@ -276,7 +280,9 @@ fn check_settings(description: &Description, settings: &Map<String, Value>) -> R
         // Patterns come from the policy: without backtracking they can't run for ever.
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(&schema)
-        .map_err(|error| Refusal::Description(format!("`settings-schema` is no JSON Schema: {}", one_line(&error.to_string()))))?;
+        .map_err(|error| {
+            Refusal::Description(format!("`settings-schema` is no JSON Schema: {}", one_line(&error.to_string())))
+        })?;
     let settings = Value::Object(settings.clone());
     let problems: Vec<String> = validator
         .iter_errors(&settings)
@@ -310,8 +316,10 @@ fn call_describe(
     let describe = instance.get_typed_func::<(), (Description,)>(&mut *store, &index).map_err(wrong_type)?;
     let called = describe.call_async(&mut *store, ()).now_or_never();
     let described = called.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
-    let (description,) = described
-        .map_err(|error| Refusal::Failed { function: "describe", problem: Failure::from_engine(&error, limits).reason })?;
+    let (description,) = described.map_err(|error| Refusal::Failed {
+        function: "describe",
+        problem: Failure::from_engine(&error, limits).reason,
+    })?;
 
     let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     let problem = if description.name.is_empty()
@@ -319,12 +327,20 @@ fn call_describe(
         || !description.name.chars().all(letters)
     {
         Some("`name` must be 1 to 64 lower-case letters, digits and dashes".to_owned())
-    } else if description.version.len() > MAX_NAME_BYTES || !is_compatible(&description.version, &description.version) || !looks_like_semver(&description.version) {
+    } else if description.version.len() > MAX_NAME_BYTES
+        || !is_compatible(&description.version, &description.version)
+        || !looks_like_semver(&description.version)
+    {
         Some("`version` must be a semantic version such as 1.2.3".to_owned())
-    } else if description.summary.len() > crate::text::MAX_REASON_BYTES || description.summary.contains(char::is_control) {
+    } else if description.summary.len() > crate::text::MAX_REASON_BYTES
+        || description.summary.contains(char::is_control)
+    {
         Some("`summary` must be one line of at most 1,024 bytes".to_owned())
     } else if description.settings_schema.len() > MAX_SCHEMA_BYTES {
-        Some(format!("`settings-schema` has {} bytes, and at most {MAX_SCHEMA_BYTES} are allowed", description.settings_schema.len()))
+        Some(format!(
+            "`settings-schema` has {} bytes, and at most {MAX_SCHEMA_BYTES} are allowed",
+            description.settings_schema.len()
+        ))
     } else {
         None
     };
@@ -355,9 +371,10 @@ fn describe_and_check_type(
     let host_calls = HostCalls::new(limits, Answers::Refused("no question was put"));
     let mut store = new_store(instance_pre.engine(), limits, Guest::new(limits, Some(Box::new(host_calls))));
     let instantiated = instance_pre.instantiate_async(&mut store).now_or_never();
-    let instance = instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something"))).map_err(|error| {
-        Refusal::Failed { function: "instantiation", problem: Failure::from_engine(&error, limits).reason }
-    })?;
+    let instance =
+        instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something"))).map_err(|error| {
+            Refusal::Failed { function: "instantiation", problem: Failure::from_engine(&error, limits).reason }
+        })?;
     with_slot!(slot, S => {
         type Question = <S as Slot>::Question;
         type Answer = <S as Slot>::Answer;

@@ -62,7 +62,9 @@ impl Host {
                 let pin = self.pinned(&identities);
                 for link in pin.generation.chain(record.slot) {
                     if let ChainLink::Unavailable(identity, why) = link {
-                        return Err(failed(format!("it was asked of {identity}, which can't be loaded any more: {why}")));
+                        return Err(failed(format!(
+                            "it was asked of {identity}, which can't be loaded any more: {why}"
+                        )));
                     }
                 }
                 pin
@@ -84,7 +86,9 @@ impl PinnedPolicies {
             let identity = link.identity();
             // The caller's own check isn't part of the record; what it refused then is.
             let refused = record.asked.iter().find_map(|asked| match &asked.outcome {
-                Outcome::Fallback { kind: FailureKind::RejectedAnswer, reason } if asked.policy == *identity => Some(reason),
+                Outcome::Fallback { kind: FailureKind::RejectedAnswer, reason } if asked.policy == *identity => {
+                    Some(reason)
+                }
                 _ => None,
             });
             let check = |_: &S::Question, _: &S::Answer| refused.map_or(Ok(()), |reason| Err(reason.clone()));

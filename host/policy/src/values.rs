@@ -111,7 +111,8 @@ fn convert(value: &Value, expected: &Type, depth: usize) -> Result<Val, Mismatch
         Type::Tuple(tuple) => {
             let items = value.as_array().filter(|items| items.len() == tuple.types().len());
             let items = items.ok_or_else(|| wrong(&format!("a list of {}", tuple.types().len())))?;
-            let convert = |(index, (item, expected)): (usize, (&Value, Type))| inside(format!("[{index}]"), item, &expected);
+            let convert =
+                |(index, (item, expected)): (usize, (&Value, Type))| inside(format!("[{index}]"), item, &expected);
             Val::Tuple(items.iter().zip(tuple.types()).enumerate().map(convert).collect::<Result<_, _>>()?)
         }
         Type::Record(record) => {

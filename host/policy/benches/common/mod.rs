@@ -5,7 +5,10 @@
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use wasmtime::component::{Component, Instance, InstancePre, Linker};
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimits, StoreLimitsBuilder};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimits,
+    StoreLimitsBuilder,
+};
 use windlass_policy::slots::{Retry, Slot, StateMapping, retry, state_mapping};
 use windlass_policy::{Host, HostOptions};
 
@@ -54,7 +57,10 @@ pub(crate) struct Bare {
 impl Bare {
     fn new() -> Bare {
         let mut pool = PoolingAllocationConfig::new();
-        pool.linear_memory_keep_resident(1 << 20).table_keep_resident(1 << 20).pagemap_scan(Enabled::No).max_memory_size(64 << 20);
+        pool.linear_memory_keep_resident(1 << 20)
+            .table_keep_resident(1 << 20)
+            .pagemap_scan(Enabled::No)
+            .max_memory_size(64 << 20);
         let mut config = Config::new();
         config
             .concurrency_support(false)

@@ -12,8 +12,8 @@ mod write;
 pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary};
 pub use record::{Asked, DecisionRecord, Outcome};
 pub use redaction::Redaction;
-pub use write::DecisionLogOptions;
 pub(crate) use write::DecisionLog;
+pub use write::DecisionLogOptions;
 
 /// The folder within the state folder.
 const FOLDER: &str = "decisions";

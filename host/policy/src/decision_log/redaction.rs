@@ -65,7 +65,10 @@ impl Redaction {
 
     fn is_secret(&self, key: &str) -> bool {
         let key = key.to_lowercase();
-        key == "key" || key.ends_with("_key") || key.ends_with("-key") || self.words.iter().any(|word| key.contains(word))
+        key == "key"
+            || key.ends_with("_key")
+            || key.ends_with("-key")
+            || self.words.iter().any(|word| key.contains(word))
     }
 }
 

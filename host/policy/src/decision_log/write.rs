@@ -54,7 +54,13 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A record of whatever slot, on its way to the writer.
 trait Entry: Send {
     /// Writes it as one line of JSON.
-    fn write(self: Box<Self>, redaction: &Redaction, lost_before: u64, most: usize, line: &mut Vec<u8>) -> serde_json::Result<()>;
+    fn write(
+        self: Box<Self>,
+        redaction: &Redaction,
+        lost_before: u64,
+        most: usize,
+        line: &mut Vec<u8>,
+    ) -> serde_json::Result<()>;
 }
 
 impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
@@ -139,8 +145,15 @@ impl DecisionLog {
             written: 0,
         };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), wake: Condvar::new(), done: Condvar::new() });
-        let mut writer =
-            Writer { shared: shared.clone(), folder, process, segment: None, segments: 0, options: options.clone(), line: Vec::new() };
+        let mut writer = Writer {
+            shared: shared.clone(),
+            folder,
+            process,
+            segment: None,
+            segments: 0,
+            options: options.clone(),
+            line: Vec::new(),
+        };
         let writer = std::thread::Builder::new()
             .name("decision-log".into())
             .spawn(move || writer.run())
@@ -156,7 +169,9 @@ impl DecisionLog {
     {
         let entry: Box<dyn Entry> = Box::new(record);
         let mut queue = self.shared.queue.lock();
-        if queue.entries.len() >= self.options.queue_records || queue.bytes + bytes > self.options.queue_bytes.max(bytes) {
+        if queue.entries.len() >= self.options.queue_records
+            || queue.bytes + bytes > self.options.queue_bytes.max(bytes)
+        {
             queue.lost += 1;
             queue.lost_in_all += 1;
             drop(queue);
@@ -185,7 +200,7 @@ impl DecisionLog {
     }
 
     /// How many records were lost in all.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn lost_in_all(&self) -> u64 {
         self.shared.queue.lock().lost_in_all
     }
 }
@@ -249,7 +264,12 @@ impl Writer {
         let mut chunk = Vec::with_capacity(CHUNK);
         for (_, entry) in entries {
             self.line.clear();
-            match entry.write(&self.options.redaction, std::mem::take(&mut lost), self.options.record_bytes, &mut self.line) {
+            match entry.write(
+                &self.options.redaction,
+                std::mem::take(&mut lost),
+                self.options.record_bytes,
+                &mut self.line,
+            ) {
                 Ok(()) => chunk.extend_from_slice(&self.line),
                 Err(error) => tracing::error!(%error, "a decision can't be written as JSON"),
             }

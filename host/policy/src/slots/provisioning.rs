@@ -216,10 +216,7 @@ impl Slot for Provisioning {
 
     /// The cluster is left in error, and no node is deleted.
     fn keep(_question: &Question) -> Answer {
-        Answer {
-            verdict: Verdict::Recover(Recovery { state: ClusterState::Error, delete: Vec::new() }),
-            reason: None,
-        }
+        Answer { verdict: Verdict::Recover(Recovery { state: ClusterState::Error, delete: Vec::new() }), reason: None }
     }
 
     fn reason(answer: &Answer) -> Option<&str> {

@@ -239,9 +239,7 @@ fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
             return Err(format!("the plan both deletes and keeps {}", what()));
         }
         let goes_with_its_server = resource.kind == ResourceKind::PrivateNic
-            && resource
-                .attached_to
-                .is_some_and(|server| deleted.get(server as usize).copied().unwrap_or(false));
+            && resource.attached_to.is_some_and(|server| deleted.get(server as usize).copied().unwrap_or(false));
         if resource.owned && !deleted[index] && !kept[index] && !goes_with_its_server {
             return Err(format!("the plan forgets {}: it is neither deleted nor kept", what()));
         }

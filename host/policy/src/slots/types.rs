@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-
 /// What kind of failure it is. Scaleway's answers are classified by the `type` in the body first and by the
 /// HTTP status after that, because the same type comes with different statuses and `out_of_stock` hides behind
 /// a 503 that looks like an outage.

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use windlass_policy::slots::{
-    Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry, rollback,
+    Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
+    rollback,
 };
 use windlass_policy::{Host, HostOptions, Link, Policies};
 
@@ -31,7 +32,9 @@ fn noisy(slot: SlotName) -> Guest {
     };
     let mut guest = Guest::new(
         slot,
-        format!("(if {tame} (then {behave})) (i32.add (i32.const 16384) (i32.and (i32.wrap_i64 {word}) (i32.const 0x7ff8)))"),
+        format!(
+            "(if {tame} (then {behave})) (i32.add (i32.const 16384) (i32.and (i32.wrap_i64 {word}) (i32.const 0x7ff8)))"
+        ),
     );
     // Small numbers are commoner than large ones, so that cases and lengths are often nearly right.
     guest.configure = "(call $fill) (i32.const 64)";
@@ -53,7 +56,8 @@ fn noisy(slot: SlotName) -> Guest {
 fn noisy_host(state: &State) -> Host {
     let host = Host::new(HostOptions { suspend_after: 0, ..state.options() }).unwrap();
     let link = |slot| Link::bytes(noisy(slot).component());
-    let policies = SlotName::ALL.into_iter().fold(Policies::built_in(), |policies, slot| policies.with(slot, link(slot)));
+    let policies =
+        SlotName::ALL.into_iter().fold(Policies::built_in(), |policies, slot| policies.with(slot, link(slot)));
     host.configure(&policies).unwrap();
     host
 }
@@ -62,7 +66,10 @@ fn decides<S: Slot>(host: &Host, question: S::Question) -> bool {
     let decision = run(host.pin().decide::<S>(question.clone(), any));
     S::check(&question, &decision.answer).unwrap();
     assert_eq!(S::deferred(&decision.answer), Deferred::Nothing);
-    assert_eq!(serde_json::from_value::<S::Answer>(serde_json::to_value(&decision.answer).unwrap()).unwrap(), decision.answer);
+    assert_eq!(
+        serde_json::from_value::<S::Answer>(serde_json::to_value(&decision.answer).unwrap()).unwrap(),
+        decision.answer
+    );
     decision.fallbacks.is_empty()
 }
 

@@ -97,7 +97,9 @@ fn the_key_and_the_state_are_for_their_owner_only() {
     assert_eq!(mode("cache"), 0o700);
     assert_eq!(mode("policies"), 0o700);
     assert_eq!(mode("decisions"), 0o700);
-    let leftovers: Vec<_> =
-        entries(&state).into_iter().filter(|entry| entry.extension().is_some_and(|extension| extension == "tmp")).collect();
+    let leftovers: Vec<_> = entries(&state)
+        .into_iter()
+        .filter(|entry| entry.extension().is_some_and(|extension| extension == "tmp"))
+        .collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
 }

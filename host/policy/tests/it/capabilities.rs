@@ -145,7 +145,10 @@ fn calls_are_recorded_and_a_replay_plays_them_back() {
     assert_eq!(set.calls.load(Ordering::Relaxed), 3, "the replay called nothing");
 
     // Against a policy that asks something else: the record has no such call.
-    let other = set.host.load(SlotName::Retry, &Link::bytes(doubling(4).versioned()).with_grant("test:guest/numbers small")).unwrap();
+    let other = set
+        .host
+        .load(SlotName::Retry, &Link::bytes(doubling(4).versioned()).with_grant("test:guest/numbers small"))
+        .unwrap();
     let replay = simulated(set.host.replay(&record, &ReplayAgainst::Policy(other))).unwrap();
     assert!(!replay.same);
     assert_eq!(replay.differences, ["verdict.wait: recorded 8, replayed 1000000"]);
@@ -190,7 +193,10 @@ fn a_call_whose_bytes_are_used_up_is_refused() {
 
 #[test]
 fn a_broken_capability_fails_the_policy_and_not_the_decision() {
-    for (mood, words) in [(Mood::IsBroken, "the wire is cut"), (Mood::AnswersNonsense, "its answer does not fit: at ok: expected a whole number")] {
+    for (mood, words) in [
+        (Mood::IsBroken, "the wire is cut"),
+        (Mood::AnswersNonsense, "its answer does not fit: at ok: expected a whole number"),
+    ] {
         let set = set(mood, |link| link, 1);
         let (decision, _) = set.ask();
         assert_eq!(decision.fallbacks[0].kind, FailureKind::HostCall);

@@ -1,7 +1,7 @@
 //! Chains: deferral, failure, suspension, and the caller's own check.
 
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, StateMapping, release, retry, state_mapping};
-use windlass_policy::{DecidedBy, FailureKind, HostOptions, Link, Outcome, Policies, Host};
+use windlass_policy::{DecidedBy, FailureKind, Host, HostOptions, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, Guest};
 use crate::support::{State, any, run};
@@ -26,7 +26,8 @@ fn what_a_policy_defers_is_decided_by_the_next_and_single_items_keep_their_place
     let state = State::new();
     let host = state.host();
     let chain = || Link::bytes(every_other().component());
-    host.configure(&Policies::built_in().with(SlotName::StateMapping, chain()).with(SlotName::StateMapping, chain())).unwrap();
+    host.configure(&Policies::built_in().with(SlotName::StateMapping, chain()).with(SlotName::StateMapping, chain()))
+        .unwrap();
     let mut question = StateMapping::example();
     // Seven stopped servers, which the default would reap and the guest calls running.
     question.servers = vec![question.servers[2]; 7];
@@ -90,7 +91,9 @@ fn when_even_the_default_is_refused_the_last_resort_decides() {
 fn trapping() -> Guest {
     Guest::new(
         SlotName::Retry,
-        format!("(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const 32))) (i32.const 1)) (then unreachable)) (i32.const {ANSWER})"),
+        format!(
+            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const 32))) (i32.const 1)) (then unreachable)) (i32.const {ANSWER})"
+        ),
     )
 }
 
@@ -145,7 +148,9 @@ fn a_failing_release_policy_never_destroys_a_physical_host() {
     // The random word (offset 8) is the example's in the dry run, and another one later.
     let guest = Guest::new(
         SlotName::Release,
-        format!("(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed)) (then unreachable)) (i32.const {ANSWER})"),
+        format!(
+            "(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed)) (then unreachable)) (i32.const {ANSWER})"
+        ),
     );
     host.configure(&Policies::built_in().with(SlotName::Release, Link::bytes(guest.component()))).unwrap();
     let question = release::Question { random: 1, ..Release::example() };
@@ -156,7 +161,10 @@ fn a_failing_release_policy_never_destroys_a_physical_host() {
     let mut instance = question;
     instance.machine.kind = release::MachineKind::Instance;
     let decision = run(host.pin().decide::<Release>(instance, any));
-    assert!(matches!(decision.decided_by, DecidedBy::Policy(_)), "an Instance server is left to the default: {decision:?}");
+    assert!(
+        matches!(decision.decided_by, DecidedBy::Policy(_)),
+        "an Instance server is left to the default: {decision:?}"
+    );
 }
 
 #[test]

@@ -54,7 +54,9 @@ impl Guest {
     pub(crate) fn waiting(ms: u64) -> Guest {
         Guest::new(
             SlotName::Retry,
-            format!("(i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const {ms})) (i32.const {ANSWER})"),
+            format!(
+                "(i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const {ms})) (i32.const {ANSWER})"
+            ),
         )
     }
 

@@ -150,7 +150,8 @@ fn an_answer_that_breaks_the_rules_of_the_component_model_is_a_fallback() {
 #[test]
 fn leaked_handles_are_stopped_at_their_limit() {
     let mut guest = harmful("(loop $more (drop (call $new (i32.const 1))) (br $more))");
-    guest.imports = r#"(import "[export]test:guest/things" "[resource-new]thing" (func $new (param i32) (result i32)))"#;
+    guest.imports =
+        r#"(import "[export]test:guest/things" "[resource-new]thing" (func $new (param i32) (result i32)))"#;
     guest.world = "export things;";
     fails(&guest, &[], FailureKind::HandleLimit, "64 handles");
 }

@@ -70,11 +70,13 @@ fn a_component_that_is_too_large_is_refused_before_it_is_read() {
 #[test]
 fn settings_are_held_against_the_policys_own_schema() {
     let mut guest = Guest::waiting(1);
-    guest.schema =
-        r#"{"type":"object","additionalProperties":false,"required":["base"],"properties":{"base":{"type":"integer","minimum":1},"cap":{"type":"integer"}}}"#;
+    guest.schema = r#"{"type":"object","additionalProperties":false,"required":["base"],"properties":{"base":{"type":"integer","minimum":1},"cap":{"type":"integer"}}}"#;
     let component: std::sync::Arc<[u8]> = guest.component().into();
     let with = |settings| Link::bytes(component.clone()).with_settings(settings);
-    says(&refusal(with(json!({"bass": 1}))), &["its settings are wrong", "settings: unknown key `bass`; did you mean `base`?"]);
+    says(
+        &refusal(with(json!({"bass": 1}))),
+        &["its settings are wrong", "settings: unknown key `bass`; did you mean `base`?"],
+    );
     says(&refusal(with(json!({"base": 0}))), &["settings.base: 0 is less than the minimum of 1"]);
     says(&refusal(with(json!({"base": "x"}))), &["settings.base", "is not of type \"integer\""]);
     says(&refusal(with(json!({}))), &["\"base\" is a required property"]);
@@ -85,7 +87,8 @@ fn settings_are_held_against_the_policys_own_schema() {
 #[test]
 fn what_configure_says_is_handed_on_in_its_own_words() {
     let mut guest = Guest::waiting(1);
-    guest.declarations = r#"(data (i32.const 512) "\01\00\00\00\10\02\00\00\0c\00\00\00") (data (i32.const 528) "not that one")"#.into();
+    guest.declarations =
+        r#"(data (i32.const 512) "\01\00\00\00\10\02\00\00\0c\00\00\00") (data (i32.const 528) "not that one")"#.into();
     guest.configure = "(i32.const 512)";
     says(&refusal(Link::bytes(guest.component())), &["it refuses its settings: not that one"]);
 }

@@ -1,5 +1,7 @@
 //! The policy host against real components: the built-in defaults, the examples, and guests that mean harm.
 
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
+
 mod arbitrary;
 mod cache;
 mod capabilities;

@@ -144,5 +144,8 @@ fn a_question_given_as_json_is_decided_and_a_wrong_one_is_told_where() {
     let mut wrong = question;
     wrong["failure"]["class"] = "gatway".into();
     let error = run(pin.decide_json(SlotName::Retry, wrong)).unwrap_err().to_string();
-    assert!(error.contains("does not fit the slot retry") && error.contains("gatway") && error.contains("gateway"), "{error}");
+    assert!(
+        error.contains("does not fit the slot retry") && error.contains("gatway") && error.contains("gateway"),
+        "{error}"
+    );
 }

@@ -127,7 +127,8 @@ fn a_link_out_of_the_policys_folder_is_refused() {
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("x.wasm"), Guest::waiting(9).component()).unwrap();
     std::os::unix::fs::symlink(elsewhere.path().join("x.wasm"), watched.files.path().join("out.wasm")).unwrap();
-    let error = watched.host.configure(&Policies::built_in().with(SlotName::Retry, Link::file("out.wasm"))).unwrap_err();
+    let error =
+        watched.host.configure(&Policies::built_in().with(SlotName::Retry, Link::file("out.wasm"))).unwrap_err();
     assert!(error.to_string().contains("cannot read it"), "{error}");
 }
 
