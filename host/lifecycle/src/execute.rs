@@ -145,6 +145,7 @@ fn verb(action: Action) -> &'static str {
 }
 
 /// "Not there" is what a deletion wants.
+#[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
 fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), Failure> {
     match result {
         Ok(_) => Ok(()),
@@ -165,12 +166,13 @@ enum Told {
 /// Reads the server again, and the proof with it. `None`: there is none.
 async fn read_again(run: &Run, id: &str) -> Result<Option<Owned<Server>>, Failure> {
     match run.shared.client.instance(&run.zone).get_server(id).await {
-        Ok(server) => Owned::by_tag(server, &run.shared.owner).map(Some).map_err(|_| {
-            failure::of_class(
+        Ok(server) => match Owned::by_tag(server, &run.shared.owner) {
+            Some(owned) => Ok(Some(owned)),
+            None => Err(failure::of_class(
                 FailureClass::PreconditionFailed,
                 format!("server {id} no longer carries the owner tag, so it is left alone"),
-            )
-        }),
+            )),
+        },
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(failure::of_error(&error)),
     }

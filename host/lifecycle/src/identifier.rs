@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rand::RngExt;
+use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -101,7 +102,7 @@ name! {
 
 impl OwnerName {
     /// A new random owner: 80 random bits behind `windlass-`.
-    pub(crate) fn random(random: &mut impl RngExt) -> Self {
+    pub(crate) fn random(random: &mut StdRng) -> Self {
         let mut name = String::from("windlass-");
         push_digits(&mut name, random.random::<u64>(), 10);
         push_digits(&mut name, random.random::<u64>(), 6);
@@ -182,7 +183,6 @@ pub(crate) fn push_digits(text: &mut String, value: u64, count: u32) {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
-    use rand::rngs::StdRng;
 
     use super::*;
 

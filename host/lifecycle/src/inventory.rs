@@ -219,10 +219,8 @@ impl<'a> Look<'a> {
             tags::is_kept(&server.tags),
         );
         let name = self.name(ResourceKind::Server, &server.id);
-        let thing = match Owned::by_tag(server, &self.run.shared.owner) {
-            Ok(owned) => Thing::Server(Box::new(owned)),
-            Err(_) => Thing::Foreign,
-        };
+        let thing = Owned::by_tag(server, &self.run.shared.owner)
+            .map_or(Thing::Foreign, |owned| Thing::Server(Box::new(owned)));
         self.push(Found {
             name,
             label,
@@ -242,10 +240,8 @@ impl<'a> Look<'a> {
             ip.server.as_ref().map(|server| server.id.clone()),
             tags::is_kept(&ip.tags),
         );
-        let thing = match Owned::by_tag(ip, &self.run.shared.owner) {
-            Ok(owned) => Thing::Ip(Box::new(owned)),
-            Err(_) => Thing::Foreign,
-        };
+        let thing = Owned::by_tag(ip, &self.run.shared.owner)
+            .map_or(Thing::Foreign, |owned| Thing::Ip(Box::new(owned)));
         self.push(Found {
             name,
             label,
@@ -265,10 +261,11 @@ impl<'a> Look<'a> {
             tags::is_kept(&volume.tags),
         );
         let attached_to = volume.references.first().map(|r| r.product_resource_id.clone());
-        let proven = Owned::by_tag(volume, &self.run.shared.owner).or_else(|volume| match scope {
-            Some(scope) => Owned::<BlockVolume>::by_journal(volume, &scope.made),
-            None => Err(volume),
-        });
+        let proven = if tags::carries_owner(&volume.tags, &self.run.shared.owner) {
+            Owned::by_tag(volume, &self.run.shared.owner)
+        } else {
+            scope.and_then(|scope| Owned::<BlockVolume>::by_journal(volume, &scope.made))
+        };
         self.push(Found {
             name,
             label,
@@ -288,10 +285,11 @@ impl<'a> Look<'a> {
             tags::is_kept(&volume.tags),
         );
         let attached_to = volume.server.as_ref().map(|server| server.id.clone());
-        let proven = Owned::by_tag(volume, &self.run.shared.owner).or_else(|volume| match scope {
-            Some(scope) => Owned::<Volume>::by_journal(volume, &scope.made),
-            None => Err(volume),
-        });
+        let proven = if tags::carries_owner(&volume.tags, &self.run.shared.owner) {
+            Owned::by_tag(volume, &self.run.shared.owner)
+        } else {
+            scope.and_then(|scope| Owned::<Volume>::by_journal(volume, &scope.made))
+        };
         self.push(Found {
             name,
             label,

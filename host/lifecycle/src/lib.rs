@@ -1,5 +1,26 @@
 //! Knows operations: how servers are created, undone, cleaned up and swept, with a journal, under policies. Must not know
 //! command lines, runners or Kubernetes.
+//!
+//! # Guide
+//! - Open a [`Lifecycle`] on a Scaleway client, a policy host and a [`StateDirectory`]; call [`Lifecycle::resume`] first, so that
+//!   what an earlier process left open is finished or undone.
+//! - [`Lifecycle::create_server`] gives a running server or nothing, [`Lifecycle::create_servers`] many at once,
+//!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a server with all that
+//!   belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists what is ours.
+//! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
+//! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
+//!
+//! # The three promises
+//! *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next begins.
+//! *Ownership before deletion*: only a resource that was read again and carries the owner tag (or, for a volume that Scaleway made with its
+//! server, is proven by the journal) is changed or deleted. *Ambiguity is looked up*: after any failed creation the resource is searched for
+//! by its operation tag before the call is sent again or given up.
+//!
+//! # What policies decide here
+//! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order. Never a policy's: look-ups, the
+//! check of a plan, the look at the end.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod capabilities;
 mod cleanup;

@@ -265,7 +265,7 @@ async fn resume_create(
         .cause
         .as_ref()
         .and_then(stored_cause)
-        .or_else(|| entries.iter().rev().find_map(|entry| given_up(entry)));
+        .or_else(|| entries.iter().rev().find_map(given_up));
     if operation.state == OperationState::Open
         && !undone_before
         && first_cause.is_none()

@@ -83,6 +83,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    #[expect(clippy::too_many_arguments, reason = "each is a part of what the run is")]
     pub(crate) fn new(
         shared: Arc<Shared>,
         id: OperationId,

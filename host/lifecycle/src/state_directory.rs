@@ -98,8 +98,7 @@ impl StateDirectory {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(self.failed(OWNER_FILE)(error)),
             }
-            let randomness = Randomness::new(None);
-            let owner = randomness.with(|random| OwnerName::random(random));
+            let owner = Randomness::new(None).with(OwnerName::random);
             let temporary = format!("{OWNER_FILE}.{owner}");
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600);

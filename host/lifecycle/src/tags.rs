@@ -95,12 +95,8 @@ pub(crate) struct Owned<T>(T);
 
 impl<T: Tagged> Owned<T> {
     /// The proof by tag. `resource` must have been read from Scaleway, not remembered.
-    pub(crate) fn by_tag(resource: T, owner: &OwnerName) -> Result<Self, T> {
-        if carries_owner(resource.tags(), owner) {
-            Ok(Self(resource))
-        } else {
-            Err(resource)
-        }
+    pub(crate) fn by_tag(resource: T, owner: &OwnerName) -> Option<Self> {
+        carries_owner(resource.tags(), owner).then_some(Self(resource))
     }
 }
 
@@ -115,12 +111,8 @@ macro_rules! owned_volume {
         impl Owned<$type> {
             /// The proof for a volume that Scaleway made together with a server: it cannot be tagged at birth, so until
             /// it is, the journal proves it (an answered creation, or a look at the server that named this id).
-            pub(crate) fn by_journal(volume: $type, made: &Made) -> Result<Self, $type> {
-                if made.volume(&volume.id) && !names_an_owner(&volume.tags) {
-                    Ok(Self(volume))
-                } else {
-                    Err(volume)
-                }
+            pub(crate) fn by_journal(volume: $type, made: &Made) -> Option<Self> {
+                (made.volume(&volume.id) && !names_an_owner(&volume.tags)).then_some(Self(volume))
             }
         }
     )*};
@@ -129,12 +121,8 @@ owned_volume!(BlockVolume, Volume);
 
 impl Owned<PrivateNic> {
     /// A private NIC is part of its server: it cannot exist without it.
-    pub(crate) fn by_server(nic: PrivateNic, server: &Owned<Server>) -> Result<Self, PrivateNic> {
-        if nic.server_id == server.get().id {
-            Ok(Self(nic))
-        } else {
-            Err(nic)
-        }
+    pub(crate) fn by_server(nic: PrivateNic, server: &Owned<Server>) -> Option<Self> {
+        (nic.server_id == server.get().id).then_some(Self(nic))
     }
 }
 
@@ -156,7 +144,7 @@ mod tests {
     #[test]
     fn only_the_exact_owner_tag_proves_ownership() {
         let team = owner("team");
-        assert!(Owned::by_tag(ip(&["x", "windlass-owner=team"]), &team).is_ok());
+        assert!(Owned::by_tag(ip(&["x", "windlass-owner=team"]), &team).is_some());
         for tags in [
             &["windlass-owner=team-b"][..],
             &["windlass-owner="],
@@ -166,7 +154,7 @@ mod tests {
             &["windlass-owner=other", "windlass-owner=team"],
             &[],
         ] {
-            assert!(Owned::by_tag(ip(tags), &team).is_err(), "{tags:?}");
+            assert!(Owned::by_tag(ip(tags), &team).is_none(), "{tags:?}");
         }
     }
 
@@ -178,8 +166,8 @@ mod tests {
             tags: tags.iter().map(|&t| t.to_owned()).collect(),
             ..BlockVolume::default()
         };
-        assert!(Owned::<BlockVolume>::by_journal(volume("a", &[]), &made).is_ok());
-        assert!(Owned::<BlockVolume>::by_journal(volume("b", &[]), &made).is_err());
-        assert!(Owned::<BlockVolume>::by_journal(volume("a", &["windlass-owner=other"]), &made).is_err());
+        assert!(Owned::<BlockVolume>::by_journal(volume("a", &[]), &made).is_some());
+        assert!(Owned::<BlockVolume>::by_journal(volume("b", &[]), &made).is_none());
+        assert!(Owned::<BlockVolume>::by_journal(volume("a", &["windlass-owner=other"]), &made).is_none());
     }
 }

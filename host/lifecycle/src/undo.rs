@@ -182,14 +182,12 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
             }
         }
         // What is spared stays out of the question, with the NICs of spared servers.
-        let found: Vec<Found> = found
-            .into_iter()
-            .filter(|resource| {
-                !scope.spare.contains(&resource.name.id)
-                    && !(resource.name.kind == ResourceKind::PrivateNic
-                        && resource.attached_to.as_ref().is_some_and(|server| scope.spare.contains(server)))
-            })
-            .collect();
+        let spared = |resource: &Found| {
+            let with_its_server = resource.name.kind == ResourceKind::PrivateNic
+                && resource.attached_to.as_ref().is_some_and(|server| scope.spare.contains(server));
+            scope.spare.contains(&resource.name.id) || with_its_server
+        };
+        let found: Vec<Found> = found.into_iter().filter(|resource| !spared(resource)).collect();
         let owned = || found.iter().filter(|resource| resource.owned());
         seen.extend(owned().map(|resource| (resource.name.id.clone(), resource.name.clone())));
         let remaining: Vec<ResourceName> = owned().map(|resource| resource.name.clone()).collect();

@@ -1,5 +1,7 @@
 //! The proof, against the simulator in process under paused time, and over a socket where a process is killed.
 
+#![allow(clippy::unwrap_used)]
+
 mod chaos;
 mod kill;
 mod named;
