@@ -14,8 +14,13 @@ impl DefaultRelease {
         match (refusal.deed, class) {
             // Nothing is left to be done to it.
             (_, Class::NotFound | Class::Expired) => Answer::keep().because("it is gone"),
+            (Deed::Terminate | Deed::ScheduleDeletion, Class::PreconditionFailed)
+                if question.machine.deletion_scheduled =>
+            {
+                Answer::keep().because("its deletion is scheduled already")
+            }
             // The billing floor: 412 `precondition_failed`.
-            (Deed::Terminate, Class::PreconditionFailed) if apple && !question.machine.deletion_scheduled => {
+            (Deed::Terminate, Class::PreconditionFailed) if apple => {
                 Answer::schedule_deletion().because("it is under its billing floor")
             }
             // An operating system that Scaleway has withdrawn: the one that the machine has will do. Asked a second time

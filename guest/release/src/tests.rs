@@ -65,7 +65,9 @@ fn a_refused_termination_is_met_by_scheduling() {
 #[test]
 fn a_deletion_that_is_scheduled_is_not_scheduled_again() {
     let scheduled = Machine { deletion_scheduled: true, ..ordered_mac() };
-    assert_eq!(decide(release_question(scheduled)), Verdict::Keep);
+    assert_eq!(decide(release_question(scheduled.clone())), Verdict::Keep);
+    let refused_again = refused(Deed::Terminate, FailureClass::PreconditionFailed, release_question(scheduled));
+    assert_eq!(decide(refused_again), Verdict::Keep);
 }
 
 #[test]

@@ -98,6 +98,19 @@ fn undoing_is_given_up_later_than_doing() {
 }
 
 #[test]
+fn the_budget_is_kept_to_the_millisecond() {
+    let at = |elapsed| decide(Question { elapsed, random: 0, ..retry_question(FailureClass::Locked) });
+    assert_eq!(at(179_000), Verdict::Wait(1_000));
+    assert_eq!(at(179_001), Verdict::GiveUp);
+}
+
+#[test]
+fn the_last_attempt_is_the_last_one() {
+    let at = |attempt| wait_of(&decide(Question { attempt, ..retry_question(FailureClass::Gateway) })).is_some();
+    assert!(at(7) && !at(8));
+}
+
+#[test]
 fn an_unknown_refusal_is_final_and_an_unknown_failure_is_not() {
     let with_status = |status, ambiguous| {
         let mut question = retry_question(FailureClass::Other);

@@ -113,6 +113,14 @@ fn a_stopped_server_that_nothing_works_on_is_suspended_by_us_or_reaped_in_the_en
 }
 
 #[test]
+fn a_server_that_stopped_after_it_ran_is_reaped_however_young_it_is() {
+    for state in [ServerState::Stopped, ServerState::StoppedInPlace] {
+        let young = Server { age: 0, state_age: 0, ..server(state) };
+        assert_eq!(mapping(&young), Mapping { report: Report::Deleting, deed: Deed::Reap });
+    }
+}
+
+#[test]
 fn nothing_that_is_suspended_by_us_is_reaped_while_it_stands_still() {
     for server in every_server().filter(|server| {
         server.suspended
@@ -204,7 +212,7 @@ fn the_readme_tells_what_the_policy_does() {
         ("creating it, past the deadline", Create, false, false, old),
         ("nothing in flight, never ran", None, false, false, young),
         ("the same, past the deadline", None, false, false, old),
-        ("nothing in flight, has run", None, true, false, old),
+        ("nothing in flight, has run", None, true, false, young),
         ("suspended by us", None, true, true, old),
         ("suspending / resuming it", Suspend, true, false, old),
     ];
