@@ -31,6 +31,8 @@ pub struct Options {
     /// How long an Apple silicon server may not be deleted after its creation. A customer's 24 hours; the recorded
     /// organization was exempt, which is `Duration::ZERO`.
     pub apple_silicon_commitment: Duration,
+    /// How many calls the request log holds; beyond that the oldest are forgotten.
+    pub logged_requests: usize,
     /// Largest request body that is read, in bytes. A larger one gets 413.
     pub body_bytes: usize,
     /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be listened
@@ -124,6 +126,7 @@ impl Default for Options {
             organization: None,
             refusal_status: RefusalStatus::default(),
             apple_silicon_commitment: Duration::from_secs(24 * 60 * 60),
+            logged_requests: 100_000,
             body_bytes: 4 * 1024 * 1024,
             loopback_addresses: false,
         }

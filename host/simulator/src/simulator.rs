@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ struct State {
     clock: Clock,
     world: World,
     faults: Faults,
-    requests: Vec<RequestRecord>,
+    requests: VecDeque<RequestRecord>,
     sequence: u64,
 }
 
@@ -98,7 +99,7 @@ impl Simulator {
             clock: Clock::new(options.time_scale),
             world: World::new(options),
             faults: Faults::default(),
-            requests: Vec::new(),
+            requests: VecDeque::new(),
             sequence: 0,
         };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), body_bytes }) }
@@ -109,9 +110,9 @@ impl Simulator {
         Resources::of(&self.settled().world)
     }
 
-    /// All calls so far, or since the log was cleared, in order.
+    /// All calls so far, or since the log was cleared, in order: the last [`Options::logged_requests`] of them.
     pub fn requests(&self) -> Vec<RequestRecord> {
-        self.shared.state.lock().requests.clone()
+        self.shared.state.lock().requests.iter().cloned().collect()
     }
 
     /// Forgets the calls so far.
@@ -223,7 +224,10 @@ impl State {
     fn arrive(&mut self, call: &Call) -> (u64, Duration, Option<(FaultKind, Effect)>) {
         self.sequence += 1;
         let fault = self.faults.meet(call.method.as_str(), &call.path);
-        self.requests.push(RequestRecord {
+        if self.requests.len() >= self.world.options.logged_requests.max(1) {
+            self.requests.pop_front();
+        }
+        self.requests.push_back(RequestRecord {
             sequence: self.sequence,
             at_ms: self.clock.now() / 1_000,
             method: call.method.to_string(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Outcome, fits, method};
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::catalogue::{self, LABELS, LocalImage, ZONES};
+use crate::catalogue::{LABELS, LocalImage, ZONES};
 use crate::paging;
 use crate::refusal::{BadArgument, Refusal};
 use crate::world::World;
@@ -38,20 +38,18 @@ fn local_images(world: &World, call: &Call) -> Outcome {
         // Recorded: the label stands where the id would.
         return Err(Refusal::not_found("MarketplaceImage", label));
     }
-    let zones: Vec<&str> = ZONES.into_iter().filter(|zone| fits(call.parameter("zone"), zone)).collect();
+    let zones = ZONES.into_iter().filter(|zone| fits(call.parameter("zone"), zone));
     let images = zones
-        .into_iter()
-        .flat_map(|zone| catalogue::local_images(world.options.seed, zone, label))
+        .flat_map(|zone| world.public_images.in_zone(zone))
+        .map(|public| &public.local)
+        .filter(|image| image.label == label)
         .filter(|image| fits(call.parameter("type"), image.kind))
         .filter(|image| fits(call.parameter("arch"), image.arch));
-    paging::newer_list(call, "local_images", images.map(|image| show(&image)).collect())
+    paging::newer_list(call, "local_images", images.map(show).collect())
 }
 
 fn local_image(world: &World, id: &str) -> Outcome {
-    let seed = world.options.seed;
-    let found = ZONES
-        .into_iter()
-        .flat_map(|zone| LABELS.into_iter().flat_map(move |label| catalogue::local_images(seed, zone, label)))
-        .find(|image| image.id == id);
-    found.map(|image| Answer::ok(&show(&image))).ok_or_else(|| Refusal::not_found("MarketplaceLocalImage", id))
+    let mut images = ZONES.into_iter().flat_map(|zone| world.public_images.in_zone(zone)).map(|public| &public.local);
+    let found = images.find(|image| image.id == id);
+    found.map(|image| Answer::ok(&show(image))).ok_or_else(|| Refusal::not_found("MarketplaceLocalImage", id))
 }

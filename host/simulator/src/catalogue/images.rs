@@ -1,3 +1,6 @@
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
 use crate::random::Random;
 use crate::world::{Image, RootVolume};
 
@@ -73,54 +76,49 @@ pub(crate) struct LocalImage {
     pub(crate) compatible: Vec<&'static str>,
 }
 
-/// The images of `label` in `zone`, those for local storage first (`type_asc`).
-pub(crate) fn local_images(seed: u64, zone: &str, label: &str) -> Vec<LocalImage> {
-    OFFERS
-        .iter()
-        .filter(|offer| offer.label == label)
-        .flat_map(|offer| each(seed, zone, offer))
-        .map(|(image, _)| image)
-        .collect()
+/// An image as the marketplace and as the Instance API show it.
+#[derive(Debug, Clone)]
+pub(crate) struct PublicImage {
+    pub(crate) local: LocalImage,
+    pub(crate) image: Image,
 }
 
-/// The image with this id, in the Instance API's view.
-pub(crate) fn image(seed: u64, zone: &str, id: &str) -> Option<Image> {
-    OFFERS
-        .iter()
-        .flat_map(|offer| each(seed, zone, offer).map(move |found| (offer, found)))
-        .find(|(_, (local, _))| local.id == id)
-        .map(|(offer, (local, key))| {
-            let vendor = Random::named_id(seed, "the organization of public images");
+/// The public images of one simulator: their ids come from its seed. A zone's are made when they are first asked for,
+/// because tests make simulators by the thousand.
+#[derive(Debug)]
+pub(crate) struct PublicImages {
+    seed: u64,
+    zones: BTreeMap<&'static str, OnceCell<Vec<PublicImage>>>,
+}
+
+impl PublicImages {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, zones: super::ZONES.into_iter().map(|zone| (zone, OnceCell::new())).collect() }
+    }
+
+    /// By label, those for local storage first (`type_asc`).
+    pub(crate) fn in_zone(&self, zone: &str) -> &[PublicImage] {
+        let made = self.zones.get(zone).map(|images| {
+            images.get_or_init(|| OFFERS.iter().flat_map(|offer| make(self.seed, zone, offer)).collect())
+        });
+        made.map_or(&[], Vec::as_slice)
+    }
+}
+
+fn make(seed: u64, zone: &str, offer: &Offer) -> Vec<PublicImage> {
+    let vendor = Random::named_id(seed, "the organization of public images");
+    let mut images = Vec::new();
+    for kind in ["instance_local", "instance_sbs"] {
+        // Assumption from the recordings: for local storage only x86_64 images exist.
+        let archs = if kind == "instance_local" { X86_ONLY } else { offer.archs };
+        for arch in archs {
+            let key = format!("{zone} {} {kind} {arch}", offer.label);
             let snapshot = Random::named_id(seed, &format!("snapshot {key}"));
-            let root = match local.kind {
+            let root = match kind {
                 "instance_local" => RootVolume::Local { snapshot, name: offer.name.to_owned(), size: offer.root_size },
                 _ => RootVolume::Block { snapshot, size: offer.root_size },
             };
-            Image {
-                id: local.id,
-                zone: zone.to_owned(),
-                name: offer.name.to_owned(),
-                arch: local.arch.to_owned(),
-                organization: vendor.clone(),
-                project: vendor,
-                public: true,
-                root,
-                from_server: String::new(),
-                state: "available",
-                tags: Vec::new(),
-                created: 0,
-                modified: 0,
-            }
-        })
-}
-
-fn each<'a>(seed: u64, zone: &'a str, offer: &'a Offer) -> impl Iterator<Item = (LocalImage, String)> + 'a {
-    ["instance_local", "instance_sbs"].into_iter().flat_map(move |kind| {
-        // Assumption from the recordings: for local storage only x86_64 images exist.
-        let archs = if kind == "instance_local" { X86_ONLY } else { offer.archs };
-        archs.iter().map(move |arch| {
-            let key = format!("{zone} {} {kind} {arch}", offer.label);
-            let image = LocalImage {
+            let local = LocalImage {
                 id: Random::named_id(seed, &format!("image {key}")),
                 label: offer.label,
                 zone: zone.to_owned(),
@@ -128,7 +126,23 @@ fn each<'a>(seed: u64, zone: &'a str, offer: &'a Offer) -> impl Iterator<Item = 
                 kind,
                 compatible: super::types::compatible(arch, offer.gpu, kind == "instance_local"),
             };
-            (image, key)
-        })
-    })
+            let image = Image {
+                id: local.id.clone(),
+                zone: zone.to_owned(),
+                name: offer.name.to_owned(),
+                arch: (*arch).to_owned(),
+                organization: vendor.clone(),
+                project: vendor.clone(),
+                public: true,
+                root,
+                from_server: String::new(),
+                state: "available",
+                tags: Vec::new(),
+                created: 0,
+                modified: 0,
+            };
+            images.push(PublicImage { local, image });
+        }
+    }
+    images
 }

@@ -4,7 +4,7 @@
 mod images;
 mod types;
 
-pub(crate) use images::{LABELS, LocalImage, image, local_images};
+pub(crate) use images::{LABELS, LocalImage, PublicImages};
 pub(crate) use types::{ServerType, server_type, server_types};
 
 /// The zones that exist [SDK].

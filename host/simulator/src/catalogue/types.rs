@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 
 /// A family of server types: `<prefix><size>`, where a size like `8C-32G` says what it is.
@@ -142,8 +145,14 @@ pub(crate) struct ServerType {
     scratch: (u64, u64),
 }
 
-/// All types of a zone by name, in the API's alphabetical order.
-pub(crate) fn server_types(zone: &str) -> Vec<ServerType> {
+/// All types of a zone, in the API's alphabetical order. They are the same for every simulator and so made once.
+pub(crate) fn server_types(zone: &str) -> &'static [ServerType] {
+    static TYPES: OnceLock<BTreeMap<&'static str, Vec<ServerType>>> = OnceLock::new();
+    let by_zone = TYPES.get_or_init(|| super::ZONES.into_iter().map(|zone| (zone, make(zone))).collect());
+    by_zone.get(zone).map_or(&[], Vec::as_slice)
+}
+
+fn make(zone: &str) -> Vec<ServerType> {
     let mut types: Vec<ServerType> = FAMILIES
         .iter()
         .filter(|family| family.zones.is_empty() || family.zones.contains(&zone))
@@ -153,8 +162,9 @@ pub(crate) fn server_types(zone: &str) -> Vec<ServerType> {
     types
 }
 
-pub(crate) fn server_type(zone: &str, name: &str) -> Option<ServerType> {
-    server_types(zone).into_iter().find(|candidate| candidate.name == name)
+pub(crate) fn server_type(zone: &str, name: &str) -> Option<&'static ServerType> {
+    let types = server_types(zone);
+    types.binary_search_by(|candidate| candidate.name.as_str().cmp(name)).ok().map(|index| &types[index])
 }
 
 /// What the marketplace says an image runs on, in its recorded order as far as it was recorded.

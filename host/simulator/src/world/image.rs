@@ -1,5 +1,4 @@
 use super::World;
-use crate::catalogue;
 use crate::clock::Micros;
 
 /// An image: one of the catalogue's, or one made by `backup`.
@@ -51,7 +50,10 @@ impl World {
         match self.images.get(id) {
             Some(image) if image.zone == zone => Some(image.clone()),
             Some(_) => None,
-            None => catalogue::image(self.options.seed, zone, id),
+            None => {
+                let public = self.public_images.in_zone(zone).iter().find(|public| public.image.id == id)?;
+                Some(public.image.clone())
+            }
         }
     }
 }

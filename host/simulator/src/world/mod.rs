@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::catalogue::PublicImages;
 use crate::clock::Micros;
 use crate::options::{Options, Stock};
 use crate::random::Random;
@@ -38,6 +39,7 @@ pub(crate) struct World {
     pub(crate) stock: Stock,
     pub(crate) random: Random,
     pub(crate) agenda: Agenda,
+    pub(crate) public_images: PublicImages,
     now: Micros,
     last_stamp: Micros,
 
@@ -61,6 +63,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(options: Options) -> Self {
+        let public_images = PublicImages::new(options.seed);
         let random = Random::new(options.seed, options.loopback_addresses);
         let stock =
             options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
@@ -69,6 +72,7 @@ impl World {
             stock,
             random,
             agenda: Agenda::default(),
+            public_images,
             now: 0,
             last_stamp: 0,
             servers: ById::new(),

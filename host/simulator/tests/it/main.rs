@@ -14,3 +14,4 @@ mod instance_servers;
 mod instance_volumes;
 mod other_apis;
 mod sockets;
+mod typed_client;

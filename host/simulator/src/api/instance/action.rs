@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use serde_json::json;
+use windlass_scaleway::types::instance::ServerAction;
 
 use super::{Outcome, precondition, server};
 use crate::answer::Answer;
@@ -30,26 +31,26 @@ pub(super) fn perform(world: &mut World, call: &Call, zone: &str, id: &str) -> O
         return Err(Refusal::locked("instance_server", id));
     }
     let mut result = format!("/servers/{id}");
-    match action.as_str() {
-        "poweron" => power_on(world, id, state)?,
-        "poweroff" => {
+    match ServerAction::from(action) {
+        ServerAction::PowerOn => power_on(world, id, state)?,
+        ServerAction::PowerOff => {
             require_running(world, state)?;
             stop(world, id, "stopping", world.options.durations.power_off, Phase::Stopped);
         }
-        "stop_in_place" => {
+        ServerAction::StopInPlace => {
             // Listed among the allowed actions of a starting server, too (recorded 174 times).
             if !matches!(state, ServerState::Running | ServerState::Starting) {
                 return Err(precondition(world, "resource_not_usable", SHOULD_BE_RUNNING));
             }
             stop(world, id, "stopping in place", world.options.durations.stop_in_place, Phase::StoppedInPlace);
         }
-        "reboot" => {
+        ServerAction::Reboot => {
             require_running(world, state)?;
             let duration = world.options.durations.reboot;
             let phases = vec![(duration / 2, Phase::RestartingAfterReboot), (duration, Phase::Running)];
             world.begin(id, ServerState::Stopping, "rebooting", phases);
         }
-        "terminate" => {
+        ServerAction::Terminate => {
             require_running(world, state)?;
             if protected {
                 // Assumption: the refusal of a protected server was not recorded; the precondition's name is real.
@@ -61,14 +62,14 @@ pub(super) fn perform(world: &mut World, call: &Call, zone: &str, id: &str) -> O
                 server.public_ips.clear();
             }
         }
-        "backup" => {
+        ServerAction::Backup => {
             if !matches!(state, ServerState::Stopped | ServerState::Running | ServerState::StoppedInPlace) {
                 return Err(Refusal::transient_state("instance_server", id, state.as_str()));
             }
             result = format!("/images/{}", backup(world, id, fields.text("name")?));
         }
         // Every server has routed IPs by now.
-        "enable_routed_ip" => {}
+        ServerAction::EnableRoutedIp => {}
         _ => return Err(Refusal::invalid("action")),
     }
     // With a duration of zero the phases are due already; the answer's next reader sees them.

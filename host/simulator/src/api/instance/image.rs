@@ -6,17 +6,12 @@ use super::Outcome;
 use crate::answer::Answer;
 use crate::api::{fits, part_of};
 use crate::call::Call;
-use crate::catalogue;
 use crate::paging;
 use crate::refusal::Refusal;
 use crate::world::{World, sorted};
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let seed = world.options.seed;
-    let public = catalogue::LABELS
-        .iter()
-        .flat_map(|label| catalogue::local_images(seed, zone, label))
-        .filter_map(|local| catalogue::image(seed, zone, &local.id));
+    let public = world.public_images.in_zone(zone).iter().map(|public| public.image.clone());
     let own = world.images.values().filter(|image| image.zone == zone).cloned();
     let chosen = public.chain(own).filter(|image| {
         part_of(call.parameter("name"), &image.name)

@@ -11,23 +11,23 @@ use crate::paging;
 use crate::world::World;
 
 pub(super) fn servers(call: &Call, zone: &str) -> Outcome {
-    let types = catalogue::server_types(zone).into_iter().map(|kind| (kind.name.clone(), kind.view())).collect();
+    let types = catalogue::server_types(zone).iter().map(|kind| (kind.name.clone(), kind.view())).collect();
     paging::instance_map(call, "servers", types)
 }
 
 // Assumption: paged as the list of types is; no recording exists.
 pub(super) fn availability(world: &World, call: &Call, zone: &str) -> Outcome {
     let types = catalogue::server_types(zone)
-        .into_iter()
+        .iter()
         .map(|kind| {
             let stock = world.stock.get(&kind.name).copied().unwrap_or(Availability::Available);
-            (kind.name, json!({"availability": stock.as_str()}))
+            (kind.name.clone(), json!({"availability": stock.as_str()}))
         })
         .collect();
     paging::instance_map(call, "servers", types)
 }
 
-pub(super) fn volumes(call: &Call) -> Outcome {
+pub(super) fn volumes() -> Outcome {
     let kind = |name: &str, largest: u64, snapshot: bool| {
         json!({
             "display_name": name,
@@ -38,6 +38,5 @@ pub(super) fn volumes(call: &Call) -> Outcome {
     let mut volumes = Map::<String, Value>::new();
     volumes.insert("l_ssd".to_owned(), kind("Local SSD", 800_000_000_000, true));
     volumes.insert("scratch".to_owned(), kind("Scratch", 24_000_000_000_000, false));
-    let _ = call;
     Ok(Answer::ok(&json!({"volumes": volumes})))
 }

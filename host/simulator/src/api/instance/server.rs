@@ -100,7 +100,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
     if let Some(id) = &placement_group {
         super::placement_group::find(world, zone, id)?;
     }
-    let wanted = server_volume::wanted(world, zone, &fields, image.as_ref(), &kind)?;
+    let wanted = server_volume::wanted(world, zone, &fields, image.as_ref(), kind)?;
     let name = fields.text("name")?;
     let tags = fields.texts("tags")?.unwrap_or_default();
     let protected = fields.flag("protected")?.unwrap_or(false);
@@ -309,9 +309,9 @@ pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
 pub(super) fn compatible_types(world: &World, zone: &str, id: &str) -> Outcome {
     let server = find(world, zone, id)?;
     let names: Vec<String> = catalogue::server_types(zone)
-        .into_iter()
+        .iter()
         .filter(|kind| kind.arch == server.arch && kind.name != server.commercial_type)
-        .map(|kind| kind.name)
+        .map(|kind| kind.name.clone())
         .collect();
     Ok(Answer::ok(&json!({"compatible_types": names})))
 }
