@@ -1,3 +1,4 @@
 //! What the components of this repository are, looked at from outside.
 
+mod build;
 mod components;
