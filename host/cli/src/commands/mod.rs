@@ -2,6 +2,7 @@
 
 mod completions;
 mod decision;
+mod demo;
 mod operation;
 mod policy;
 mod server;
@@ -30,7 +31,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
         Command::Decision(decision) => runtime()?.block_on(decision::run(&Context::load(global)?, decision)),
-        Command::Demo(_) => Err(Failure::usage("not yet")),
+        Command::Demo(demo) => runtime()?.block_on(demo::run(Output::new(&global), &demo)),
     }
 }
 

@@ -1,0 +1,118 @@
+//! `windlass demo`: the whole story on the embedded simulator, in a temporary directory, ending with a proof.
+
+mod acts;
+mod stage;
+
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::arguments;
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, bold, dim, green, print, printable};
+use stage::Stage;
+
+/// Tells the story: at once to people, at its end as one document to programs.
+struct Narrator {
+    output: Output,
+    acts: Vec<Act>,
+}
+
+/// One act of the story in the document.
+#[derive(Debug, Serialize)]
+struct Act {
+    title: String,
+    lines: Vec<String>,
+}
+
+impl Narrator {
+    fn act(&mut self, title: &str) {
+        if !self.output.is_json() {
+            print(&format!("\n{} {}\n", bold(&format!("{}", self.acts.len() + 1)), bold(title)));
+        }
+        self.acts.push(Act { title: title.to_owned(), lines: Vec::new() });
+    }
+
+    /// One line of the act. `paint` colours it for people.
+    fn line(&mut self, line: &str, paint: fn(&str) -> String) {
+        let line = printable(line);
+        if !self.output.is_json() {
+            print(&format!("  {}\n", paint(&line)));
+        }
+        if let Some(act) = self.acts.last_mut() {
+            act.lines.push(line);
+        }
+    }
+
+    fn plain(&mut self, line: &str) {
+        self.line(line, str::to_owned);
+    }
+}
+
+/// What the story cost.
+#[derive(Debug, Serialize)]
+struct Cost {
+    api_calls: usize,
+    decisions: usize,
+    operations: usize,
+    seconds: f64,
+    simulated_seconds: f64,
+}
+
+pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut narrator = Narrator { output, acts: Vec::new() };
+    if !output.is_json() {
+        print(&format!(
+            "{}\n",
+            dim("A simulated Scaleway in this process and a temporary state directory: no account, nothing to pay.")
+        ));
+    }
+    let mut stage = Stage::set(arguments.seed, arguments.pace)?;
+    let played = tokio::select! {
+        played = acts::play(&mut stage, &mut narrator) => played,
+        // Everything lives in this process and in a temporary directory: there is nothing to undo.
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "the demo was interrupted; nothing outlives it")),
+    };
+    stage.policies.flush_decisions();
+    let resources = stage.simulator.resources();
+    let left = resources.count();
+    let cost = Cost {
+        api_calls: stage.simulator.requests().len(),
+        decisions: stage.decisions()?,
+        operations: stage.operations()?,
+        seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+        simulated_seconds: stage.simulator.now().as_secs_f64().round(),
+    };
+    let document = json!({ "acts": narrator.acts, "resources_left": left, "cost": cost });
+    played.map_err(|failure| failure.with_partial(document.clone()))?;
+    proof(output, left, &cost, &resources, document)
+}
+
+fn proof(
+    output: Output,
+    left: usize,
+    cost: &Cost,
+    resources: &windlass_simulator::Resources,
+    document: Value,
+) -> Result<(), Failure> {
+    if left > 0 {
+        return Err(Failure::new(Exit::Left, format!("{left} resources left"))
+            .because(serde_json::to_string(resources).unwrap_or_default())
+            .with_partial(document));
+    }
+    output.result(&document, || {
+        let cost = format!(
+            "{} API calls, {} decisions, {} operations in {:.1} s ({:.0} s of simulated time)",
+            cost.api_calls, cost.decisions, cost.operations, cost.seconds, cost.simulated_seconds
+        );
+        format!(
+            "\n{}  {}\n{}\n",
+            green(&bold("0 resources left")),
+            dim("by the simulator's own count"),
+            dim(&format!("{cost}. Next: docs/operating.md, docs/writing-policies.md"))
+        )
+    });
+    Ok(())
+}
