@@ -238,7 +238,7 @@ impl Slot for Provisioning {
         };
         Question {
             now: super::EXAMPLE_NOW_MS,
-            random: 0x5eed,
+            random: 0x5eed0,
             cluster: "example".into(),
             operation: Operation::Scale,
             stage: Stage::Resize,

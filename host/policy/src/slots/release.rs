@@ -249,7 +249,7 @@ impl Slot for Release {
     fn example() -> Question {
         Question {
             now: super::EXAMPLE_NOW_MS,
-            random: 0x5eed,
+            random: 0x5eed0,
             occasion: Occasion::LetGo,
             machine: Machine {
                 kind: MachineKind::AppleSiliconServer,

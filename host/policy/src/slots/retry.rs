@@ -102,7 +102,7 @@ impl Slot for Retry {
     fn example() -> Question {
         Question {
             now: super::EXAMPLE_NOW_MS,
-            random: 0x5eed,
+            random: 0x5eed0,
             operation: "create-server".into(),
             step: "power-on".into(),
             attempt: 1,

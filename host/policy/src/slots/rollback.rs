@@ -176,7 +176,7 @@ impl Slot for Rollback {
         };
         Question {
             now: super::EXAMPLE_NOW_MS,
-            random: 0x5eed,
+            random: 0x5eed0,
             operation: "create-server".into(),
             group: "example".into(),
             cause: Some(Failure::example()),

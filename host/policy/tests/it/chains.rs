@@ -149,7 +149,7 @@ fn a_failing_release_policy_never_destroys_a_physical_host() {
     let guest = Guest::new(
         SlotName::Release,
         format!(
-            "(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed)) (then unreachable)) (i32.const {ANSWER})"
+            "(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed0)) (then unreachable)) (i32.const {ANSWER})"
         ),
     );
     host.configure(&Policies::built_in().with(SlotName::Release, Link::bytes(guest.component()))).unwrap();

@@ -11,6 +11,7 @@ mod deciding;
 mod guests;
 mod hostile;
 mod loading;
+mod named_guests;
 mod recording;
 mod support;
 mod swapping;
