@@ -58,3 +58,71 @@ pub(crate) fn schema_of<P: Policy>() -> String {
     schema.push('}');
     schema
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    settings! {
+        /// For these tests.
+        struct Steps {
+            /// The waits of the first attempts, in milliseconds.
+            waits_ms: Vec<u64> = vec![1, 10],
+        }
+        check(self) {
+            match self.waits_ms.is_empty() {
+                true => Err("`waits-ms` is empty".into()),
+                false => Ok(()),
+            }
+        }
+    }
+
+    /// A policy that works something out from its settings, once.
+    #[derive(Debug, PartialEq)]
+    struct Sum {
+        total_ms: u64,
+    }
+
+    impl Policy for Sum {
+        type Settings = Steps;
+
+        fn configure(settings: Steps) -> Result<Self, String> {
+            let total = settings.waits_ms.iter().try_fold(0_u64, |sum, wait| sum.checked_add(*wait));
+            Ok(Self { total_ms: total.ok_or("`waits-ms` come to more than 64 bits")? })
+        }
+    }
+
+    #[test]
+    fn what_configure_works_out_is_what_decides() {
+        let configured = Configured::<Sum>::new();
+        assert_eq!(configured.configure(r#"{"waits-ms": [5, 6]}"#), Ok(()));
+        assert_eq!(configured.get(), &Sum { total_ms: 11 });
+    }
+
+    #[test]
+    fn the_settings_check_themselves_before_the_policy_sees_them() {
+        let refused = Configured::<Sum>::new().configure(r#"{"waits-ms": []}"#);
+        assert_eq!(refused, Err("`waits-ms` is empty".into()));
+        let too_much = Configured::<Sum>::new().configure(r#"{"waits-ms": [18446744073709551615, 1]}"#);
+        assert_eq!(too_much, Err("`waits-ms` come to more than 64 bits".into()));
+    }
+
+    #[test]
+    fn an_instance_is_configured_once_and_decides_with_its_defaults_when_it_never_was() {
+        let configured = Configured::<Sum>::new();
+        assert_eq!(configured.get(), &Sum { total_ms: 11 });
+        assert_eq!(configured.configure("{}"), Err("this instance is configured already".into()));
+    }
+
+    #[test]
+    fn a_policy_describes_itself_with_its_packages_words() {
+        let description = describe::<Sum>("sum", "1.2.3", "Adds up.");
+        assert_eq!((description.name.as_str(), description.version.as_str()), ("sum", "1.2.3"));
+        assert!(
+            description
+                .settings_schema
+                .contains(r#""waits-ms":{"type":"array","items":{"type":"integer","minimum":0}"#)
+        );
+    }
+}
