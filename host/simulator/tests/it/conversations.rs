@@ -32,22 +32,22 @@ const CUT: usize = 12;
 const OPTIONAL: &str = "admin_password_encryption_ssh_key_id";
 const FREE: [&str; 6] = ["platform_id", "cluster_id", "hypervisor_id", "node_id", "gateway", "subnet"];
 
-fn facts() -> Option<PathBuf> {
+/// The folder of the recordings, when it is there. They are not part of the project.
+pub(crate) fn facts() -> Option<PathBuf> {
     let folder = match std::env::var_os("WINDLASS_FACTS") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/facts"),
     };
-    let file = folder.join("scaleway-conversations.json");
-    file.is_file().then_some(file)
+    folder.join("scaleway-conversations.json").is_file().then_some(folder)
 }
 
 #[tokio::test]
 async fn the_recorded_conversations_are_held() {
-    let Some(file) = facts() else {
+    let Some(folder) = facts() else {
         eprintln!("conversations: SKIPPED, no recordings here; set WINDLASS_FACTS to the folder that holds them");
         return;
     };
-    let text = std::fs::read(file).unwrap();
+    let text = std::fs::read(folder.join("scaleway-conversations.json")).unwrap();
     let conversations: BTreeMap<String, Vec<Value>> = serde_json::from_slice(&text).unwrap();
     let mut steps = 0;
     let mut matched = 0;

@@ -13,5 +13,6 @@ mod instance_lists;
 mod instance_servers;
 mod instance_volumes;
 mod other_apis;
+mod recorded_answers;
 mod sockets;
 mod typed_client;
