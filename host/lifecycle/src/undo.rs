@@ -176,7 +176,8 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
             Err(other) => return Err(other),
         };
         for resource in &found {
-            if resource.kept && !scope.spare.contains(&resource.name.id) {
+            // Somebody who cleans a server up wants to be rid of what an earlier rollback kept, too.
+            if resource.kept && run.kind != OperationKind::CleanupServer && !scope.spare.contains(&resource.name.id) {
                 scope.spare.insert(resource.name.id.clone());
                 report.kept.push(resource.name.clone());
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod chaos;
+mod hostile;
 mod kill;
 mod named;
 mod support;

@@ -422,3 +422,78 @@ fn no_secret_of_the_specification_reaches_the_journal() {
         }
     });
 }
+
+#[test]
+fn a_double_that_arrives_late_is_removed_before_the_create_ends() {
+    run(async {
+        let world = World::new(16).await;
+        let lifecycle = world.start();
+        let lost = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::DroppedConnection);
+        world.simulator.add_fault(lost.nth(1)).unwrap();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let operation = pending.id().clone();
+        let control = Control::new();
+        let late = async {
+            // The first call's effect, long after its connection was lost and the call sent again.
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            world
+                .client
+                .instance(&zone())
+                .create_ip(&windlass_scaleway::types::instance::CreateIp {
+                    tags: vec![
+                        "windlass-owner=team".into(),
+                        "windlass-group=ci".into(),
+                        format!("windlass-operation={operation}"),
+                    ],
+                    ..Default::default()
+                })
+                .await
+                .unwrap();
+        };
+        let (created, ()) = tokio::join!(pending.run(&control), late);
+        created.unwrap();
+        world.assert_complete("late double").await;
+        world.assert_closed(&lifecycle, "late double");
+    });
+}
+
+#[test]
+fn what_a_policy_keeps_is_marked_reported_spared_by_the_sweep_and_goes_with_a_cleanup() {
+    run(async {
+        let world = World::new(17).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = crate::support::host_in(folder.path());
+        // A policy that fails, and an operator who rather keeps than deletes then.
+        let link = windlass_policy::Link::bytes(windlass_test_guests::HOSTILE.bytes)
+            .with_settings(serde_json::json!({ "behaviour": "trap", "during": "decide" }))
+            .with_on_failure(windlass_policy::slots::OnFailure::Keep);
+        host.configure(
+            &windlass_policy::Policies::built_in().with(windlass_policy::slots::SlotName::Rollback, link),
+        )
+        .unwrap();
+        let lifecycle = world.start_under(host.clone());
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        world.simulator.add_fault(refused.nth(1)).unwrap();
+        let error = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = error else { panic!("{error}") };
+        assert_eq!(failure.state, OperationState::Kept, "{failure}");
+        assert!(failure.report.is_clean() && failure.report.removed.is_empty(), "{failure}");
+        assert_eq!(failure.report.kept.len(), 6, "{failure}");
+        assert_eq!(world.resources().tagged("windlass-kept").count(), 5, "all but the NIC, which has its server's mark");
+        assert!(
+            failure.reasons.iter().any(|reason| reason.contains("rollback") && reason.contains("failed")),
+            "{:?}",
+            failure.reasons
+        );
+        let request = windlass_lifecycle::SweepRequest::new(vec![zone()]);
+        let sweep = lifecycle.sweep(&request, &Control::new()).await.unwrap();
+        assert!(sweep.cleanups.is_empty() && sweep.kept.len() == 5, "{sweep:?}");
+        host.configure(&windlass_policy::Policies::built_in()).unwrap();
+        let cleaned = lifecycle
+            .cleanup(&Target::Operation(failure.operation), &Control::new())
+            .await
+            .unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        world.assert_empty("cleaned up at last");
+    });
+}

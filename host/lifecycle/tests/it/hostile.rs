@@ -1,0 +1,122 @@
+//! Policies that mean harm, or are broken: the operation ends well all the same, and says what happened.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_lifecycle::{Control, Error, ExtraVolume, OperationState, Target};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Link, Policies};
+use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
+use windlass_simulator::{FaultKind, FaultRule};
+use windlass_test_guests::{HOSTILE, KEEP_VOLUMES_FOR_INSPECTION};
+
+use crate::support::{World, brief, host_in, run, zone};
+
+/// A volume of somebody else, which the server only borrows.
+async fn borrowed(world: &World) -> String {
+    let volume = world
+        .client
+        .block(&zone())
+        .create_volume(&CreateBlockVolume {
+            name: "theirs".into(),
+            perf_iops: Some(5_000),
+            from_empty: Some(FromEmpty { size: 5_000_000_000 }),
+            ..CreateBlockVolume::default()
+        })
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    volume.id
+}
+
+#[test]
+fn a_rollback_policy_that_fails_or_plans_harm_is_replaced_by_the_default_and_the_operation_says_so() {
+    for behaviour in [
+        "delete-foreign",
+        "cycle",
+        "forget-all",
+        "trap",
+        "huge-answer",
+        "invalid-answer",
+        "memory-bomb",
+        "deep-recursion",
+    ] {
+        run(async {
+            let world = World::new(51).await;
+            let folder = tempfile::tempdir().unwrap();
+            let host = host_in(folder.path());
+            let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": behaviour, "during": "decide" }));
+            host.configure(&Policies::built_in().with(SlotName::Rollback, link))
+                .unwrap_or_else(|error| panic!("{behaviour}: {error}"));
+            let lifecycle = world.start_under(host);
+            let theirs = borrowed(&world).await;
+            let mut specification = world.everything();
+            specification.volumes.push(ExtraVolume::Existing { id: theirs.clone() });
+            let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+            world.simulator.add_fault(refused.nth(1)).unwrap();
+            let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+            let Error::Failed(failure) = error else { panic!("{behaviour}: {error}") };
+            assert_eq!(failure.state, OperationState::Undone, "{behaviour}: {failure}");
+            let resources = world.resources();
+            assert_eq!(resources.count(), 1, "{behaviour}: {}", brief(&resources));
+            assert_eq!(resources.volumes[0]["id"], theirs.as_str(), "{behaviour}");
+            assert!(
+                failure.reasons.iter().any(|reason| reason.contains("hostile") && reason.contains("failed")),
+                "{behaviour}: the operation does not say that the policy failed: {:?}",
+                failure.reasons
+            );
+            world.assert_closed(&lifecycle, behaviour);
+        });
+    }
+}
+
+#[test]
+fn a_retry_policy_that_waits_for_ever_is_bounded_by_the_deadline() {
+    run(async {
+        let world = World::new(52).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": "invalid-answer", "during": "decide" }));
+        host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+        let lifecycle = world.start_under(host);
+        world
+            .simulator
+            .add_fault(FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::InternalServerError))
+            .unwrap();
+        let specification = world.everything();
+        let deadline = Duration::from_millis(specification.deadline_milliseconds);
+        let began = tokio::time::Instant::now();
+        let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = error else { panic!("{error}") };
+        assert_eq!(failure.step, "create-ip");
+        assert!(began.elapsed() < deadline + Duration::from_secs(60), "{:?}", began.elapsed());
+        world.assert_empty("bounded");
+    });
+}
+
+#[test]
+fn volumes_that_a_policy_keeps_for_inspection_stay_marked_and_the_rest_goes() {
+    run(async {
+        let world = World::new(53).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let link = Link::bytes(KEEP_VOLUMES_FOR_INSPECTION.bytes).with_settings(json!({ "classes": ["permission-denied"] }));
+        host.configure(&Policies::built_in().with(SlotName::Rollback, link)).unwrap();
+        let lifecycle = world.start_under(host.clone());
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        world.simulator.add_fault(refused.nth(1)).unwrap();
+        let error = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = error else { panic!("{error}") };
+        assert_eq!(failure.state, OperationState::Kept, "{failure}");
+        assert!(failure.to_string().contains("kept block-volume"), "{failure}");
+        let resources = world.resources();
+        assert_eq!((resources.count(), resources.volumes.len()), (2, 2), "{}", brief(&resources));
+        assert_eq!(resources.tagged("windlass-kept").count(), 2);
+        host.configure(&Policies::built_in()).unwrap();
+        lifecycle
+            .cleanup(&Target::Operation(failure.operation), &Control::new())
+            .await
+            .unwrap();
+        world.assert_empty("inspected");
+    });
+}
