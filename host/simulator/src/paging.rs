@@ -14,10 +14,20 @@ const NEWER_PAGE: usize = 20;
 /// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in the
 /// body but the list.
 pub(crate) fn instance_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
+    instance_list_of(call, key, items, |item| item)
+}
+
+/// As [`instance_list`], for long lists: only what is on the page is shown.
+pub(crate) fn instance_list_of<T>(
+    call: &Call,
+    key: &str,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
     let total = items.len();
-    let body = json!({ key: slice(items, page, size) });
-    Ok(with_headers(Answer::ok(&body), call, page, size, total))
+    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    Ok(with_headers(Answer::ok(&json!({ key: shown })), call, page, size, total))
 }
 
 /// As [`instance_list`], for the one list that is a map: server types by name.
@@ -30,9 +40,20 @@ pub(crate) fn instance_map(call: &Call, key: &str, items: Vec<(String, Value)>) 
 
 /// A list of the newer APIs: `page` and `page_size`; the total in the body.
 pub(crate) fn newer_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
+    newer_list_of(call, key, items, |item| item)
+}
+
+/// As [`newer_list`], for long lists: only what is on the page is shown.
+pub(crate) fn newer_list_of<T>(
+    call: &Call,
+    key: &str,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "page_size", NEWER_PAGE)?;
     let total = items.len();
-    Ok(Answer::ok(&json!({ key: slice(items, page, size), "total_count": total })))
+    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    Ok(Answer::ok(&json!({ key: shown, "total_count": total })))
 }
 
 fn with_headers(answer: Answer, call: &Call, page: usize, size: usize, total: usize) -> Answer {

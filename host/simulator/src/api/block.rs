@@ -71,7 +71,7 @@ fn list(world: &World, call: &Call, zone: &str) -> Outcome {
     let volumes = sorted(volumes, newest_first, |volume| {
         (if by_name { volume.name.clone() } else { String::new() }, volume.created)
     });
-    paging::newer_list(call, "volumes", volumes.into_iter().map(|volume| world.show_block_volume(volume)).collect())
+    paging::newer_list_of(call, "volumes", volumes, |volume| world.show_block_volume(volume))
 }
 
 /// 200, not 201, and no `Location` (recorded).

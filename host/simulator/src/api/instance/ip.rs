@@ -39,8 +39,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
             // Assumption: several tags mean all of them ("these exact tags" [SDK]); not provable from the recordings.
             && has_all(&ip.tags, &tags)
     });
-    let ips = sorted(ips, true, |ip| ip.created).into_iter().map(|ip| world.show_ip(ip)).collect();
-    paging::instance_list(call, "ips", ips)
+    paging::instance_list_of(call, "ips", sorted(ips, true, |ip| ip.created), |ip| world.show_ip(ip))
 }
 
 pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {

@@ -62,8 +62,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
             && has_all(&server.tags, &tags)
     });
     let servers = sorted(chosen, newest_first, |server| if by_modification { server.modified } else { server.created });
-    let servers = servers.into_iter().map(|server| world.show_server(server)).collect();
-    paging::instance_list(call, "servers", servers)
+    paging::instance_list_of(call, "servers", servers, |server| world.show_server(server))
 }
 
 pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
