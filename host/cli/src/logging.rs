@@ -16,8 +16,9 @@ pub(crate) fn start(global: &Global) -> Result<(), String> {
         // Other people's crates are of interest only at the last step.
         None => EnvFilter::new(match (global.quiet, global.verbose) {
             (true, _) => "error",
-            (_, 0) => "error,windlass=warn",
-            (_, 1) => "warn,windlass=info",
+            // Progress and errors tell what operations do; that a replaced policy file is refused is told only here.
+            (_, 0) => "error,windlass_policy=warn",
+            (_, 1) => "warn,windlass=info,windlass_scaleway=warn",
             (_, 2) => "info,windlass=debug",
             (_, _) => "trace",
         }),

@@ -96,9 +96,10 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             ),
             yellow,
         ),
-        Happening::Undoing { cause: Some(cause), resources, decided_by, reason } => {
-            (format!("{cause}; undoing {} resources as {decided_by} planned{}", resources.len(), because(reason)), yellow)
-        }
+        Happening::Undoing { cause: Some(cause), resources, decided_by, reason } => (
+            format!("{cause}; undoing {} resources as {decided_by} planned{}", resources.len(), because(reason)),
+            yellow,
+        ),
         Happening::Undoing { cause: None, .. } if !steps_too => return None,
         Happening::Undoing { cause: None, resources, decided_by, reason } => {
             (format!("removing {} resources as {decided_by} planned{}", resources.len(), because(reason)), dim)

@@ -99,9 +99,10 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
             ReplayAgainst::Policy(super::policy::load(&host, record.slot, &link, &options.file)?)
         }
     };
-    let replay = host.replay(&record, &against).await.map_err(|error| {
-        Failure::usage("the decision cannot be replayed").because(error.to_string())
-    })?;
+    let replay = host
+        .replay(&record, &against)
+        .await
+        .map_err(|error| Failure::usage("the decision cannot be replayed").because(error.to_string()))?;
     context.output.result(&replay, || {
         let mut text = String::new();
         let verdict = if replay.same { "the same answer" } else { "another answer" };

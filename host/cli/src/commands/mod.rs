@@ -47,7 +47,8 @@ async fn note_resumed(context: &Context, work: &Work, control: &Control) {
     match work.lifecycle.resume(control).await {
         Ok(resumed) => {
             for operation in &resumed.operations {
-                let report = operation.report.as_ref().map(|report| format!(": {}", report.words())).unwrap_or_default();
+                let report =
+                    operation.report.as_ref().map(|report| format!(": {}", report.words())).unwrap_or_default();
                 let problem = operation.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
                 context.output.say(&format!(
                     "note: {} was left open by an earlier process; it is {} now{report}{problem}",
@@ -57,7 +58,9 @@ async fn note_resumed(context: &Context, work: &Work, control: &Control) {
         }
         // Somebody else is doing it.
         Err(Error::RecoveryRunning { .. }) => {}
-        Err(error) => context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}")),
+        Err(error) => {
+            context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"))
+        }
     }
 }
 

@@ -30,7 +30,10 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
         true => print(&format!("{}\n", json!({ "url": url, "seed": seed, "time_scale": arguments.time_scale }))),
         false => print(&format!("{url}\n")),
     }
-    output.say(&format!("simulating Scaleway (seed {seed}, time scale {}). Any UUID is a secret key:", arguments.time_scale));
+    output.say(&format!(
+        "simulating Scaleway (seed {seed}, time scale {}). Any UUID is a secret key:",
+        arguments.time_scale
+    ));
     output.say(&format!(
         "  export SCW_API_URL={url} SCW_SECRET_KEY=11111111-1111-1111-1111-111111111111 SCW_DEFAULT_ZONE=fr-par-1"
     ));

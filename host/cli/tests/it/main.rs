@@ -1,1 +1,9 @@
+//! The binary `windlass` from outside, against its own simulator.
+#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
+mod bad_input;
+mod demo;
+mod failures;
+mod policies;
+mod servers;
+mod support;

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_lifecycle::{Control, Error, Event, Happening, Machine, OperationId, OperationKind, OperationState, Target};
+use windlass_lifecycle::{
+    Control, Error, Event, Happening, Machine, OperationId, OperationKind, OperationState, Target,
+};
 use windlass_policy::slots::state_mapping::{
     Deed, Operation as InFlight, Question, Report, Server, ServerState, StateDetail, Verdict,
 };
@@ -89,6 +91,9 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     stage.simulator.clear_faults();
     match result {
         Err(Error::Failed(failed)) if failed.report.is_clean() => {
+            for reason in &failed.reasons {
+                narrator.line(&format!("“{reason}”"), dim);
+            }
             narrator.line(&format!("✔ {}", failed.report.words()), green);
         }
         Err(error) => return Err(broken(error)),
@@ -110,7 +115,8 @@ fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool) {
         Happening::Waiting { step, attempt, milliseconds, failure, reason } => {
             let words = failure.split(" (").next().unwrap_or(failure);
             let reason = reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
-            let line = format!("✘ {step}, attempt {attempt}: {words} → retry policy: again in {milliseconds} ms{reason}");
+            let line =
+                format!("✘ {step}, attempt {attempt}: {words} → retry policy: again in {milliseconds} ms{reason}");
             narrator.line(&line, yellow);
         }
         Happening::Undoing { cause, resources, decided_by, reason } => {
@@ -261,7 +267,8 @@ async fn reap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     if !reaped {
         return Err(broken("the stopped server was not to be reaped after its time of grace"));
     }
-    narrator.line(&format!("ten simulated minutes later: reap it, “{why}” ({})", decision.decided_by), cyan);
+    let who = decider(stage, &decision, position_of(&machines, &victim.id)?)?;
+    narrator.line(&format!("ten simulated minutes later: reap it, “{why}”, says {who}"), cyan);
     let target = Target::Server { zone: stage.zone.clone(), id: victim.id.clone() };
     let cleaned = stage.lifecycle.cleanup(&target, &Control::new()).await.map_err(broken)?;
     if !cleaned.report.is_clean() {
@@ -269,6 +276,15 @@ async fn reap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     }
     narrator.line(&format!("✔ {}", cleaned.report.words()), green);
     Ok(())
+}
+
+/// Who decided about one server of the batch: the first policy that did not leave it to the next.
+fn decider(stage: &Stage, decision: &Decision<StateMapping>, position: usize) -> Result<String, Failure> {
+    stage.policies.flush_decisions();
+    let record = stage.policies.decisions().and_then(|log| log.show(&decision.id.to_string())).map_err(broken)?;
+    let was_asked = |items: &Option<Vec<u32>>| items.as_ref().is_none_or(|items| items.contains(&(position as u32)));
+    let last = record.asked.iter().rfind(|asked| was_asked(&asked.items));
+    Ok(last.map_or_else(|| decision.decided_by.to_string(), |asked| asked.policy.to_string()))
 }
 
 fn position_of(machines: &[Machine], id: &str) -> Result<usize, Failure> {
@@ -294,9 +310,7 @@ async fn delete(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
             return Err(broken(cleaned.report.words()));
         }
     }
-    narrator.line(
-        &format!("✔ {before} before, {} {:.1} s later", stage.inventory(), began.elapsed().as_secs_f64()),
-        green,
-    );
+    narrator
+        .line(&format!("✔ {before} before, {} {:.1} s later", stage.inventory(), began.elapsed().as_secs_f64()), green);
     Ok(())
 }

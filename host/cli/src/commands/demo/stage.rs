@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_lifecycle::{Journal, Lifecycle, OperationFilter, Options, ServerSpecification, StateDirectory};
 use windlass_lifecycle::{ImageChoice, scaleway_capabilities};
+use windlass_lifecycle::{Journal, Lifecycle, OperationFilter, Options, ServerSpecification, StateDirectory};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionFilter, Host, HostOptions, Link, Policies, Watch};
 use windlass_scaleway::{Client, SecretKey, Settings, Zone};
@@ -13,12 +13,14 @@ use windlass_simulator::{Latency, Simulator};
 
 use crate::failure::Failure;
 
-/// How much faster the simulated Scaleway is than the real one: a server that takes 4 s to boot takes 2 s.
-const TIME_SCALE: f64 = 2.0;
+/// How much faster the simulated Scaleway is than the real one: a server that takes 4 s to boot takes 1 s.
+const TIME_SCALE: f64 = 4.0;
 /// What a call to Scaleway's API takes, roughly.
 const LATENCY: Latency = Latency { base_ms: 25, jitter_ms: 30 };
 /// How soon a replaced policy file is noticed.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a server that changes is looked at: as often in simulated time as the real one is.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Any UUID is a key to the simulator.
 const KEY: &str = "11111111-1111-1111-1111-111111111111";
 const ZONE: &str = "fr-par-1";
@@ -73,12 +75,13 @@ impl Stage {
         let policies = Host::new(options).map_err(broken)?;
         // The defaults try for minutes; three attempts tell the story as well.
         let retry = Link::default().with_settings(serde_json::json!({ "attempts": 3 }));
-        let chains = Policies::built_in()
-            .with(SlotName::Retry, retry)
-            .with(SlotName::StateMapping, Link::file(&policy_file));
+        let chains =
+            Policies::built_in().with(SlotName::Retry, retry).with(SlotName::StateMapping, Link::file(&policy_file));
         policies.configure(&chains).map_err(broken)?;
         let watch = policies.watch().map_err(broken)?;
-        let lifecycle = Lifecycle::open(Options::new(client, Arc::new(policies.clone()), state)).map_err(broken)?;
+        let mut options = Options::new(client, Arc::new(policies.clone()), state);
+        options.limits.poll_interval = POLL_INTERVAL.div_f64(pace);
+        let lifecycle = Lifecycle::open(options).map_err(broken)?;
         Ok(Stage { simulator, policies, lifecycle, zone, policy_file, pace, _watch: watch, _directory: directory })
     }
 

@@ -1,0 +1,112 @@
+use std::os::unix::fs::FileExt;
+
+use crate::support::{IMPATIENT, Ran, World, bare};
+
+#[test]
+fn version_and_help_are_answers() {
+    let home = tempfile::tempdir().unwrap();
+    let version = Ran::of(bare(home.path()).arg("--version").output().unwrap()).expect(0);
+    assert_eq!(version.stdout, format!("windlass {}\n", env!("CARGO_PKG_VERSION")));
+    let help = Ran::of(bare(home.path()).arg("--help").output().unwrap()).expect(0);
+    assert!(help.stdout.contains("Exit codes:") && help.stdout.contains("windlass demo"), "{}", help.stdout);
+    // Neither leaves anything behind.
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_with_the_nearest_valid_word() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).args(arguments).output().unwrap());
+    ran(&["server", "lst"]).expect(2).says("'list'");
+    ran(&["server", "list", "--outptu", "json"]).expect(2).says("--output");
+    let json = ran(&["server", "delete", "--output", "json"]).expect(2).json();
+    assert_eq!(json["error"]["exit_code"], 2);
+    ran(&["server", "create", "--group", "Not A Group"]).expect(2).says("lower-case");
+}
+
+#[test]
+fn missing_credentials_are_one_line_with_variable_key_and_place() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = Ran::of(bare(home.path()).args(["server", "list", "--zone", "fr-par-1"]).output().unwrap()).expect(2);
+    let first = ran.stderr.lines().next().unwrap();
+    for words in ["SCW_SECRET_KEY", "secret_key", ".config/scw/config.yaml"] {
+        assert!(first.contains(words), "{words}: {first}");
+    }
+    assert!(ran.stderr.contains("windlass demo"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_missing_zone_names_variable_and_key() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = bare(home.path())
+        .args(["server", "list"])
+        .env("SCW_SECRET_KEY", "11111111-1111-1111-1111-111111111111")
+        .output()
+        .unwrap();
+    Ran::of(ran).expect(2).says("SCW_DEFAULT_ZONE").says("default_zone");
+}
+
+#[test]
+fn a_misspelt_key_is_named_with_its_line_and_the_nearest_valid_one_and_nothing_is_done() {
+    let world = World::new("50");
+    world.configure("\nonwer = 'x'\n[server]\nimgae = 'ubuntu_noble'\n");
+    let ran = world.create("1").expect(2);
+    let ran = ran.says("config.toml").says("line 2: 'onwer' is no known key; did you mean 'owner'?");
+    let ran = ran.says("line 4: 'server.imgae' is no known key; did you mean 'image'?");
+    assert_eq!(ran.json()["error"]["causes"].as_array().unwrap().len(), 2);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_configuration_file_that_is_named_and_missing_is_an_error() {
+    let world = World::new("50");
+    world.run(&["server", "list", "--config", "/nowhere/config.toml"]).expect(2).says("/nowhere/config.toml");
+}
+
+#[test]
+fn an_unreachable_api_is_told_with_its_call_and_cause() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    let ran = world.run(&["server", "list", "--api-url", "http://127.0.0.1:1"]).expect(1);
+    ran.says("error: the servers cannot be listed").says("GET /instance/v1/zones/fr-par-1/servers");
+    let ran = world.run(&["server", "list", "--api-url", "not a url"]).expect(2);
+    ran.says("is not an address like https://api.scaleway.com");
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_refused_untouched() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let path = world.home.path().join(".local/state/windlass/journal.sqlite");
+    // The header of an SQLite file holds the user version at byte 60.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_at(&99u32.to_be_bytes(), 60).unwrap();
+    drop(file);
+    let before = std::fs::read(&path).unwrap();
+    world.create("1").expect(2).says("version 99").says("untouched");
+    world.run(&["operation", "list"]).expect(2).says("version 99");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(world.resources(), 3);
+}
+
+#[test]
+fn completions_exist_for_each_shell_and_bash_accepts_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = Ran::of(bare(home.path()).args(["completions", shell]).output().unwrap()).expect(0);
+        assert!(ran.stdout.contains("simulator"), "{shell}");
+        if shell == "bash" {
+            let script = home.path().join("windlass.bash");
+            std::fs::write(&script, &ran.stdout).unwrap();
+            let checked = std::process::Command::new("bash").arg("-n").arg(&script).output().unwrap();
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+}
+
+#[test]
+fn an_address_in_use_is_told_with_the_remedy() {
+    let world = World::new("50");
+    let address = world.url.strip_prefix("http://").unwrap();
+    world.run(&["simulator", "--listen", address]).expect(2).says("port 0 takes a free one");
+}

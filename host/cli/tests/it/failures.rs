@@ -1,0 +1,74 @@
+use crate::support::{IMPATIENT, World};
+
+#[test]
+fn power_on_answers_500_and_everything_is_undone_with_exit_code_1() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    let ran = world.create("2").expect(1).says("error: 2 of 2 servers could not be created").says("power-on");
+    assert!(ran.stderr.contains("undone"), "{}", ran.stderr);
+    let document = ran.json();
+    assert_eq!(document["error"]["exit_code"], 1);
+    assert_eq!(document["servers"].as_array().unwrap().len(), 0);
+    let failure = &document["failures"][0];
+    assert_eq!(failure["step"], "power-on");
+    assert_eq!(failure["cause"]["status"], 500);
+    assert_eq!(failure["report"]["left"].as_array().unwrap().len(), 0);
+    assert_eq!(world.resources(), 0);
+    // The journal tells it, too.
+    let id = failure["operation"].as_str().unwrap();
+    let shown = world.json(&["operation", "show", id]);
+    assert_eq!(shown["operation"]["state"], "undone");
+    assert_eq!(shown["operation"]["cause"]["failure"]["status"], 500);
+    let listed = world.run(&["operation", "list"]).expect(0).stdout;
+    assert!(listed.contains("undone") && listed.contains("power-on: "), "{listed}");
+}
+
+#[test]
+fn what_cannot_be_undone_is_listed_with_exit_code_3_and_the_next_start_ends_it() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.fault("DELETE", "/instance/v1/zones/*/ips/*", "internal-server-error");
+    let ran = world.create("1").expect(3).says("LEFT").says("windlass operation resume");
+    let document = ran.json();
+    assert_eq!(document["error"]["left"][0]["kind"], "ip");
+    assert_eq!(world.resources(), 1);
+    world.control("DELETE", "faults", "");
+    world.run(&["operation", "resume"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_server_of_somebody_else_is_neither_listed_nor_deleted() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let id = created["servers"][0]["id"].as_str().unwrap();
+    // Another owner, by another state directory.
+    let other = world.home.path().join("other");
+    let other = other.to_str().unwrap();
+    let listed = world.json(&["server", "list", "--state-dir", other]);
+    assert_eq!(listed["servers"].as_array().unwrap().len(), 0);
+    world.run(&["server", "delete", id, "--state-dir", other]).expect(2).says("there is no server");
+    let swept = world.json(&["sweep", "--state-dir", other, "--older-than", "0s", "--running-too"]);
+    assert_eq!(swept["unexplained"].as_array().unwrap().len(), 0);
+    assert_eq!(world.resources(), 3);
+}
+
+#[test]
+fn what_a_lost_journal_explained_is_found_by_the_sweep() {
+    let world = World::new("50");
+    world.configure("owner = 'ci-team'\n");
+    let created = world.create("1").expect(0).json();
+    let id = created["servers"][0]["id"].as_str().unwrap();
+    let other = world.home.path().join("other");
+    let other = ["--state-dir", other.to_str().unwrap(), "--older-than", "0s"];
+    let dry = world.json(&[&["sweep", "--dry-run", "--running-too"], &other[..]].concat());
+    assert_eq!(dry["unexplained"].as_array().unwrap().len(), 3);
+    assert_eq!(world.resources(), 3);
+    // A running server is more likely in use than lost.
+    world.run(&[&["sweep"], &other[..]].concat()).expect(0);
+    assert_eq!(world.resources(), 3);
+    world.run(&[&["sweep", "--running-too"], &other[..]].concat()).expect(0);
+    assert_eq!(world.resources(), 0, "{id}");
+}

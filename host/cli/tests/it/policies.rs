@@ -1,0 +1,147 @@
+use crate::support::World;
+use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
+
+#[test]
+fn inspect_tells_what_a_policy_is_and_needs() {
+    let world = World::new("50");
+    let file = world.write("stock.wasm", STOCK_AWARE_RETRY.bytes);
+    let file = file.to_str().unwrap();
+    let inspected = world.json(&["policy", "inspect", file]);
+    assert_eq!(inspected["name"], "stock-aware-retry");
+    assert_eq!(inspected["slots"], serde_json::json!(["retry"]));
+    assert_eq!(inspected["grants_needed"], serde_json::json!(["windlass:scaleway/look-ups"]));
+    assert_eq!(inspected["bytes"], STOCK_AWARE_RETRY.bytes.len());
+    assert!(inspected["settings_schema"].is_object());
+    let text = world.run(&["policy", "inspect", file]).expect(0).stdout;
+    assert!(text.contains("windlass:scaleway/look-ups"), "{text}");
+}
+
+#[test]
+fn check_refuses_an_ungranted_import_with_the_line_to_add_and_takes_a_granted_one() {
+    let world = World::new("50");
+    let file = world.write("stock.wasm", STOCK_AWARE_RETRY.bytes);
+    let file = file.to_str().unwrap();
+    world
+        .run(&["policy", "check", file])
+        .expect(2)
+        .says("windlass:scaleway/look-ups")
+        .says("grants = [\"windlass:scaleway/look-ups\"]");
+    let checked = world.json(&["policy", "check", file, "--grant", "windlass:scaleway/look-ups"]);
+    assert_eq!(checked["policies"][0]["slot"], "retry");
+    // Where the configuration has the file, its grants count.
+    world.configure(&format!("[policies.retry]\npath = '{file}'\ngrants = ['windlass:scaleway/look-ups']\n"));
+    world.run(&["policy", "check", file]).expect(0);
+}
+
+#[test]
+fn check_refuses_wrong_settings_in_the_policys_words() {
+    let world = World::new("50");
+    let file = world.write("grace.wasm", GRACE_FOR_STOPPED.bytes);
+    let file = file.to_str().unwrap();
+    world.run(&["policy", "check", file, "--settings", r#"{"grace-m": 1}"#]).expect(2).says("grace-ms");
+    world.run(&["policy", "check", file, "--settings", "{"]).expect(2).says("the settings is not valid JSON");
+    world.run(&["policy", "check", file, "--settings", r#"{"grace-ms": 1}"#]).expect(0);
+}
+
+#[test]
+fn files_that_are_no_policies_are_refused_with_what_they_are() {
+    let world = World::new("50");
+    let text = world.write("text.wasm", b"hello, world");
+    world.run(&["policy", "check", text.to_str().unwrap()]).expect(2).says("it is text");
+    let module = world.write("module.wasm", b"\0asm\x01\0\0\0");
+    world.run(&["policy", "inspect", module.to_str().unwrap()]).expect(2).says("a core WebAssembly module");
+    let grace = world.write("grace.wasm", GRACE_FOR_STOPPED.bytes);
+    world
+        .run(&["policy", "check", grace.to_str().unwrap(), "--slot", "retry"])
+        .expect(2)
+        .says("does not export `windlass:policy/retry");
+    world.run(&["policy", "check", "missing.wasm"]).expect(2).says("missing.wasm");
+}
+
+#[test]
+fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
+    let world = World::new("50");
+    let file = world.write("retry.wasm", RETRY.bytes);
+    let file = file.to_str().unwrap();
+    let ran = world.json(&["policy", "run", file, "--slot", "retry", "--example"]);
+    assert!(ran["answer"]["verdict"].is_object() || ran["answer"]["verdict"].is_string(), "{ran}");
+    assert_eq!(ran["asked"][0]["outcome"], "decided");
+
+    let question = r#"{"now": 0, "random": 7, "operation": "create-server", "step": "power-on", "attempt": 1, "elapsed": 0,
+        "failure": {"class": "out-of-stock", "message": "none left", "method": "POST", "path": "/", "status": 503,
+                    "error-type": "out_of_stock", "resource": null, "ambiguous": false},
+        "zone": "fr-par-1", "server-type": "DEV1-S"}"#;
+    let path = world.write("question.json", question.as_bytes());
+    let from_file = world.json(&["policy", "run", file, "--slot", "retry", "--input-file", path.to_str().unwrap()]);
+    assert_eq!(from_file["answer"]["verdict"], "give-up");
+    let at_file = world.json(&["policy", "run", file, "--slot", "retry", "--input", &format!("@{}", path.display())]);
+    assert_eq!(at_file["answer"], from_file["answer"]);
+    let mut child = world
+        .command(&["policy", "run", file, "--slot", "retry", "--input", "-", "--output", "json"])
+        .stdin(std::fs::File::open(&path).unwrap())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+
+    world
+        .run(&["policy", "run", file, "--slot", "retry", "--input", "{}"])
+        .expect(2)
+        .says("the slot's example question is:");
+}
+
+#[test]
+fn a_policy_that_traps_is_caught_before_it_decides_anything() {
+    let world = World::new("50");
+    let file = world.write("hostile.wasm", HOSTILE.bytes);
+    let settings = r#"{"behaviour": "trap", "during": "decide"}"#;
+    let file = file.to_str().unwrap();
+    world.run(&["policy", "check", file, "--slot", "retry", "--settings", settings]).expect(2).says("dry run");
+}
+
+#[test]
+fn list_shows_each_chain_as_the_configuration_has_it() {
+    let world = World::new("50");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    world.configure(&format!("[policies.rollback]\npath = '{}'\n", file.display()));
+    let listed = world.json(&["policy", "list"]);
+    let rollback: Vec<&str> = listed["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|link| link["slot"] == "rollback")
+        .map(|link| link["policy"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(rollback.first(), Some(&"keep-volumes-for-inspection"));
+}
+
+#[test]
+fn a_configured_policy_that_cannot_be_used_stops_before_anything_is_touched() {
+    let world = World::new("50");
+    let file = world.write("broken.wasm", b"not a policy");
+    world.configure(&format!("owner = 'ci'\n\n[policies.rollback]\npath = '{}'\n", file.display()));
+    world.create("1").expect(2).says("config.toml, line 3").says("it is text").says("nothing was done");
+    assert_eq!(world.control("GET", "requests", "").as_array().map(Vec::len).unwrap_or(0), 0);
+}
+
+#[test]
+fn decisions_are_listed_shown_and_replayed() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    world.run(&["server", "delete", "--group", "ci"]).expect(0);
+    let listed = world.json(&["decision", "list", "--slot", "rollback"]);
+    let id = listed["decisions"][0]["id"].as_str().unwrap();
+    let shown = world.json(&["decision", "show", id]);
+    assert_eq!(shown["slot"], "rollback");
+    assert!(shown["question"]["resources"].is_array());
+    assert!(!shown.to_string().contains("11111111-1111-1111-1111-111111111111"), "the key is in a record");
+    let text = world.run(&["decision", "show", id]).expect(0).stdout;
+    assert!(text.contains("asked, in order") && text.contains("decided"), "{text}");
+    assert_eq!(world.json(&["decision", "replay", id])["same"], true);
+
+    // Against another policy the answer may differ, and that is told and no failure.
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    world.run(&["decision", "replay", id, "--policy", file.to_str().unwrap()]).expect(0);
+    world.run(&["decision", "show", "ffff"]).expect(2).says("windlass decision list");
+    assert_eq!(world.json(&["decision", "list", "--fallbacks"])["decisions"].as_array().unwrap().len(), 0);
+}

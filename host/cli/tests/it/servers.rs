@@ -1,0 +1,175 @@
+use crate::support::{World, signal};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+#[test]
+fn servers_are_created_listed_shown_swept_and_deleted() {
+    let world = World::new("50");
+    let created = world.create("3").expect(0).json();
+    let servers = created["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 3);
+    assert!(servers.iter().all(|server| server["state"] == "running" && server["addresses"][0].is_string()));
+    assert_eq!(created["failures"].as_array().unwrap().len(), 0);
+
+    let listed = world.json(&["server", "list", "--group", "ci"]);
+    assert_eq!(listed["servers"].as_array().unwrap().len(), 3);
+    let table = world.run(&["server", "list"]).expect(0).stdout;
+    assert!(table.starts_with("SERVER") && table.lines().count() == 4, "{table}");
+    assert!(!table.contains('\u{1b}'), "no colours where there is no terminal: {table:?}");
+
+    let id = servers[0]["id"].as_str().unwrap();
+    let shown = world.json(&["server", "show", id]);
+    assert_eq!(shown["server"]["id"], id);
+    assert_eq!(shown["volumes"].as_array().unwrap().len(), 1);
+    assert_eq!(shown["operations"][0]["state"], "done");
+
+    // All of it is explained, so a sweep leaves it alone.
+    let swept = world.json(&["sweep"]);
+    assert_eq!(swept["unexplained"].as_array().unwrap().len(), 0);
+    assert_eq!(world.resources(), 9);
+
+    world.run(&["server", "delete", servers[0]["name"].as_str().unwrap()]).expect(0);
+    assert_eq!(world.resources(), 6);
+    let deleted = world.json(&["server", "delete", "--group", "ci"]);
+    assert_eq!(deleted["servers"].as_array().unwrap().len(), 2);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn operations_tell_their_steps_with_intent_before_outcome() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let id = created["servers"][0]["operation"].as_str().unwrap();
+    let listed = world.json(&["operation", "list"]);
+    assert_eq!(listed["operations"][0]["id"], id);
+    assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 0);
+    let shown = world.json(&["operation", "show", id]);
+    let phases: Vec<&str> = shown["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["step"] == "create-server")
+        .map(|entry| entry["phase"].as_str().unwrap())
+        .collect();
+    assert_eq!(phases, ["intent", "outcome"]);
+    let text = world.run(&["operation", "show", id]).expect(0).stdout;
+    assert!(text.contains("create-server") && text.contains("power-on"), "{text}");
+    world.run(&["operation", "show", "ci-000000000000"]).expect(2).says("there is no operation ci-000000000000");
+    world.run(&["operation", "resume"]).expect(0);
+}
+
+#[test]
+fn options_reach_the_server() {
+    let world = World::new("50");
+    let cloud_init = world.write("cloud-init.yaml", b"#cloud-config\n");
+    world
+        .run(&[
+            "server",
+            "create",
+            "--group",
+            "ci",
+            "--type",
+            "DEV1-S",
+            "--image",
+            "ubuntu_noble",
+            "--name",
+            "runner",
+            "--ipv4",
+            "1",
+            "--ipv6",
+            "1",
+            "--volume-size",
+            "30GB",
+            "--extra-volume",
+            "block:10GB",
+            "--tag",
+            "team=ci",
+            "--cloud-init",
+            cloud_init.to_str().unwrap(),
+        ])
+        .expect(0);
+    let resources = world.control("GET", "resources", "");
+    let server = &resources["servers"][0];
+    assert_eq!(server["name"], "runner");
+    assert!(server["tags"].as_array().unwrap().iter().any(|tag| tag == "team=ci"));
+    assert_eq!(resources["ips"].as_array().unwrap().len(), 2);
+    let sizes: Vec<u64> =
+        resources["volumes"].as_array().unwrap().iter().filter_map(|volume| volume["size"].as_u64()).collect();
+    assert!(sizes.contains(&30_000_000_000) && sizes.contains(&10_000_000_000), "{sizes:?}");
+    world.run(&["server", "delete", "runner"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn defaults_for_servers_come_from_the_configuration_and_options_win() {
+    let world = World::new("50");
+    world.configure("[server]\ntype = 'DEV1-S'\nimage = 'ubuntu_noble'\nipv4 = 0\ntags = ['from-file']\n");
+    world.run(&["server", "create", "--group", "ci"]).expect(0);
+    let resources = world.control("GET", "resources", "");
+    assert_eq!(resources["ips"].as_array().unwrap().len(), 0);
+    assert_eq!(resources["servers"][0]["commercial_type"], "DEV1-S");
+    world.run(&["server", "create", "--group", "ci", "--type", "DEV1-M"]).expect(0);
+    let resources = world.control("GET", "resources", "");
+    assert_eq!(resources["servers"][1]["commercial_type"], "DEV1-M");
+}
+
+#[test]
+fn the_first_interrupt_undoes_what_is_in_flight() {
+    let world = World::new("1");
+    let child = world
+        .command(&["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    signal(&child, "INT");
+    let ran = crate::support::Ran::of(child.wait_with_output().unwrap()).expect(130);
+    let ran = ran.says("interrupted: undoing what is in flight");
+    assert!(ran.stderr.contains("1 of 1 servers could not be created"), "{}", ran.stderr);
+    assert_eq!(world.resources(), 0, "{}", ran.stderr);
+}
+
+#[test]
+fn the_second_interrupt_leaves_it_to_the_next_start_which_ends_it() {
+    // Time stands still, so the undo cannot end by itself.
+    let world = World::new("0");
+    let mut child = world
+        .command(&["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    signal(&child, "TERM");
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut heard = String::new();
+    while !heard.contains("once more leaves it to the next start") {
+        assert!(stderr.read_line(&mut heard).unwrap() > 0, "{heard}");
+    }
+    signal(&child, "INT");
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 1);
+    assert!(world.resources() > 0);
+
+    let resumed = world.command(&["operation", "resume", "--output", "json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
+                std::thread::yield_now();
+            }
+        });
+        let output = resumed.wait_with_output().unwrap();
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        output
+    });
+    crate::support::Ran::of(output).expect(0);
+    assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 0);
+    // Powering on had begun, so the next start finished the server instead of undoing it.
+    let left = world.control("GET", "resources", "");
+    let states: Vec<_> = left["servers"].as_array().unwrap().iter().map(|server| server["state"].clone()).collect();
+    assert!(states.is_empty() && world.resources() == 0 || states == ["running"], "{left}");
+}
