@@ -4,6 +4,25 @@
 //! A [`Host`] holds the policies of every slot. An operation takes a pin when it begins ([`Host::pin`]), asks it
 //! ([`PinnedPolicies::decide`]) and stores what identifies it ([`PinnedPolicies::identities`]), so that it ends under the
 //! same policies, also after a restart ([`Host::pinned`]). [`slots`] has what can be asked.
+//!
+//! ```no_run
+//! use windlass_policy::slots::{Retry, retry};
+//! use windlass_policy::{Error, Host, HostOptions, Policies};
+//!
+//! # async fn example(state_dir: cap_std::fs::Dir, policies: Policies, question: retry::Question) -> Result<(), Error> {
+//! let host = Host::new(HostOptions::new(state_dir))?;
+//! host.configure(&policies)?; // read from TOML or JSON with serde
+//! let _watch = host.watch()?; // changed files are swapped in from now on
+//!
+//! let pin = host.pin();
+//! let decision = pin.decide::<Retry>(question, |_question, _answer| Ok(())).await;
+//! match decision.answer.verdict {
+//!     retry::Verdict::Wait(milliseconds) => println!("again in {milliseconds} ms, decided by {}", decision.decided_by),
+//!     retry::Verdict::GiveUp | retry::Verdict::Defer => println!("given up: {:?}", decision.reason),
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 

@@ -7,6 +7,7 @@ mod cache;
 mod capabilities;
 mod chains;
 mod contract;
+mod crowds;
 mod deciding;
 mod guests;
 mod hostile;

@@ -1,0 +1,91 @@
+//! Many decisions at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_policy::slots::{Retry, Slot, SlotName, retry};
+use windlass_policy::{CallContext, Capability, CapabilityError, GrantedCapability, Host, Link, Policies};
+
+use crate::guests::Guest;
+use crate::support::{State, any, run};
+
+#[test]
+fn threads_that_decide_while_policies_are_swapped_each_see_one_policy_to_the_end() {
+    let state = State::new();
+    let host = state.host();
+    let policies: Vec<Policies> = [1, 2]
+        .map(|wait| Policies::built_in().with(SlotName::Retry, Link::bytes(Guest::waiting(wait).component())))
+        .into();
+    host.configure(&policies[0]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let pin = host.pin();
+                    let answers: Vec<_> = (0..4).map(|_| run(pin.decide::<Retry>(Retry::example(), any))).collect();
+                    assert!(answers.iter().all(|decision| decision.fallbacks.is_empty()), "{answers:?}");
+                    assert!(answers.iter().all(|decision| decision.answer == answers[0].answer), "{answers:?}");
+                    assert!(matches!(answers[0].answer.verdict, retry::Verdict::Wait(1 | 2)));
+                }
+            });
+        }
+        for round in 0..40 {
+            host.configure(&policies[round % 2]).unwrap();
+        }
+    });
+    assert_eq!(host.status().lost_records, 0);
+    assert_eq!(host.decisions().unwrap().list(&Default::default()).unwrap().decisions.len(), 8 * 100 * 4);
+}
+
+/// Answers after a second.
+struct Slow;
+
+impl Capability for Slow {
+    fn interface(&self) -> &str {
+        "test:guest/numbers"
+    }
+    fn version(&self) -> &str {
+        "0.1.0"
+    }
+    fn functions(&self) -> &[&str] {
+        &["double"]
+    }
+    fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
+        Ok(Arc::new(Slow))
+    }
+}
+
+#[async_trait::async_trait]
+impl GrantedCapability for Slow {
+    async fn call(&self, _: CallContext, _: &str, arguments: Vec<Value>) -> Result<Value, CapabilityError> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(json!({ "ok": arguments[0].as_u64().unwrap_or_default() * 2 }))
+    }
+}
+
+#[test]
+fn more_decisions_can_wait_at_once_than_there_is_room_for_instances() {
+    let state = State::new();
+    let host = Host::new(state.options().with_capability(Arc::new(Slow))).unwrap();
+    let link = Link::bytes(crate::capabilities::doubling(1).versioned()).with_grant("test:guest/numbers");
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let decisions = runtime.block_on(async {
+        let ask = |attempt| {
+            let pin = host.pin();
+            let question = retry::Question { attempt, ..Retry::example() };
+            tokio::spawn(async move { pin.decide::<Retry>(question, any).await })
+        };
+        let asked: Vec<_> = (1..=600).map(ask).collect();
+        let mut decisions = Vec::new();
+        for decision in asked {
+            decisions.push(decision.await.unwrap());
+        }
+        decisions
+    });
+    for (attempt, decision) in (1u64..).zip(&decisions) {
+        assert!(decision.fallbacks.is_empty(), "{decision:?}");
+        assert_eq!(decision.answer.verdict, retry::Verdict::Wait(attempt * 2));
+    }
+}
