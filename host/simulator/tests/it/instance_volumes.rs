@@ -117,3 +117,16 @@ async fn local_storage_beyond_the_types_limit_is_refused() {
     let server = caller.post(&path, request(20_000_000_000)).await.expect(201);
     assert_eq!(server["server"]["volumes"]["0"]["volume_type"], "l_ssd");
 }
+
+#[tokio::test]
+async fn one_volume_under_two_numbers_is_refused() {
+    let caller = Caller::still();
+    let volume = json!({"name": "data", "from_empty": {"size": 20_000_000_000_u64}});
+    let volume = caller.post(&format!("{BLOCK}/volumes"), volume).await.expect(200)["id"].clone();
+    let twice = json!({"1": {"id": volume}, "2": {"id": volume}});
+    let request = json!({"commercial_type": "DEV1-S", "image": caller.image().await, "volumes": twice});
+    caller.post(&format!("{INSTANCE}/servers"), request).await.expect(400);
+    let id = caller.server(json!({})).await;
+    caller.patch(&format!("{INSTANCE}/servers/{id}"), json!({"volumes": twice})).await.expect(400);
+    assert_eq!(caller.shown(&id).await["volumes"].as_object().unwrap().len(), 1);
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arbitrary_calls;
 mod block_storage;
 mod caller;
 mod controls;

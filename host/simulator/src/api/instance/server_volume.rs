@@ -1,6 +1,6 @@
 //! The volumes of servers: chosen at creation, attached and detached later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{self, WantedVolumes};
 use super::{Outcome, precondition};
@@ -41,6 +41,13 @@ pub(super) fn wanted(
         let root = number == 0 && image.is_some();
         wanted.insert(number, choose(world, zone, &template, root.then_some(image).flatten())?);
     }
+    each_once(
+        world,
+        wanted.values().filter_map(|volume| match volume {
+            Wanted::Existing(volume) => Some(volume.id.as_str()),
+            _ => None,
+        }),
+    )?;
     let local: u64 = wanted
         .values()
         .map(|volume| match volume {
@@ -284,7 +291,20 @@ pub(super) fn wanted_set(
         let boot = template.flag("boot")?.unwrap_or(false);
         set.insert(number, AttachedVolume { id, kind, boot });
     }
+    each_once(world, set.values().map(|volume| volume.id.as_str()))?;
     Ok(Some(set))
+}
+
+/// A volume has one place on one server.
+fn each_once<'a>(world: &World, ids: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        if !seen.insert(id) {
+            // Assumption: as for a volume of another server.
+            return Err(precondition(world, "resource_still_in_use", "volume is already attached to a server"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn replace(world: &mut World, server: &str, wanted: BTreeMap<u32, AttachedVolume>) {
