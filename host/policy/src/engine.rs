@@ -180,3 +180,24 @@ impl Ticker {
         self.engines.lock().push(engine.weak());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_can_be_made_also_with_little_address_space() {
+        for fuel in [false, true] {
+            for reservation in [None, Some(SMALL_RESERVATION_BYTES)] {
+                Engine::new(&config(fuel, reservation)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_limit_is_never_shorter_than_it_says() {
+        for (ms, expected) in [(1, 2), (10, 2), (11, 3), (500, 51)] {
+            assert_eq!(ticks(ms), expected, "{ms} ms");
+        }
+    }
+}

@@ -123,7 +123,7 @@ pub enum OnFailure {
 }
 
 /// One decision point. Implemented by the five unit types of this module and by nothing else.
-pub trait Slot: Copy + Send + Sync + 'static {
+pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// Its name.
     const NAME: SlotName;
     /// What is asked.
@@ -192,6 +192,16 @@ pub trait Slot: Copy + Send + Sync + 'static {
     /// An ordinary question: for the dry run of a new policy, for trying a policy by hand, for documentation. Its random word,
     /// or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry run.
     fn example() -> Self::Question;
+}
+
+/// A sixth slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::StateMapping {}
+    impl Sealed for super::Retry {}
+    impl Sealed for super::Rollback {}
+    impl Sealed for super::Release {}
+    impl Sealed for super::Provisioning {}
 }
 
 /// Runs `$body` with `$slot` standing for the slot type that `$name` names.
