@@ -1,11 +1,19 @@
 //! The GitLab Runner plugin. Knows fleeting's wire protocol and what a runner expects; must not know how a server is
 //! created or undone (that is `windlass-lifecycle`) nor judge anything itself (that is a policy).
-
-pub mod protocol;
+//!
+//! [`protocol`] is the wire alone, behind a trait; [`ScalewayGroup`] is the group that the binary serves over it, made
+//! from a [`Configuration`] when the runner calls Init.
 
 mod bootstrap;
+mod configuration;
+mod connect;
+mod group;
 mod observe;
+pub mod protocol;
 pub mod version;
 
 pub use bootstrap::{BootstrapError, bootstrap};
-pub use observe::start_logging;
+pub use configuration::{Configuration, ConfigurationErrors, MetricsAddress, Problem, Surroundings};
+pub use connect::KeyError;
+pub use group::{ScalewayGroup, StartError};
+pub use observe::{MetricsError, names, start_logging};

@@ -1,5 +1,9 @@
-//! What the plugin lets be seen: log lines for the host.
+//! What the plugin lets be seen: log lines for the host, and metrics.
 
 mod log;
+mod metrics_endpoint;
+pub mod names;
 
 pub use log::start_logging;
+pub use metrics_endpoint::MetricsError;
+pub(crate) use metrics_endpoint::serve_metrics;

@@ -1,0 +1,15 @@
+//! Where the state is kept when the configuration does not say.
+
+use std::path::PathBuf;
+
+use super::Surroundings;
+
+/// `$XDG_STATE_HOME/windlass`, else `$HOME/.local/state/windlass`, as the command line tool has it.
+pub(super) fn default_state_directory(surroundings: &Surroundings) -> Option<PathBuf> {
+    let absolute = |text: &str| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
+    surroundings
+        .get("XDG_STATE_HOME")
+        .and_then(absolute)
+        .or_else(|| surroundings.get("HOME").and_then(absolute).map(|home| home.join(".local/state")))
+        .map(|state| state.join("windlass"))
+}

@@ -1,0 +1,236 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_lifecycle::{AddressKind, ImageChoice, VolumeKind};
+use windlass_policy::slots::SlotName;
+
+use super::{Configuration, ConfigurationErrors, MetricsAddress, Surroundings};
+
+const SECRET: &str = "11111111-2222-4333-8444-555555555555";
+
+fn read_with(configuration: &Value, variables: &[(&str, &str)]) -> Result<Configuration, ConfigurationErrors> {
+    // An empty folder for Scaleway's own configuration, so that nothing of the machine is read.
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().to_str().unwrap();
+    let all = [("HOME", home)].into_iter().chain(variables.iter().copied());
+    Configuration::read(configuration.to_string().as_bytes(), &all.collect::<Surroundings>())
+}
+
+fn least() -> Value {
+    json!({
+        "name": "ci-runners",
+        "secret_key": SECRET,
+        "project": "22222222-2222-4333-8444-555555555555",
+        "zone": "fr-par-1",
+        "server_type": "DEV1-S",
+        "image": "ubuntu_noble",
+        "state_dir": "/var/lib/windlass",
+    })
+}
+
+fn with(changes: Value) -> Value {
+    let mut all = least();
+    for (key, value) in changes.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+fn problems(configuration: &Value) -> Vec<String> {
+    let error = read_with(configuration, &[]).expect_err("it should have been refused");
+    error.problems().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_least_configuration_has_the_defaults_of_the_existing_plugins() {
+    let read = read_with(&least(), &[]).unwrap();
+    assert_eq!(read.group.as_str(), "ci-runners");
+    assert_eq!(read.server.types, ["DEV1-S"]);
+    assert_eq!(read.server.image, ImageChoice::Label("ubuntu_noble".into()));
+    assert_eq!(read.server.addresses, [AddressKind::Ipv4, AddressKind::Ipv6]);
+    assert_eq!(read.server.root_volume.kind, VolumeKind::Block);
+    assert_eq!(read.server.deadline_milliseconds, 600_000);
+    assert_eq!((read.max_size, read.max_parallel_creates), (1_000, 20));
+    assert_eq!(read.state_directory, PathBuf::from("/var/lib/windlass"));
+    assert!(!read.suspend && !read.delete_on_shutdown && read.metrics.is_none());
+}
+
+#[test]
+fn a_configuration_of_the_existing_instance_plugin_works_unchanged() {
+    let read = read_with(
+        &json!({
+            "name": "docker-autoscaler",
+            "access_key": "SCWXXXXXXXXXXXXXXXXX",
+            "secret_key": SECRET,
+            "organization": "33333333-2222-4333-8444-555555555555",
+            "project": "22222222-2222-4333-8444-555555555555",
+            "endpoint": "https://api.example.test",
+            "location": "nl-ams-1",
+            "server_type": ["dev1-s", "DEV1-M"],
+            "image": "debian_bookworm",
+            "cloud_init": "#cloud-config\n",
+            "volume_size": 20,
+            "public_ipv4_disabled": false,
+            "public_ipv6_disabled": true,
+        }),
+        &[],
+    )
+    .unwrap();
+    assert_eq!(read.zone.as_str(), "nl-ams-1");
+    assert_eq!(read.server.types, ["DEV1-S", "DEV1-M"]);
+    assert_eq!(read.server.root_volume.size, Some(20_000_000_000));
+    assert_eq!(read.server.addresses, [AddressKind::Ipv4]);
+    assert!(read.server.cloud_init.is_some());
+    assert_eq!(read.settings.api_url().host_str(), Some("api.example.test"));
+    assert!(read.state_directory.ends_with(".local/state/windlass"));
+}
+
+#[test]
+fn zone_and_location_mean_the_same() {
+    let mut configuration = least();
+    configuration.as_object_mut().unwrap().remove("zone");
+    assert!(problems(&configuration)[0].starts_with("zone: say where"));
+    configuration["location"] = "pl-waw-2".into();
+    assert_eq!(read_with(&configuration, &[]).unwrap().zone.as_str(), "pl-waw-2");
+    configuration["zone"] = "fr-par-1".into();
+    assert!(problems(&configuration)[0].starts_with("location: says something else than zone"));
+}
+
+#[test]
+fn the_environment_wins_and_every_variable_has_a_file_form() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{SECRET}\n")).unwrap();
+    let mut configuration = least();
+    configuration["secret_key"] = "99999999-2222-4333-8444-555555555555".into();
+    let path = file.path().to_str().unwrap();
+    let read = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", path), ("SCW_DEFAULT_ZONE", "it-mil-1")]).unwrap();
+    assert_eq!(read.zone.as_str(), "it-mil-1");
+    assert_eq!(*read.settings.secret_key(), SECRET.parse().unwrap());
+
+    let error = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", "/nonexistent/key")]).unwrap_err();
+    assert!(error.to_string().contains("SCW_SECRET_KEY_FILE: cannot read /nonexistent/key"), "{error}");
+    let error = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", path), ("SCW_SECRET_KEY", SECRET)]).unwrap_err();
+    assert!(error.to_string().contains("both set"), "{error}");
+}
+
+#[test]
+fn everything_that_is_wrong_is_reported_at_once() {
+    let found = problems(&json!({
+        "secret_key": SECRET,
+        "zone": "mars-1",
+        "server_typ": "DEV1-S",
+        "volume_size": 5,
+        "volume_iops": 7,
+        "create_timeout": "soon",
+        "security_group": "default",
+        "public_ipv4_disabled": "yes",
+        "state_dir": "relative",
+        "metrics": "here",
+        "policies": {"rety": {}},
+    }));
+    for place in [
+        "name: ",
+        "zone: ",
+        "server_type: ",
+        "image: ",
+        "volume_size: ",
+        "volume_iops: ",
+        "create_timeout: ",
+        "security_group: ",
+        "public_ipv4_disabled: ",
+        "state_dir: ",
+        "metrics: ",
+        "policies: ",
+        "server_typ: ",
+    ] {
+        assert!(found.iter().any(|problem| problem.starts_with(place)), "{place} is not in {found:#?}");
+    }
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    assert_eq!(
+        problems(&with(json!({"max_paralel_creates": 3}))),
+        ["max_paralel_creates: there is no such key; did you mean `max_parallel_creates`?"]
+    );
+    assert!(problems(&with(json!({"colour": 3})))[0].contains("the keys are access_key, cloud_init"));
+}
+
+#[test]
+fn a_missing_secret_key_names_the_variable_and_never_shows_a_wrong_one() {
+    let mut configuration = least();
+    configuration.as_object_mut().unwrap().remove("secret_key");
+    assert!(problems(&configuration)[0].contains("SCW_SECRET_KEY"));
+    configuration["secret_key"] = "not-a-uuid-but-secret".into();
+    let text = problems(&configuration).join("\n");
+    assert!(text.starts_with("secret_key: ") && !text.contains("not-a-uuid"), "{text}");
+}
+
+#[test]
+fn our_own_keys_are_read() {
+    let read = read_with(
+        &with(json!({
+            "kind": "instance",
+            "owner": "team-a",
+            "private_networks": ["44444444-2222-4333-8444-555555555555"],
+            "security_group": "55555555-2222-4333-8444-555555555555",
+            "placement_group": "66666666-2222-4333-8444-555555555555",
+            "volume_type": "sbs_volume",
+            "volume_iops": 15000,
+            "tags": ["team=a"],
+            "create_timeout": "5m",
+            "max_parallel_creates": 7,
+            "max_size": 50,
+            "suspend": true,
+            "delete_on_shutdown": true,
+            "metrics": "unix:/run/windlass/metrics.sock",
+            "policies": {"retry": {"path": "retry.wasm"}},
+            "policy_folder": "/etc/windlass",
+        })),
+        &[],
+    )
+    .unwrap();
+    assert_eq!(read.server.deadline_milliseconds, 300_000);
+    assert_eq!(read.server.root_volume.operations_per_second, Some(15_000));
+    assert_eq!((read.max_size, read.max_parallel_creates), (50, 7));
+    assert_eq!(read.metrics, Some(MetricsAddress::Unix("/run/windlass/metrics.sock".into())));
+    assert_eq!(read.policies.chain(SlotName::Retry).len(), 1);
+    assert!(read.suspend && read.delete_on_shutdown);
+    assert_eq!(Duration::from_millis(read.server.deadline_milliseconds), Duration::from_secs(300));
+}
+
+#[test]
+fn keys_that_exclude_each_other_are_refused() {
+    assert!(problems(&with(json!({"cloud_init": "a", "cloud_init_file": "/b"})))[0].contains("cannot stand beside"));
+    assert!(problems(&with(json!({"volume_type": "l_ssd", "volume_iops": 5000})))[0].starts_with("volume_iops"));
+    let unreachable = with(json!({"public_ipv4_disabled": true, "public_ipv6_disabled": true}));
+    assert!(problems(&unreachable)[0].contains("nobody could reach"));
+    assert!(problems(&with(json!({"kind": "apple-silicon", "os_id": "x"}))).len() == 2);
+}
+
+#[test]
+fn a_name_that_cannot_be_used_as_it_is_becomes_one_of_its_own() {
+    let name = |text: &str| read_with(&with(json!({"name": text})), &[]).map(|read| read.group.as_str().to_owned());
+    assert_eq!(name("ci-runners").unwrap(), "ci-runners");
+    let (first, second) = (name("CI Runners").unwrap(), name("ci_runners").unwrap());
+    assert!(first.starts_with("ci-runners-") && second.starts_with("ci-runners-"));
+    assert_ne!(first, second);
+    assert!(name("###").is_err());
+    assert!(name(&"x".repeat(300)).unwrap().len() <= 48);
+}
+
+#[test]
+fn what_is_no_table_is_refused_in_words() {
+    let refused = |bytes: &[u8]| Configuration::read(bytes, &Surroundings::default()).unwrap_err().to_string();
+    assert!(refused(b"{").contains("it is no JSON"));
+    assert!(refused(b"[1]").contains("expected a table, found a list"));
+}
+
+#[test]
+fn debug_output_holds_neither_key_nor_cloud_init() {
+    let read =
+        read_with(&with(json!({"cloud_init": "password: hunter2", "tags": ["AUTHORIZED_KEY=abc"]})), &[]).unwrap();
+    let text = format!("{read:?}");
+    assert!(!text.contains("hunter2") && !text.contains(SECRET) && !text.contains("AUTHORIZED_KEY"), "{text}");
+}

@@ -1,0 +1,124 @@
+//! The autoscaling group: instances of Scaleway over `windlass-lifecycle`, as fleeting wants to see them.
+//!
+//! - `book` knows each instance and decides what the runner is told of it; pure data.
+//! - `start` is Init: lock, state, checks, and taking up what an earlier process left.
+//! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Suspend, Resume.
+//! - `background` carries out what was accepted, and tries again what was left.
+//! - `update` lists, asks the state-mapping policy, and reports. `connection` says how an instance is reached.
+
+mod background;
+mod book;
+mod check;
+mod connection;
+mod fleet;
+mod pause;
+mod start;
+mod suspend;
+mod update;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+
+use crate::configuration::{Configuration, Surroundings};
+use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
+
+use fleet::Fleet;
+pub use start::StartError;
+
+/// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.
+#[derive(Default)]
+pub struct ScalewayGroup {
+    surroundings: Surroundings,
+    fleet: OnceCell<Arc<Fleet>>,
+}
+
+impl ScalewayGroup {
+    /// A group that will look for credentials in these surroundings.
+    pub fn new(surroundings: Surroundings) -> Self {
+        Self { surroundings, fleet: OnceCell::new() }
+    }
+
+    fn fleet(&self) -> Result<&Arc<Fleet>, Failure> {
+        self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))
+    }
+
+    /// Stops all background work: what is in flight ends at its next call and stays in the journal for the next start.
+    /// Waits for it, but no longer than `patience`.
+    pub async fn leave(&self, patience: Duration) {
+        if let Some(fleet) = self.fleet.get() {
+            fleet.leave(patience).await;
+        }
+    }
+}
+
+#[async_trait]
+impl InstanceGroup for ScalewayGroup {
+    async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
+        if self.fleet.initialized() {
+            return Err(Failure("the group has been initialised already".to_owned()));
+        }
+        let configuration =
+            Configuration::read(&configuration, &self.surroundings).map_err(|error| Failure(error.to_string()))?;
+        let fleet = self
+            .fleet
+            .get_or_try_init(|| start::start(configuration, connector))
+            .await
+            .map_err(|error| Failure::from_error(&error))?;
+        Ok(fleet.info())
+    }
+
+    async fn update(&self) -> Result<Update, Failure> {
+        Arc::clone(self.fleet()?).update().await
+    }
+
+    async fn increase(&self, count: u32) -> Result<u32, Failure> {
+        let fleet = Arc::clone(self.fleet()?);
+        finished(tokio::spawn(async move { fleet.increase(count).await })).await
+    }
+
+    async fn decrease(&self, instances: Vec<String>) -> Result<Vec<String>, Failure> {
+        let fleet = Arc::clone(self.fleet()?);
+        finished(tokio::spawn(async move { Ok(fleet.decrease(instances).await) })).await
+    }
+
+    async fn connect_info(&self, instance: String) -> Result<ConnectInfo, Failure> {
+        self.fleet()?.connect_info(&instance).await
+    }
+
+    async fn heartbeat(&self, instance: String) -> Result<(), Failure> {
+        Arc::clone(self.fleet()?).heartbeat(&instance).await
+    }
+
+    async fn suspend(&self, instances: Vec<String>) -> Partial {
+        match self.fleet() {
+            Ok(fleet) => Arc::clone(fleet).suspend(instances),
+            Err(failure) => Partial { succeeded: Vec::new(), failure: Some(failure) },
+        }
+    }
+
+    async fn resume(&self, instances: Vec<String>) -> Partial {
+        match self.fleet() {
+            Ok(fleet) => Arc::clone(fleet).resume(instances),
+            Err(failure) => Partial { succeeded: Vec::new(), failure: Some(failure) },
+        }
+    }
+
+    async fn shutdown(&self) -> Result<(), Failure> {
+        match self.fleet.get() {
+            Some(fleet) => Arc::clone(fleet).shutdown().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits for work that goes on also when the host gives the call up: what was begun must be in the books.
+async fn finished<T>(work: tokio::task::JoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    match work.await {
+        Ok(result) => result,
+        Err(error) => Err(Failure(format!("the plugin has a defect: {error}"))),
+    }
+}

@@ -1,0 +1,337 @@
+//! Update: one listing, one question to the state-mapping policy, one report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::time::Instant;
+use windlass_lifecycle::{Machine, OperationId};
+use windlass_policy::slots::StateMapping;
+use windlass_policy::slots::state_mapping::{
+    Deed, Mapping, Operation, Question, Report as Told, Server, ServerState, StateDetail, Verdict,
+};
+use windlass_scaleway::types::instance as scaleway;
+
+use super::book::{Entry, Work};
+use super::fleet::{Fleet, now_ms};
+use crate::observe::names;
+use crate::protocol::{Failure, Report, State, Update};
+
+/// A listing younger than this answers heartbeats.
+const FRESH: Duration = Duration::from_secs(10);
+/// Servers that a listing left out are asked for by their ids, so many at a time.
+const PARALLEL_LOOKS: usize = 8;
+
+/// What the last listing led to.
+pub(crate) struct Listing {
+    at: Instant,
+    reports: BTreeMap<String, State>,
+}
+
+/// A server of ours as it is judged.
+struct Judged {
+    id: String,
+    server: Server,
+}
+
+/// Scaleway's state in the contract's words.
+fn state(state: &scaleway::ServerState) -> ServerState {
+    match state {
+        scaleway::ServerState::Starting => ServerState::Starting,
+        scaleway::ServerState::Running => ServerState::Running,
+        scaleway::ServerState::Stopping => ServerState::Stopping,
+        scaleway::ServerState::Stopped => ServerState::Stopped,
+        scaleway::ServerState::StoppedInPlace => ServerState::StoppedInPlace,
+        scaleway::ServerState::Locked => ServerState::Locked,
+        _ => ServerState::Unknown,
+    }
+}
+
+/// Scaleway's detail in the contract's words.
+fn detail(detail: &str) -> StateDetail {
+    match detail {
+        "" => StateDetail::None,
+        "allocating node" => StateDetail::AllocatingNode,
+        "provisioning node" => StateDetail::ProvisioningNode,
+        "starting" => StateDetail::Starting,
+        "booting kernel" => StateDetail::BootingKernel,
+        "booted" => StateDetail::Booted,
+        "ready" => StateDetail::Ready,
+        "stopping" => StateDetail::Stopping,
+        "stopping in place" => StateDetail::StoppingInPlace,
+        "stopped in place" => StateDetail::StoppedInPlace,
+        "terminating" => StateDetail::Terminating,
+        "rebooting" => StateDetail::Rebooting,
+        _ => StateDetail::Other,
+    }
+}
+
+/// A policy's word in fleeting's. `nothing` is no word at all; `deleting` is one only while a cleanup is in flight.
+fn report(told: Told, in_flight: Operation) -> Option<State> {
+    match told {
+        Told::Nothing => None,
+        Told::Creating => Some(State::Creating),
+        Told::Running => Some(State::Running),
+        Told::Deleting => (in_flight == Operation::Cleanup).then_some(State::Deleting),
+        Told::Deleted => Some(State::Deleted),
+        Told::Timeout => Some(State::Timeout),
+        Told::Suspending => Some(State::Suspending),
+        Told::Suspended => Some(State::Suspended),
+        Told::Resuming => Some(State::Resuming),
+    }
+}
+
+impl Fleet {
+    /// The state of every instance, as the policy sees it.
+    pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
+        let began = Instant::now();
+        let mut listing = self.listing.lock().await;
+        let reports = self.look().await?;
+        *listing = Some(Listing { at: began, reports: reports.clone() });
+        drop(listing);
+        metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
+        let answer = reports.iter().map(|(id, state)| Report { instance: id.clone(), state: *state }).collect();
+        let delivered = Box::new(move || self.book.lock().delivered(&reports));
+        Ok(Update { reports: answer, delivered: Some(delivered) })
+    }
+
+    /// Ends well when the last look, or a new one where that is old, found the instance running.
+    pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
+        let mut listing = self.listing.lock().await;
+        if listing.as_ref().is_none_or(|listing| listing.at.elapsed() > FRESH) {
+            let at = Instant::now();
+            *listing = Some(Listing { at, reports: self.look().await? });
+        }
+        let told = listing.as_ref().and_then(|listing| listing.reports.get(id).copied());
+        drop(listing);
+        match told {
+            Some(State::Running) => Ok(()),
+            Some(state) => Err(Failure(format!("instance is unhealthy: {id} is {state}"))),
+            None => Err(Failure(format!("instance is unhealthy: {id} is gone or cannot be used"))),
+        }
+    }
+
+    /// Lists, judges, begins the reaps, and answers what to tell about each instance.
+    async fn look(self: &Arc<Self>) -> Result<BTreeMap<String, State>, Failure> {
+        let group = &self.configuration.group;
+        let machines = self
+            .lifecycle
+            .machines(std::slice::from_ref(&self.configuration.zone), Some(group))
+            .await
+            .map_err(|error| Failure::from_error(&error))?;
+        let mut servers: BTreeMap<String, scaleway::Server> = BTreeMap::new();
+        for machine in machines {
+            if let Some((id, server)) = self.adopt(machine) {
+                servers.insert(id, server);
+            }
+        }
+        let vanished = self.look_for_missing(&mut servers).await;
+        for id in vanished {
+            // Its addresses and volumes are still there.
+            if let Err(error) = self.begin_cleanup(&id, "its server was deleted by somebody else").await {
+                tracing::error!(
+                    instance = id,
+                    error = &error as &dyn std::error::Error,
+                    "its rest could not be removed"
+                );
+            }
+        }
+        let now = now_ms();
+        let (judged, mut reports) = self.question(&servers, now);
+        for (id, mapping, reason) in self.judge(judged, now).await {
+            if mapping.deed == Deed::Reap {
+                self.reap(&id, reason.as_deref()).await;
+            }
+            let entry_in_flight = self.book.lock().get(&id).map(Entry::in_flight);
+            let told = match (mapping.deed, entry_in_flight) {
+                // Accepted just now: from here on the cleanup is in flight, whatever the policy wanted to be told.
+                (Deed::Reap, Some(Operation::Cleanup)) => Some(State::Deleting),
+                (_, in_flight) => report(mapping.report, in_flight.unwrap_or(Operation::None)),
+            };
+            if let Some(told) = told {
+                reports.insert(id, told);
+            }
+        }
+        self.count(&reports);
+        Ok(reports)
+    }
+
+    /// Takes a listed server up, also one that this process has not seen before. Servers that were kept on purpose belong
+    /// to people, not to the runner.
+    fn adopt(&self, machine: Machine) -> Option<(String, scaleway::Server)> {
+        if machine.kept {
+            return None;
+        }
+        let operation: OperationId = machine.operation?;
+        let id = operation.to_string();
+        let mut book = self.book.lock();
+        if book.get(&id).is_none() {
+            tracing::info!(instance = id, server = machine.id, state = machine.state, "found an instance");
+            let mut entry = Entry::found(operation, Work::Idle);
+            // Its creation ended well, so it ran once.
+            entry.has_run = machine.operation_state == Some(windlass_lifecycle::OperationState::Done);
+            entry.suspended = self.suspensions.holds(&id);
+            book.insert(entry);
+        }
+        book.saw(&id, &machine.id, state(&machine.server.state), now_ms());
+        Some((id, machine.server))
+    }
+
+    /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves nothing.
+    /// What is found joins the others; what is proven gone is returned.
+    async fn look_for_missing(&self, servers: &mut BTreeMap<String, scaleway::Server>) -> Vec<String> {
+        let missing: Vec<(String, String)> = self
+            .book
+            .lock()
+            .iter()
+            .filter(|(id, entry)| {
+                matches!(entry.work, Work::Idle | Work::Suspending | Work::Resuming) && !servers.contains_key(*id)
+            })
+            .filter_map(|(id, entry)| Some((id.clone(), entry.server.clone()?)))
+            .collect();
+        let instance = self.client.instance(&self.configuration.zone);
+        let looked: Vec<_> = stream::iter(missing)
+            .map(|(id, server)| {
+                let instance = &instance;
+                async move { (id, instance.get_server(&server).await) }
+            })
+            .buffer_unordered(PARALLEL_LOOKS)
+            .collect()
+            .await;
+        let mut vanished = Vec::new();
+        for (id, answer) in looked {
+            match answer {
+                Ok(server) => {
+                    self.book.lock().saw(&id, &server.id, state(&server.state), now_ms());
+                    servers.insert(id, server);
+                }
+                Err(error) if error.is_not_found() => vanished.push(id),
+                Err(error) => tracing::warn!(
+                    instance = id,
+                    error = &error as &dyn std::error::Error,
+                    "it was not listed and could not be looked at; what was said of it stays"
+                ),
+            }
+        }
+        vanished
+    }
+
+    /// What the policy is asked, and what is told about the instances that have no server to judge.
+    fn question(
+        &self,
+        servers: &BTreeMap<String, scaleway::Server>,
+        now: u64,
+    ) -> (Vec<Judged>, BTreeMap<String, State>) {
+        let book = self.book.lock();
+        let mut judged = Vec::new();
+        let mut reports = BTreeMap::new();
+        for (id, entry) in book.iter() {
+            match servers.get(id).filter(|_| !matches!(entry.work, Work::Left | Work::Gone)) {
+                Some(server) => {
+                    // Two clocks: Scaleway's may differ from ours, and no server is older than its operation.
+                    let created = server.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
+                    let created = created.unwrap_or(now).max(entry.operation.made_at());
+                    let since = entry.seen.map_or(now, |(_, since)| since);
+                    judged.push(Judged {
+                        id: id.clone(),
+                        server: Server {
+                            state: state(&server.state),
+                            detail: detail(&server.state_detail),
+                            age: now.saturating_sub(created),
+                            state_age: now.saturating_sub(since),
+                            has_run: entry.has_run,
+                            in_flight: entry.in_flight(),
+                            suspended: entry.suspended,
+                        },
+                    });
+                }
+                None => {
+                    if let Some(state) = entry.without_server() {
+                        reports.insert(id.clone(), state);
+                    }
+                }
+            }
+        }
+        (judged, reports)
+    }
+
+    /// One question for the whole batch.
+    async fn judge(&self, judged: Vec<Judged>, now: u64) -> Vec<(String, Mapping, Option<String>)> {
+        if judged.is_empty() {
+            return Vec::new();
+        }
+        let (ids, servers): (Vec<String>, Vec<Server>) =
+            judged.into_iter().map(|judged| (judged.id, judged.server)).unzip();
+        let question = Question { now, servers };
+        let decision = self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
+        for fallback in &decision.fallbacks {
+            tracing::warn!(decision = %decision.id, "{fallback}");
+        }
+        ids.into_iter()
+            .zip(decision.answer)
+            .filter_map(|(id, answer)| match answer.verdict {
+                Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
+                // The last link of a chain never defers.
+                Verdict::Defer => None,
+            })
+            .collect()
+    }
+
+    /// Removes an instance because the policy says so.
+    async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
+        let Some((work, operation)) =
+            self.book.lock().get(id).map(|entry| (entry.work.clone(), entry.operation.clone()))
+        else {
+            return;
+        };
+        match work {
+            Work::Idle | Work::Suspending | Work::Resuming => {
+                metrics::counter!(names::REAPS).increment(1);
+                let why = reason.unwrap_or("the state-mapping policy says so");
+                if let Err(error) = self.begin_cleanup(id, why).await {
+                    tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
+                }
+            }
+            Work::Creating => {
+                metrics::counter!(names::REAPS).increment(1);
+                tracing::warn!(instance = id, reason, "its creation is called off, as the state-mapping policy says");
+                self.call_off(&operation);
+                self.book.lock().set_work(id, Work::Undoing);
+            }
+            Work::Undoing | Work::CleaningUp | Work::Left | Work::Gone => {}
+        }
+    }
+
+    /// Sets the gauges.
+    fn count(&self, reports: &BTreeMap<String, State>) {
+        for state in
+            [State::Creating, State::Running, State::Deleting, State::Suspending, State::Suspended, State::Resuming]
+        {
+            let count = reports.values().filter(|told| **told == state).count();
+            metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleting_is_only_told_while_a_cleanup_is_in_flight() {
+        assert_eq!(report(Told::Deleting, Operation::Cleanup), Some(State::Deleting));
+        for in_flight in [Operation::None, Operation::Create, Operation::Suspend, Operation::Resume] {
+            assert_eq!(report(Told::Deleting, in_flight), None);
+        }
+    }
+
+    #[test]
+    fn every_word_of_scaleway_has_one_of_the_contract() {
+        assert_eq!(state(&scaleway::ServerState::StoppedInPlace), ServerState::StoppedInPlace);
+        assert_eq!(detail("booting kernel"), StateDetail::BootingKernel);
+        assert_eq!(detail("something new"), StateDetail::Other);
+        assert_eq!(detail(""), StateDetail::None);
+    }
+}

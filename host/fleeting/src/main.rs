@@ -1,0 +1,87 @@
+//! `fleeting-plugin-scaleway`: started by GitLab Runner, which names it in `[runners.autoscaler]`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_fleeting::protocol::{Departure, Handshake, serve};
+use windlass_fleeting::{ScalewayGroup, Surroundings, bootstrap, start_logging, version};
+
+/// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
+const LEAVE: Duration = Duration::from_millis(1_200);
+/// Threads that answer calls and carry operations: the work is waiting, not computing.
+const THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] | ["serve"] => serve_the_host(),
+        ["version" | "-version" | "--version"] => {
+            print!("{}", version::full());
+            ExitCode::SUCCESS
+        }
+        ["bootstrap", rest @ ..] => match bootstrap(rest.first().copied().unwrap_or_default(), version::VERSION) {
+            Ok(folder) => {
+                println!("{}", folder.display());
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error),
+        },
+        ["help" | "-help" | "-h" | "--help"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [unknown, ..] => {
+            eprintln!("there is no command {unknown:?}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on Scaleway.
+
+The runner starts it; by hand it knows:
+  version                 what was built, and when
+  bootstrap <repository>  installs it into $FLEETING_PLUGIN_PATH (default /plugins)
+  serve                   what the runner does (also without a command)";
+
+/// An error and its causes, on one line.
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    eprintln!("{}", windlass_fleeting::protocol::Failure::from_error(error));
+    ExitCode::FAILURE
+}
+
+fn serve_the_host() -> ExitCode {
+    let handshake = match Handshake::from_environment() {
+        Ok(handshake) => handshake,
+        Err(error) => return fail(&error),
+    };
+    start_logging();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let group = Arc::new(ScalewayGroup::new(Surroundings::of_process()));
+    let served = runtime.block_on(async {
+        let served = serve(handshake, group.clone()).await;
+        group.leave(LEAVE).await;
+        served
+    });
+    // Threads that are still in a blocking call must not keep the process.
+    runtime.shutdown_background();
+    match served {
+        Ok(departure) => {
+            match departure {
+                Departure::Asked => tracing::debug!("leaving, as the host asked"),
+                Departure::Terminated => tracing::info!("leaving: SIGTERM"),
+                Departure::HostGone => tracing::warn!("leaving: the host is gone"),
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the plugin cannot serve");
+            fail(&error)
+        }
+    }
+}
