@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_lifecycle::{
-    AddressKind, Clock, Control, Durability, ImageChoice, Lifecycle, Options, ServerSpecification, StateDirectory, Target,
+    AddressKind, Clock, Control, Durability, ImageChoice, Lifecycle, Options, ServerSpecification, StateDirectory,
+    Target,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings};
@@ -40,14 +41,13 @@ fn specification() -> ServerSpecification {
 
 fn lifecycle(simulator: &Simulator, host: &Arc<Host>, folder: &Path, durability: Durability) -> Lifecycle {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(
-        windlass_scaleway::Limits {
+    let settings =
+        Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(windlass_scaleway::Limits {
             calls_per_second: many,
             burst: many,
             concurrent_calls: many,
             ..windlass_scaleway::Limits::default()
-        },
-    );
+        });
     let client = Client::with_transport(settings, simulator.transport()).unwrap();
     Lifecycle::open(Options {
         durability,
@@ -70,11 +70,7 @@ fn is_poll(method: &str, path: &str) -> bool {
 
 /// Creates so many servers at once under paused time, and cleans them up.
 fn create(host: &Arc<Host>, count: usize) -> (Run, Run) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let simulator = Simulator::new(windlass_simulator::Options {
             latency: Latency { base_ms: LATENCY_MS, jitter_ms: 0 },
@@ -87,12 +83,7 @@ fn create(host: &Arc<Host>, count: usize) -> (Run, Run) {
             let requests = simulator.requests();
             let polls = requests.iter().filter(|r| is_poll(&r.method, &r.path)).count();
             simulator.clear_requests();
-            Run {
-                simulated: simulated.elapsed(),
-                real: real.elapsed(),
-                calls: requests.len() - polls,
-                polls,
-            }
+            Run { simulated: simulated.elapsed(), real: real.elapsed(), calls: requests.len() - polls, polls }
         };
         let (simulated, real) = (tokio::time::Instant::now(), Instant::now());
         let created = lifecycle.create_servers(&specification(), count, &control).await;
@@ -155,9 +146,6 @@ fn main() {
                 run.polls as f64 / count as f64,
             );
         }
-        println!(
-            "                {:.2} times the time of one",
-            creating.simulated.as_secs_f64() / first.as_secs_f64()
-        );
+        println!("                {:.2} times the time of one", creating.simulated.as_secs_f64() / first.as_secs_f64());
     }
 }

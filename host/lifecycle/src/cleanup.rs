@@ -85,14 +85,10 @@ impl Lifecycle {
         if let Some(creation) = &creation
             && creation.state == OperationState::Open
         {
-            return Err(Error::OperationRunning {
-                operation: creation.id.clone(),
-            });
+            return Err(Error::OperationRunning { operation: creation.id.clone() });
         }
-        let specification = CleanupSpecification {
-            creation: creation.as_ref().map(|creation| creation.id.clone()),
-            server,
-        };
+        let specification =
+            CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server };
         for open in shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open],
             kind: Some(OperationKind::CleanupServer),
@@ -118,18 +114,8 @@ impl Lifecycle {
         };
         let policies = shared.policies.pin();
         let row = json!(specification);
-        let (id, active) = shared
-            .begin(OperationKind::CleanupServer, &group, &zone, row, &policies)
-            .await?;
-        Ok(PendingCleanup {
-            shared: Arc::clone(shared),
-            active,
-            id,
-            group,
-            zone,
-            specification,
-            policies,
-        })
+        let (id, active) = shared.begin(OperationKind::CleanupServer, &group, &zone, row, &policies).await?;
+        Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies })
     }
 
     /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already counts as
@@ -198,24 +184,15 @@ pub(crate) async fn clean_up(
     if specification.creation.is_none()
         && let Some(id) = &specification.server
     {
-        let name = ResourceName {
-            kind: ResourceKind::Server,
-            id: id.clone(),
-            zone: run.zone.to_string(),
-            server: None,
-        };
+        let name =
+            ResourceName { kind: ResourceKind::Server, id: id.clone(), zone: run.zone.to_string(), server: None };
         let instance = shared.client.instance(&run.zone);
         match run.look_one("get-server", || instance.get_server(id)).await {
             Ok(None) => {}
             Ok(Some(server)) => {
                 if !crate::tags::carries_owner(&server.tags, &shared.owner) {
-                    shared
-                        .close(run, active, OperationState::Undone, None, None, Vec::new())
-                        .await?;
-                    return Err(Error::NotOurs {
-                        resource: name,
-                        owner: shared.owner.to_string(),
-                    });
+                    shared.close(run, active, OperationState::Undone, None, None, Vec::new()).await?;
+                    return Err(Error::NotOurs { resource: name, owner: shared.owner.to_string() });
                 }
                 scope.operation = crate::tags::operation_of(&server.tags);
             }
@@ -224,13 +201,8 @@ pub(crate) async fn clean_up(
                     unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
                     ..Report::default()
                 };
-                shared
-                    .close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new())
-                    .await?;
-                return Ok(CleanedUp {
-                    operation: run.id.clone(),
-                    report,
-                });
+                shared.close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new()).await?;
+                return Ok(CleanedUp { operation: run.id.clone(), report });
             }
             Err(stop) => return Err(left_open(run, active, stop)),
         }
@@ -246,8 +218,5 @@ pub(crate) async fn clean_up(
         _ => Vec::new(),
     };
     shared.close(run, active, state, None, Some(&report), ends).await?;
-    Ok(CleanedUp {
-        operation: run.id.clone(),
-        report,
-    })
+    Ok(CleanedUp { operation: run.id.clone(), report })
 }

@@ -25,10 +25,7 @@ impl Clock {
     /// A clock that stands at `start` (milliseconds since 1970) now and follows tokio's time.
     #[must_use]
     pub fn simulated(start: u64) -> Self {
-        Self::Simulated {
-            start,
-            origin: Instant::now(),
-        }
+        Self::Simulated { start, origin: Instant::now() }
     }
 
     /// Milliseconds since 1970-01-01T00:00:00Z.

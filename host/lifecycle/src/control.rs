@@ -30,13 +30,7 @@ impl Control {
     #[must_use]
     pub fn with_events() -> (Self, mpsc::UnboundedReceiver<Event>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (
-            Self {
-                events: Some(sender),
-                ..Self::default()
-            },
-            receiver,
-        )
+        (Self { events: Some(sender), ..Self::default() }, receiver)
     }
 
     /// Calls the operations off: what is in flight is undone, what has not begun never begins. A cleanup is not

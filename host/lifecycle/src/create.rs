@@ -38,12 +38,7 @@ pub(crate) struct Creation<'a> {
 
 impl Creation<'_> {
     fn name(&self, kind: ResourceKind, id: &str) -> ResourceName {
-        ResourceName {
-            kind,
-            id: id.to_owned(),
-            zone: self.run.zone.to_string(),
-            server: None,
-        }
+        ResourceName { kind, id: id.to_owned(), zone: self.run.zone.to_string(), server: None }
     }
 
     fn tags(&self) -> Vec<String> {
@@ -118,10 +113,7 @@ impl Creation<'_> {
             ..CreateIp::default()
         };
         let wanted = self.search_tags();
-        let list = ListIps {
-            tags: wanted.clone(),
-            ..ListIps::default()
-        };
+        let list = ListIps { tags: wanted.clone(), ..ListIps::default() };
         self.run.intend(step, None, json!({ "kind": kind })).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let known = &self.made;
@@ -133,16 +125,14 @@ impl Creation<'_> {
                 || instance.create_ip(&request),
                 || async {
                     let ips = instance.list_ips(&list).await?;
-                    Ok(ips.into_iter().find(|ip| {
-                        ip.has_all_tags(&wanted) && ip.ip_type == kind.ip_type() && !known.contains(&ip.id)
-                    }))
+                    Ok(ips
+                        .into_iter()
+                        .find(|ip| ip.has_all_tags(&wanted) && ip.ip_type == kind.ip_type() && !known.contains(&ip.id)))
                 },
             )
             .await?;
         self.made.insert(ip.id.clone());
-        self.run
-            .conclude(step, Some(self.name(ResourceKind::Ip, &ip.id)), json!({ "kind": kind }))
-            .await?;
+        self.run.conclude(step, Some(self.name(ResourceKind::Ip, &ip.id)), json!({ "kind": kind })).await?;
         Ok(ip)
     }
 
@@ -162,13 +152,8 @@ impl Creation<'_> {
             ..CreateBlockVolume::default()
         };
         let wanted = self.search_tags();
-        let list = ListBlockVolumes {
-            tags: wanted[1..].to_vec(),
-            ..ListBlockVolumes::default()
-        };
-        self.run
-            .intend(step, None, json!({ "position": position, "size": size }))
-            .await?;
+        let list = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
+        self.run.intend(step, None, json!({ "position": position, "size": size })).await?;
         let block = self.run.shared.client.block(&self.run.zone);
         let volume = self
             .run
@@ -178,19 +163,13 @@ impl Creation<'_> {
                 || block.create_volume(&request),
                 || async {
                     let volumes = block.list_volumes(&list).await?;
-                    Ok(volumes
-                        .into_iter()
-                        .find(|volume| volume.has_all_tags(&wanted) && volume.name == request.name))
+                    Ok(volumes.into_iter().find(|volume| volume.has_all_tags(&wanted) && volume.name == request.name))
                 },
             )
             .await?;
         self.made.insert(volume.id.clone());
         self.run
-            .conclude(
-                step,
-                Some(self.name(ResourceKind::BlockVolume, &volume.id)),
-                json!({ "position": position }),
-            )
+            .conclude(step, Some(self.name(ResourceKind::BlockVolume, &volume.id)), json!({ "position": position }))
             .await?;
         Ok(volume)
     }
@@ -213,10 +192,7 @@ impl Creation<'_> {
                         ));
                     }
                     BlockVolumeStatus::Error => {
-                        return Err(failure::of_class(
-                            FailureClass::Other,
-                            format!("volume {id} came out broken"),
-                        ));
+                        return Err(failure::of_class(FailureClass::Other, format!("volume {id} came out broken")));
                     }
                     _ => return Ok(()),
                 }
@@ -242,11 +218,7 @@ impl Creation<'_> {
         loop {
             let mut out_of_stock: Option<(Failure, &str)> = None;
             for (index, server_type) in self.specification.types.iter().enumerate() {
-                let image = if index == 0 {
-                    first_image.clone()
-                } else {
-                    self.image(server_type).await?
-                };
+                let image = if index == 0 { first_image.clone() } else { self.image(server_type).await? };
                 match self.create_server_of(step, server_type, &image, addresses, volumes).await {
                     Ok(server) => {
                         self.made.insert(server.id.clone());
@@ -265,9 +237,7 @@ impl Creation<'_> {
                     failure::of_class(FailureClass::InvalidArguments, "no server type was given"),
                 ));
             };
-            self.run
-                .after_failure(step, began, round, failed, Some(server_type))
-                .await?;
+            self.run.after_failure(step, began, round, failed, Some(server_type)).await?;
             round += 1;
         }
     }
@@ -283,16 +253,10 @@ impl Creation<'_> {
         let mut tags = self.tags();
         tags.extend(self.specification.tags.iter().cloned());
         let request =
-            self.specification
-                .create_request(self.server_name(), server_type, image, addresses, volumes, tags);
+            self.specification.create_request(self.server_name(), server_type, image, addresses, volumes, tags);
         let wanted = self.search_tags();
-        let list = ListServers {
-            tags: wanted.clone(),
-            ..ListServers::default()
-        };
-        self.run
-            .intend(step, None, json!({ "type": server_type, "image": image }))
-            .await?;
+        let list = ListServers { tags: wanted.clone(), ..ListServers::default() };
+        self.run.intend(step, None, json!({ "type": server_type, "image": image })).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let server = self
             .run
@@ -333,40 +297,22 @@ impl Creation<'_> {
             let step = "tag-volume";
             let kind = volume_kind(&volume.volume_type);
             let name = self.name(kind, &volume.id);
-            let operations = if position == "0" {
-                self.specification.root_volume.operations_per_second
-            } else {
-                None
-            };
+            let operations = if position == "0" { self.specification.root_volume.operations_per_second } else { None };
             self.run.intend(step, Some(name.clone()), json!({})).await?;
             let (run, tags, id) = (self.run, self.tags(), volume.id.as_str());
             if kind == ResourceKind::BlockVolume {
-                let update = &UpdateBlockVolume {
-                    tags: Some(tags),
-                    perf_iops: operations,
-                    ..UpdateBlockVolume::default()
-                };
+                let update =
+                    &UpdateBlockVolume { tags: Some(tags), perf_iops: operations, ..UpdateBlockVolume::default() };
                 let block = &run.shared.client.block(&run.zone);
                 run.attempt(step, |_| async move {
-                    block
-                        .update_volume(id, update)
-                        .await
-                        .map(drop)
-                        .map_err(|error| failure::of_error(&error))
+                    block.update_volume(id, update).await.map(drop).map_err(|error| failure::of_error(&error))
                 })
                 .await?;
             } else {
-                let update = &UpdateVolume {
-                    tags: Some(tags),
-                    ..UpdateVolume::default()
-                };
+                let update = &UpdateVolume { tags: Some(tags), ..UpdateVolume::default() };
                 let instance = &run.shared.client.instance(&run.zone);
                 run.attempt(step, |_| async move {
-                    instance
-                        .update_volume(id, update)
-                        .await
-                        .map(drop)
-                        .map_err(|error| failure::of_error(&error))
+                    instance.update_volume(id, update).await.map(drop).map_err(|error| failure::of_error(&error))
                 })
                 .await?;
             }
@@ -384,9 +330,7 @@ impl Creation<'_> {
             ..CreatePrivateNic::default()
         };
         let name = self.name(ResourceKind::Server, &server.id);
-        self.run
-            .intend(step, Some(name), json!({ "private-network": network }))
-            .await?;
+        self.run.intend(step, Some(name), json!({ "private-network": network })).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let list = ListPrivateNics::default();
         let nic = self
@@ -405,9 +349,7 @@ impl Creation<'_> {
         self.made.insert(nic.id.clone());
         let mut name = self.name(ResourceKind::PrivateNic, &nic.id);
         name.server = Some(server.id.clone());
-        self.run
-            .conclude(step, Some(name), json!({ "private-network": network }))
-            .await?;
+        self.run.conclude(step, Some(name), json!({ "private-network": network })).await?;
         Ok(nic)
     }
 
@@ -458,10 +400,7 @@ impl Creation<'_> {
     async fn wait_until_running(&self, id: &str) -> Result<Server, Stop> {
         let step = "wait-until-running";
         self.run.intend(step, Some(self.name(ResourceKind::Server, id)), json!({})).await?;
-        let deadline = self
-            .run
-            .deadline
-            .unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
+        let deadline = self.run.deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
         let mut began_to_start = false;
         let server = self
             .run
@@ -493,9 +432,7 @@ impl Creation<'_> {
                 }
             })
             .await?;
-        self.run
-            .conclude(step, Some(self.name(ResourceKind::Server, id)), json!({}))
-            .await?;
+        self.run.conclude(step, Some(self.name(ResourceKind::Server, id)), json!({})).await?;
         Ok(server)
     }
 }

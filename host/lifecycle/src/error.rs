@@ -122,7 +122,9 @@ pub enum Error {
     #[error("{0}")]
     Failed(Box<OperationFailure>),
     /// The operation was left, journalled, to the next start.
-    #[error("operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes or undoes it")]
+    #[error(
+        "operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes or undoes it"
+    )]
     LeftOpen {
         /// The operation.
         operation: OperationId,
@@ -203,10 +205,7 @@ impl std::fmt::Display for OperationFailure {
 
 impl Error {
     pub(crate) fn scaleway(what: &'static str, source: windlass_scaleway::Error) -> Self {
-        Self::Scaleway {
-            what,
-            source: Box::new(source),
-        }
+        Self::Scaleway { what, source: Box::new(source) }
     }
 
     pub(crate) fn journal_write(source: rusqlite::Error) -> Self {
@@ -219,9 +218,5 @@ impl Error {
 }
 
 fn article(what: &str) -> String {
-    if what.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        format!("an {what}")
-    } else {
-        format!("a {what}")
-    }
+    if what.starts_with(['a', 'e', 'i', 'o', 'u']) { format!("an {what}") } else { format!("a {what}") }
 }

@@ -15,11 +15,11 @@ use windlass_scaleway::types::instance::{
     Ip, PrivateNic, Server, ServerAction, ServerState, UpdateIp, UpdateServer, UpdateVolume, Volume,
 };
 
+use crate::failure;
 use crate::inventory::{Found, Thing};
 use crate::journal::ResourceKind;
 use crate::run::{Run, Stop};
 use crate::tags::{self, Owned};
-use crate::failure;
 
 /// How long a server may take to go or to stop: ten times the longest recorded, 118 s, would be too long to wait for; this
 /// is five times it.
@@ -44,8 +44,7 @@ pub(crate) async fn execute(run: &Run, found: &[Found], steps: &[Step]) -> Resul
         steps.iter().any(|step| {
             step.action == Action::Keep
                 && found.get(step.resource as usize).is_some_and(|resource| {
-                    resource.name.kind == ResourceKind::LocalVolume
-                        && resource.attached_to.as_deref() == Some(server)
+                    resource.name.kind == ResourceKind::LocalVolume && resource.attached_to.as_deref() == Some(server)
                 })
         })
     };
@@ -92,11 +91,7 @@ pub(crate) async fn execute(run: &Run, found: &[Found], steps: &[Step]) -> Resul
             Err(other) => return Err(other),
         };
         ended.insert(position, error.is_none());
-        ends.push(StepEnd {
-            resource: index,
-            action,
-            error,
-        });
+        ends.push(StepEnd { resource: index, action, error });
     }
     Ok(ends)
 }
@@ -187,11 +182,7 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Resu
     }
     match &server.state {
         ServerState::Running | ServerState::StoppedInPlace => {
-            let action = if keep_local {
-                ServerAction::PowerOff
-            } else {
-                ServerAction::Terminate
-            };
+            let action = if keep_local { ServerAction::PowerOff } else { ServerAction::Terminate };
             match instance.server_action(&server.id, action).await {
                 Ok(_) if keep_local => Ok(Told::Stopping),
                 Ok(_) => Ok(Told::Going),
@@ -207,10 +198,7 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Resu
         },
         ServerState::Locked => Err(failure::of_class(
             FailureClass::Locked,
-            format!(
-                "server {} is locked by Scaleway and cannot be deleted; its support can unlock it",
-                server.id
-            ),
+            format!("server {} is locked by Scaleway and cannot be deleted; its support can unlock it", server.id),
         )),
         // Starting, stopping, or a word we don't know: it will stand in a state that can be left.
         _ => Ok(Told::Stopping),
@@ -311,18 +299,14 @@ async fn power_off(run: &Run, step: &str, server: &Owned<Server>) -> Result<(), 
 async fn delete_ip(run: &Run, step: &str, ip: &Owned<Ip>) -> Result<(), Stop> {
     let instance = &run.shared.client.instance(&run.zone);
     let id = &ip.get().id;
-    run.attempt(step, |_| async move { gone_is_done(instance.delete_ip(id).await) })
-        .await
+    run.attempt(step, |_| async move { gone_is_done(instance.delete_ip(id).await) }).await
 }
 
 async fn detach_ip(run: &Run, step: &str, ip: &Owned<Ip>) -> Result<(), Stop> {
     let instance = &run.shared.client.instance(&run.zone);
     let id = &ip.get().id;
     run.attempt(step, |_| async move {
-        let update = UpdateIp {
-            server: Patch::Clear,
-            ..UpdateIp::default()
-        };
+        let update = UpdateIp { server: Patch::Clear, ..UpdateIp::default() };
         gone_is_done(instance.update_ip(id, &update).await)
     })
     .await
@@ -352,18 +336,14 @@ async fn delete_block_volume(run: &Run, step: &str, volume: &Owned<BlockVolume>)
 async fn delete_local_volume(run: &Run, step: &str, volume: &Owned<Volume>) -> Result<(), Stop> {
     let instance = &run.shared.client.instance(&run.zone);
     let id = &volume.get().id;
-    run.attempt(step, |_| async move { gone_is_done(instance.delete_volume(id).await) })
-        .await
+    run.attempt(step, |_| async move { gone_is_done(instance.delete_volume(id).await) }).await
 }
 
 /// Detaching a NIC is deleting it: it has no life of its own.
 async fn delete_private_nic(run: &Run, step: &str, nic: &Owned<PrivateNic>) -> Result<(), Stop> {
     let instance = &run.shared.client.instance(&run.zone);
     let (server, id) = (&nic.get().server_id, &nic.get().id);
-    run.attempt(step, |_| async move {
-        gone_is_done(instance.delete_private_nic(server, id).await)
-    })
-    .await
+    run.attempt(step, |_| async move { gone_is_done(instance.delete_private_nic(server, id).await) }).await
 }
 
 /// Volumes, ours or not, and addresses that are not ours.
@@ -406,39 +386,23 @@ async fn mark_kept(run: &Run, step: &str, thing: &Thing) -> Result<(), Stop> {
     match thing {
         Thing::Server(server) => {
             let server = server.get();
-            let update = &UpdateServer {
-                tags: Some(marked(&server.tags)),
-                ..UpdateServer::default()
-            };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_server(&server.id, update).await) })
-                .await
+            let update = &UpdateServer { tags: Some(marked(&server.tags)), ..UpdateServer::default() };
+            run.attempt(step, |_| async move { gone_is_done(instance.update_server(&server.id, update).await) }).await
         }
         Thing::Ip(ip) => {
             let ip = ip.get();
-            let update = &UpdateIp {
-                tags: Some(marked(&ip.tags)),
-                ..UpdateIp::default()
-            };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_ip(&ip.id, update).await) })
-                .await
+            let update = &UpdateIp { tags: Some(marked(&ip.tags)), ..UpdateIp::default() };
+            run.attempt(step, |_| async move { gone_is_done(instance.update_ip(&ip.id, update).await) }).await
         }
         Thing::BlockVolume(volume) => {
             let volume = volume.get();
-            let update = &UpdateBlockVolume {
-                tags: Some(with_ours(&volume.tags)),
-                ..UpdateBlockVolume::default()
-            };
-            run.attempt(step, |_| async move { gone_is_done(block.update_volume(&volume.id, update).await) })
-                .await
+            let update = &UpdateBlockVolume { tags: Some(with_ours(&volume.tags)), ..UpdateBlockVolume::default() };
+            run.attempt(step, |_| async move { gone_is_done(block.update_volume(&volume.id, update).await) }).await
         }
         Thing::LocalVolume(volume) => {
             let volume = volume.get();
-            let update = &UpdateVolume {
-                tags: Some(with_ours(&volume.tags)),
-                ..UpdateVolume::default()
-            };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_volume(&volume.id, update).await) })
-                .await
+            let update = &UpdateVolume { tags: Some(with_ours(&volume.tags)), ..UpdateVolume::default() };
+            run.attempt(step, |_| async move { gone_is_done(instance.update_volume(&volume.id, update).await) }).await
         }
         // A NIC stays with its server, which carries the mark; what is foreign gets none.
         Thing::PrivateNic(_) | Thing::Foreign => Ok(()),

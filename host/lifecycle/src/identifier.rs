@@ -26,21 +26,14 @@ fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
         "it is empty".to_owned()
     } else if name.len() > LONGEST_NAME {
         format!("it has {} bytes, more than {LONGEST_NAME}", name.len())
-    } else if let Some(wrong) = name
-        .chars()
-        .find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-'))
-    {
+    } else if let Some(wrong) = name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-')) {
         format!("it holds {wrong:?}")
     } else if name.starts_with('-') || name.ends_with('-') {
         "it begins or ends with a dash".to_owned()
     } else {
         return Ok(());
     };
-    Err(Error::Name {
-        what,
-        name: name.chars().take(2 * LONGEST_NAME).collect(),
-        problem,
-    })
+    Err(Error::Name { what, name: name.chars().take(2 * LONGEST_NAME).collect(), problem })
 }
 
 macro_rules! name {
@@ -204,21 +197,16 @@ mod tests {
     fn a_thousand_ids_of_one_tick_differ() {
         let group: GroupName = "ci".parse().unwrap();
         let mut random = StdRng::seed_from_u64(2);
-        let ids: std::collections::BTreeSet<_> = (0..1000)
-            .map(|_| OperationId::new(&group, NOW, &mut random))
-            .collect();
+        let ids: std::collections::BTreeSet<_> =
+            (0..1000).map(|_| OperationId::new(&group, NOW, &mut random)).collect();
         assert_eq!(ids.len(), 1000);
     }
 
     #[test]
     fn a_wrong_name_is_refused_with_its_fault() {
-        for (name, part) in [
-            ("", "empty"),
-            ("CI", "'C'"),
-            ("a,b", "','"),
-            ("-a", "dash"),
-            ("a".repeat(49).as_str(), "49 bytes"),
-        ] {
+        for (name, part) in
+            [("", "empty"), ("CI", "'C'"), ("a,b", "','"), ("-a", "dash"), ("a".repeat(49).as_str(), "49 bytes")]
+        {
             let error = name.parse::<GroupName>().unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");
         }

@@ -30,12 +30,7 @@ impl Images {
         server_type: &str,
         storage: ImageStorage,
     ) -> Result<String, Error> {
-        let key = (
-            label.to_owned(),
-            zone.to_string(),
-            server_type.to_owned(),
-            storage.to_string(),
-        );
+        let key = (label.to_owned(), zone.to_string(), server_type.to_owned(), storage.to_string());
         let entry = Arc::clone(self.0.lock().entry(key).or_default());
         let mut entry = entry.lock().await;
         if let Some((at, id)) = &*entry
@@ -43,10 +38,7 @@ impl Images {
         {
             return Ok(id.clone());
         }
-        let id = client
-            .marketplace()
-            .resolve_image(label, zone, server_type, storage)
-            .await?;
+        let id = client.marketplace().resolve_image(label, zone, server_type, storage).await?;
         *entry = Some((Instant::now(), id.clone()));
         Ok(id)
     }

@@ -28,17 +28,11 @@ pub(crate) struct Made {
 impl Made {
     #[cfg(test)]
     pub(crate) fn of_volumes<const N: usize>(ids: [&str; N]) -> Self {
-        Self {
-            volumes: ids.iter().map(|&id| id.to_owned()).collect(),
-            known: BTreeMap::new(),
-        }
+        Self { volumes: ids.iter().map(|&id| id.to_owned()).collect(), known: BTreeMap::new() }
     }
 
     /// Reads an operation's entries. `existing` are volumes that were there before: never ours, whatever an entry says.
-    pub(crate) fn from_entries<'a>(
-        entries: impl IntoIterator<Item = &'a Entry>,
-        existing: &BTreeSet<String>,
-    ) -> Self {
+    pub(crate) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, existing: &BTreeSet<String>) -> Self {
         let mut made = Self::default();
         for entry in entries {
             let creation = entry.phase == Phase::Outcome && entry.step.starts_with("create-");
@@ -176,8 +170,7 @@ pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, S
         for name in &ours {
             scope.made.add((*name).clone());
         }
-        run.write(LOOK, Phase::Note, None, json!({ "resources": ours, "foreign": foreign }))
-            .await?;
+        run.write(LOOK, Phase::Note, None, json!({ "resources": ours, "foreign": foreign })).await?;
     }
     Ok(found)
 }
@@ -190,20 +183,11 @@ struct Look<'a> {
 
 impl<'a> Look<'a> {
     fn new(run: &'a Run) -> Self {
-        Self {
-            run,
-            found: Vec::new(),
-            seen: BTreeSet::new(),
-        }
+        Self { run, found: Vec::new(), seen: BTreeSet::new() }
     }
 
     fn name(&self, kind: ResourceKind, id: &str) -> ResourceName {
-        ResourceName {
-            kind,
-            id: id.to_owned(),
-            zone: self.run.zone.to_string(),
-            server: None,
-        }
+        ResourceName { kind, id: id.to_owned(), zone: self.run.zone.to_string(), server: None }
     }
 
     fn push(&mut self, found: Found) {
@@ -213,53 +197,27 @@ impl<'a> Look<'a> {
     }
 
     fn server(&mut self, server: Server, evidence: Evidence) {
-        let (label, state, kept) = (
-            server.name.clone(),
-            server.state.as_str().to_owned(),
-            tags::is_kept(&server.tags),
-        );
+        let (label, state, kept) = (server.name.clone(), server.state.as_str().to_owned(), tags::is_kept(&server.tags));
         let name = self.name(ResourceKind::Server, &server.id);
         let thing = Owned::by_tag(server, &self.run.shared.owner)
             .map_or(Thing::Foreign, |owned| Thing::Server(Box::new(owned)));
-        self.push(Found {
-            name,
-            label,
-            state,
-            attached_to: None,
-            evidence,
-            thing,
-            kept,
-        });
+        self.push(Found { name, label, state, attached_to: None, evidence, thing, kept });
     }
 
     fn ip(&mut self, ip: Ip, evidence: Evidence) {
         let label = ip.address.clone().or_else(|| ip.prefix.clone()).unwrap_or_default();
         let name = self.name(ResourceKind::Ip, &ip.id);
-        let (state, attached_to, kept) = (
-            ip.state.as_str().to_owned(),
-            ip.server.as_ref().map(|server| server.id.clone()),
-            tags::is_kept(&ip.tags),
-        );
-        let thing = Owned::by_tag(ip, &self.run.shared.owner)
-            .map_or(Thing::Foreign, |owned| Thing::Ip(Box::new(owned)));
-        self.push(Found {
-            name,
-            label,
-            state,
-            attached_to,
-            evidence,
-            thing,
-            kept,
-        });
+        let (state, attached_to, kept) =
+            (ip.state.as_str().to_owned(), ip.server.as_ref().map(|server| server.id.clone()), tags::is_kept(&ip.tags));
+        let thing =
+            Owned::by_tag(ip, &self.run.shared.owner).map_or(Thing::Foreign, |owned| Thing::Ip(Box::new(owned)));
+        self.push(Found { name, label, state, attached_to, evidence, thing, kept });
     }
 
     fn block_volume(&mut self, volume: BlockVolume, evidence: Evidence, scope: Option<&Scope>) {
         let name = self.name(ResourceKind::BlockVolume, &volume.id);
-        let (label, state, kept) = (
-            volume.name.clone(),
-            volume.status.as_str().to_owned(),
-            tags::is_kept(&volume.tags),
-        );
+        let (label, state, kept) =
+            (volume.name.clone(), volume.status.as_str().to_owned(), tags::is_kept(&volume.tags));
         let attached_to = volume.references.first().map(|r| r.product_resource_id.clone());
         let proven = if tags::carries_owner(&volume.tags, &self.run.shared.owner) {
             Owned::by_tag(volume, &self.run.shared.owner)
@@ -279,11 +237,7 @@ impl<'a> Look<'a> {
 
     fn local_volume(&mut self, volume: Volume, evidence: Evidence, scope: Option<&Scope>) {
         let name = self.name(ResourceKind::LocalVolume, &volume.id);
-        let (label, state, kept) = (
-            volume.name.clone(),
-            volume.state.as_str().to_owned(),
-            tags::is_kept(&volume.tags),
-        );
+        let (label, state, kept) = (volume.name.clone(), volume.state.as_str().to_owned(), tags::is_kept(&volume.tags));
         let attached_to = volume.server.as_ref().map(|server| server.id.clone());
         let proven = if tags::carries_owner(&volume.tags, &self.run.shared.owner) {
             Owned::by_tag(volume, &self.run.shared.owner)
@@ -307,23 +261,11 @@ impl<'a> Look<'a> {
         let wanted = vec![tags::owner_tag(&run.shared.owner), tags::operation_tag(operation)];
         let instance = run.shared.client.instance(&run.zone);
         let block = run.shared.client.block(&run.zone);
-        let servers = ListServers {
-            tags: wanted.clone(),
-            ..ListServers::default()
-        };
-        let ips = ListIps {
-            tags: wanted.clone(),
-            ..ListIps::default()
-        };
-        let local_volumes = ListVolumes {
-            tags: wanted.clone(),
-            ..ListVolumes::default()
-        };
+        let servers = ListServers { tags: wanted.clone(), ..ListServers::default() };
+        let ips = ListIps { tags: wanted.clone(), ..ListIps::default() };
+        let local_volumes = ListVolumes { tags: wanted.clone(), ..ListVolumes::default() };
         // Block Storage matches any of the tags: the narrower one is asked for.
-        let block_volumes = ListBlockVolumes {
-            tags: wanted[1..].to_vec(),
-            ..ListBlockVolumes::default()
-        };
+        let block_volumes = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
         let (servers, ips, local_volumes, block_volumes) = futures::join!(
             run.look("list-servers", || instance.list_servers(&servers)),
             run.look("list-ips", || instance.list_ips(&ips)),
@@ -358,10 +300,7 @@ impl<'a> Look<'a> {
         let instance = self.run.shared.client.instance(&self.run.zone);
         for name in names {
             if name.kind == ResourceKind::Server && !self.seen.contains(&name.id) {
-                let server = self
-                    .run
-                    .look_one("get-server", || instance.get_server(&name.id))
-                    .await?;
+                let server = self.run.look_one("get-server", || instance.get_server(&name.id)).await?;
                 if let Some(server) = server {
                     self.server(server, Evidence::Journal);
                 }
@@ -434,19 +373,13 @@ impl<'a> Look<'a> {
     async fn volume_by_id(&mut self, name: &ResourceName, evidence: Evidence, scope: &Scope) -> Result<(), Stop> {
         if name.kind == ResourceKind::BlockVolume {
             let block = self.run.shared.client.block(&self.run.zone);
-            let volume = self
-                .run
-                .look_one("get-block-volume", || block.get_volume(&name.id))
-                .await?;
+            let volume = self.run.look_one("get-block-volume", || block.get_volume(&name.id)).await?;
             if let Some(volume) = volume {
                 self.block_volume(volume, evidence, Some(scope));
             }
         } else {
             let instance = self.run.shared.client.instance(&self.run.zone);
-            let volume = self
-                .run
-                .look_one("get-local-volume", || instance.get_volume(&name.id))
-                .await?;
+            let volume = self.run.look_one("get-local-volume", || instance.get_volume(&name.id)).await?;
             if let Some(volume) = volume {
                 self.local_volume(volume, evidence, Some(scope));
             }

@@ -141,12 +141,7 @@ impl Active {
             return None;
         }
         metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => kind.as_str()).increment(1.0);
-        Some(Self {
-            shared: Arc::clone(shared),
-            id: id.clone(),
-            kind,
-            began: Instant::now(),
-        })
+        Some(Self { shared: Arc::clone(shared), id: id.clone(), kind, began: Instant::now() })
     }
 
     pub(crate) fn ended(&self, outcome: &'static str) {
@@ -233,21 +228,10 @@ impl Lifecycle {
         let policies = self.shared.policies.pin();
         let group = specification.group.clone();
         let zone = specification.zone.clone();
-        let row = serde_json::to_value(&specification).map_err(|error| Error::Specification {
-            field: "specification",
-            problem: error.to_string(),
-        })?;
-        let (id, active) = self
-            .shared
-            .begin(OperationKind::CreateServer, &group, &zone, row, &policies)
-            .await?;
-        Ok(PendingCreate {
-            shared: Arc::clone(&self.shared),
-            active,
-            id,
-            specification,
-            policies,
-        })
+        let row = serde_json::to_value(&specification)
+            .map_err(|error| Error::Specification { field: "specification", problem: error.to_string() })?;
+        let (id, active) = self.shared.begin(OperationKind::CreateServer, &group, &zone, row, &policies).await?;
+        Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
     /// Creates one server, or nothing.
@@ -294,7 +278,6 @@ impl Lifecycle {
         results.sort_by_key(|(number, _)| *number);
         results.into_iter().map(|(_, result)| result).collect()
     }
-
 }
 
 pub(crate) fn parse_zone(zone: &str) -> Result<Zone, Error> {
@@ -345,7 +328,8 @@ impl Shared {
                 .await;
             match written {
                 Ok(()) => {
-                    let active = Active::new(self, &id, kind).ok_or(Error::OperationExists { operation: id.clone() })?;
+                    let active =
+                        Active::new(self, &id, kind).ok_or(Error::OperationExists { operation: id.clone() })?;
                     return Ok((id, active));
                 }
                 Err(Error::OperationExists { .. }) if tries < 8 => tries += 1,
@@ -419,9 +403,7 @@ pub(crate) fn left_open(run: &Run, active: &Active, stop: Stop) -> Error {
     run.event(Happening::LeftOpen);
     match stop {
         Stop::Journal(error) => error,
-        Stop::Left | Stop::Failed(_) => Error::LeftOpen {
-            operation: run.id.clone(),
-        },
+        Stop::Left | Stop::Failed(_) => Error::LeftOpen { operation: run.id.clone() },
     }
 }
 
@@ -462,13 +444,8 @@ pub(crate) async fn succeed(
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
-    run.shared
-        .close(run, active, OperationState::Done, None, None, Vec::new())
-        .await?;
-    Ok(CreatedServer {
-        operation: run.id.clone(),
-        server,
-    })
+    run.shared.close(run, active, OperationState::Done, None, None, Vec::new()).await?;
+    Ok(CreatedServer { operation: run.id.clone(), server })
 }
 
 impl PendingCreate {
@@ -496,11 +473,7 @@ impl PendingCreate {
         );
         async move {
             run.event(Happening::Opened);
-            let mut creation = Creation {
-                run: &run,
-                specification: &self.specification,
-                made: BTreeSet::new(),
-            };
+            let mut creation = Creation { run: &run, specification: &self.specification, made: BTreeSet::new() };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
                 Err(Stop::Failed(cause)) => {

@@ -50,10 +50,7 @@ struct Waiting {
 impl Waiting {
     fn new(zone: Arc<ZonePoller>, id: &str) -> Self {
         *zone.waiting.lock().entry(id.to_owned()).or_default() += 1;
-        Self {
-            zone,
-            id: id.to_owned(),
-        }
+        Self { zone, id: id.to_owned() }
     }
 }
 
@@ -71,11 +68,7 @@ impl Drop for Waiting {
 
 impl Poller {
     pub(crate) fn new(client: Client, interval: Duration) -> Self {
-        Self {
-            client,
-            interval,
-            zones: Mutex::new(BTreeMap::new()),
-        }
+        Self { client, interval, zones: Mutex::new(BTreeMap::new()) }
     }
 
     fn zone(&self, zone: &Zone) -> Arc<ZonePoller> {
@@ -90,9 +83,8 @@ impl Poller {
         let wanted = Instant::now();
         let fresh_for = self.interval.mul_f32(0.7);
         let mut last = shared.last.lock().await;
-        let fresh = last
-            .as_ref()
-            .is_some_and(|listing| listing.began + fresh_for >= wanted && listing.asked.contains(id));
+        let fresh =
+            last.as_ref().is_some_and(|listing| listing.began + fresh_for >= wanted && listing.asked.contains(id));
         if !fresh {
             let mut asked: BTreeSet<String> = shared.waiting.lock().keys().cloned().collect();
             asked.insert(id.to_owned());
@@ -128,21 +120,12 @@ impl Poller {
     async fn list(&self, zone: &Zone, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Server>, Failure> {
         let ids: Vec<String> = ids.iter().cloned().collect();
         let instance = self.client.instance(zone);
-        let requests: Vec<_> = ids
-            .chunks(IDS)
-            .map(|ids| ListServers {
-                servers: ids.to_vec(),
-                ..ListServers::default()
-            })
-            .collect();
+        let requests: Vec<_> =
+            ids.chunks(IDS).map(|ids| ListServers { servers: ids.to_vec(), ..ListServers::default() }).collect();
         let answers = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)))
             .await
             .map_err(|error| failure::of_error(&error))?;
-        Ok(answers
-            .into_iter()
-            .flatten()
-            .map(|server| (server.id.clone(), server))
-            .collect())
+        Ok(answers.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
     }
 
     /// Looks at the server again and again until `judge` has something to say. A look that fails is put to the retry

@@ -11,15 +11,13 @@ use tracing::Instrument;
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
 
+use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::control::{Control, Happening};
 use crate::create::{Creation, POWER_ON};
 use crate::identifier::GroupName;
 use crate::inventory::{Made, Scope};
 use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind};
-use crate::cleanup::{CleanupSpecification, clean_up};
-use crate::lifecycle::{
-    Active, Lifecycle, Shared, creation_scope, fail, left_open, parse_zone, state_after, succeed,
-};
+use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, fail, left_open, parse_zone, state_after, succeed};
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::sweep::SweepSpecification;
@@ -44,9 +42,7 @@ impl Resumed {
     /// Whether nothing is open any more that was taken over.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.operations
-            .iter()
-            .all(|operation| !matches!(operation.state, OperationState::Open | OperationState::Left))
+        self.operations.iter().all(|operation| !matches!(operation.state, OperationState::Open | OperationState::Left))
     }
 }
 
@@ -124,18 +120,11 @@ impl Lifecycle {
                 } else {
                     shared.state_directory.runner_lives(&operation.runner)
                 };
-            let Some(active) = (!running)
-                .then(|| Active::new(shared, &operation.id, operation.kind))
-                .flatten()
-            else {
+            let Some(active) = (!running).then(|| Active::new(shared, &operation.id, operation.kind)).flatten() else {
                 resumed.busy.push(operation.id);
                 continue;
             };
-            if shared
-                .journal
-                .claim(&operation, shared.runner.name(), shared.clock.now())
-                .await?
-            {
+            if shared.journal.claim(&operation, shared.runner.name(), shared.clock.now()).await? {
                 claimed.push((operation, active));
             } else {
                 resumed.busy.push(operation.id);
@@ -169,17 +158,8 @@ async fn resume_one(shared: &Arc<Shared>, operation: Operation, active: Active, 
     // What it says is what the journal says.
     let row = shared.journal.operation(&id);
     let state = row.as_ref().map_or(OperationState::Open, |row| row.state);
-    let report = row
-        .ok()
-        .and_then(|row| row.report)
-        .and_then(|report| serde_json::from_value(report).ok());
-    ResumedOperation {
-        operation: id,
-        kind,
-        state,
-        report,
-        problem: ended.err().map(|error| error.to_string()),
-    }
+    let report = row.ok().and_then(|row| row.report).and_then(|report| serde_json::from_value(report).ok());
+    ResumedOperation { operation: id, kind, state, report, problem: ended.err().map(|error| error.to_string()) }
 }
 
 async fn resume_as(
@@ -227,10 +207,7 @@ async fn resume_as(
             let run = new_run(None);
             run.event(Happening::Opened);
             let mut scope = specification.scope();
-            scope.made.absorb(Made::from_entries(
-                &shared.journal.entries(&operation.id)?,
-                &BTreeSet::new(),
-            ));
+            scope.made.absorb(Made::from_entries(&shared.journal.entries(&operation.id)?, &BTreeSet::new()));
             let report = match undo(&run, &mut scope, None).await {
                 Ok(report) => report,
                 Err(stop) => return Err(left_open(&run, active, stop)),
@@ -261,21 +238,14 @@ async fn resume_create(
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
     let undone_before = entries.iter().any(|entry| entry.step == "plan");
-    let first_cause = operation
-        .cause
-        .as_ref()
-        .and_then(stored_cause)
-        .or_else(|| entries.iter().rev().find_map(given_up));
+    let first_cause =
+        operation.cause.as_ref().and_then(stored_cause).or_else(|| entries.iter().rev().find_map(given_up));
     if operation.state == OperationState::Open
         && !undone_before
         && first_cause.is_none()
         && let Some(server) = settled_server(&entries)
     {
-        let creation = Creation {
-            run,
-            specification,
-            made: BTreeSet::new(),
-        };
+        let creation = Creation { run, specification, made: BTreeSet::new() };
         // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
         run.suspect();
         match creation.start(&server).await {
@@ -289,10 +259,7 @@ async fn resume_create(
     }
     let cause = first_cause.unwrap_or_else(|| StepFailure {
         step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
-        failure: failure::of_class(
-            FailureClass::Interrupted,
-            "the process that ran the operation ended before it did",
-        ),
+        failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
     let scope: Scope = creation_scope(shared, &operation.id, specification)?;
     ended(fail(run, active, scope, cause).await)
@@ -318,9 +285,7 @@ fn given_up(entry: &Entry) -> Option<StepFailure> {
     if entry.phase != Phase::Failure || !entry.data.get("wait")?.is_null() {
         return None;
     }
-    let deleting = ["delete-", "detach-", "power-off-", "keep-"]
-        .iter()
-        .any(|verb| entry.step.starts_with(verb));
+    let deleting = ["delete-", "detach-", "power-off-", "keep-"].iter().any(|verb| entry.step.starts_with(verb));
     if deleting {
         return None;
     }

@@ -59,10 +59,7 @@ impl From<Error> for Stop {
 
 impl Stop {
     pub(crate) fn failed(step: &str, failure: Failure) -> Self {
-        Self::Failed(Box::new(StepFailure {
-            step: step.to_owned(),
-            failure,
-        }))
+        Self::Failed(Box::new(StepFailure { step: step.to_owned(), failure }))
     }
 }
 
@@ -161,10 +158,7 @@ impl Run {
     }
 
     fn called_off(&self, step: &str) -> Stop {
-        Stop::failed(
-            step,
-            failure::of_class(FailureClass::Cancelled, "the operation was called off"),
-        )
+        Stop::failed(step, failure::of_class(FailureClass::Cancelled, "the operation was called off"))
     }
 
     /// Waits, unless the operation is to end before.
@@ -211,10 +205,7 @@ impl Run {
     pub(crate) async fn conclude(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
         self.write(step, Phase::Outcome, resource.clone(), data).await?;
         metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "done").increment(1);
-        self.event(Happening::StepDone {
-            step: step.to_owned(),
-            resource,
-        });
+        self.event(Happening::StepDone { step: step.to_owned(), resource });
         Ok(())
     }
 
@@ -261,7 +252,8 @@ impl Run {
         )
         .await?;
         let Some(wait) = wait else {
-            metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "failed").increment(1);
+            metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "failed")
+                .increment(1);
             return Err(Stop::failed(step, failed));
         };
         tracing::debug!(operation = %self.id, step, attempt, wait = ?wait, failure = %failure::words(&failed), "retry");

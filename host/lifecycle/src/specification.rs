@@ -91,11 +91,7 @@ impl ImageChoice {
     /// A UUID is an id, all else a label.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        if uuid::Uuid::parse_str(text).is_ok() {
-            Self::Id(text.to_owned())
-        } else {
-            Self::Label(text.to_owned())
-        }
+        if uuid::Uuid::parse_str(text).is_ok() { Self::Id(text.to_owned()) } else { Self::Label(text.to_owned()) }
     }
 }
 
@@ -209,10 +205,7 @@ impl Serialize for CloudInit {
 }
 
 fn problem(field: &'static str, problem: impl Into<String>) -> Error {
-    Error::Specification {
-        field,
-        problem: problem.into(),
-    }
+    Error::Specification { field, problem: problem.into() }
 }
 
 impl ServerSpecification {
@@ -267,16 +260,10 @@ impl ServerSpecification {
             _ => {}
         }
         if self.addresses.len() > MOST_PARTS || self.volumes.len() > MOST_PARTS {
-            return Err(problem(
-                "addresses and volumes",
-                format!("at most {MOST_PARTS} of each"),
-            ));
+            return Err(problem("addresses and volumes", format!("at most {MOST_PARTS} of each")));
         }
         if self.root_volume.kind == VolumeKind::Local && self.root_volume.operations_per_second.is_some() {
-            return Err(problem(
-                "root_volume",
-                "operations per second can only be chosen on Block Storage",
-            ));
+            return Err(problem("root_volume", "operations per second can only be chosen on Block Storage"));
         }
         if self.root_volume.size.is_some_and(|size| size == 0 || size % 512 != 0) {
             return Err(problem("root_volume", "the size is no positive multiple of 512 bytes"));
@@ -286,15 +273,8 @@ impl ServerSpecification {
                 ExtraVolume::New { size, .. } if *size == 0 || size % 512 != 0 => {
                     return Err(problem("volumes", "a size is no positive multiple of 512 bytes"));
                 }
-                ExtraVolume::New {
-                    kind: VolumeKind::Local,
-                    operations_per_second: Some(_),
-                    ..
-                } => {
-                    return Err(problem(
-                        "volumes",
-                        "operations per second can only be chosen on Block Storage",
-                    ));
+                ExtraVolume::New { kind: VolumeKind::Local, operations_per_second: Some(_), .. } => {
+                    return Err(problem("volumes", "operations per second can only be chosen on Block Storage"));
                 }
                 ExtraVolume::Existing { id } if uuid::Uuid::parse_str(id).is_err() => {
                     return Err(problem("volumes", format!("{id:?} is no id of a volume")));
@@ -310,14 +290,13 @@ impl ServerSpecification {
             if tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',') {
                 return Err(problem(
                     "tags",
-                    format!("one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters cannot ask for"),
+                    format!(
+                        "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters cannot ask for"
+                    ),
                 ));
             }
             if tags::is_ours(tag) {
-                return Err(problem(
-                    "tags",
-                    format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX),
-                ));
+                return Err(problem("tags", format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX)));
             }
         }
         if let Some(cloud_init) = &self.cloud_init
@@ -349,11 +328,9 @@ impl ServerSpecification {
     /// from birth.
     pub(crate) fn new_block_volumes(&self) -> impl Iterator<Item = (usize, u64, Option<u32>)> {
         self.volumes.iter().enumerate().filter_map(|(index, volume)| match volume {
-            ExtraVolume::New {
-                kind: VolumeKind::Block,
-                size,
-                operations_per_second,
-            } => Some((index + 1, *size, *operations_per_second)),
+            ExtraVolume::New { kind: VolumeKind::Block, size, operations_per_second } => {
+                Some((index + 1, *size, *operations_per_second))
+            }
             _ => None,
         })
     }
@@ -382,20 +359,13 @@ impl ServerSpecification {
         for (index, volume) in self.volumes.iter().enumerate() {
             let position = index + 1;
             let template = match volume {
-                ExtraVolume::New {
-                    kind: VolumeKind::Local,
-                    size,
-                    ..
-                } => VolumeTemplate {
+                ExtraVolume::New { kind: VolumeKind::Local, size, .. } => VolumeTemplate {
                     name: Some(format!("{name}-{position}")),
                     size: Some(*size),
                     volume_type: Some(VolumeType::LocalSsd),
                     ..VolumeTemplate::default()
                 },
-                ExtraVolume::New {
-                    kind: VolumeKind::Block,
-                    ..
-                } => VolumeTemplate {
+                ExtraVolume::New { kind: VolumeKind::Block, .. } => VolumeTemplate {
                     id: block_volumes.get(&position).cloned(),
                     volume_type: Some(VolumeType::BlockStorage),
                     ..VolumeTemplate::default()

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt};
 
+use crate::Error;
 use crate::clock::Randomness;
 use crate::identifier::{OwnerName, push_digits};
-use crate::Error;
 
 const OWNER_FILE: &str = "owner";
 const RUNNERS: &str = "runners";
@@ -33,20 +33,14 @@ impl StateDirectory {
     /// # Errors
     /// [`Error::StateDirectory`] when it cannot be made, is no directory, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::StateDirectory {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| Error::StateDirectory { path: path.to_owned(), source };
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(path).map_err(failed)?;
         let directory = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
         let path = std::fs::canonicalize(path).map_err(failed)?;
-        Ok(Self {
-            directory: Arc::new(directory),
-            path,
-        })
+        Ok(Self { directory: Arc::new(directory), path })
     }
 
     /// The handle, for others who keep files here (the policy host keeps its cache and its decision log here).
@@ -70,9 +64,7 @@ impl StateDirectory {
     pub(crate) fn journal_path(&self) -> Result<PathBuf, Error> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        self.directory
-            .open_with(JOURNAL_FILE, &options)
-            .map_err(self.failed(JOURNAL_FILE))?;
+        self.directory.open_with(JOURNAL_FILE, &options).map_err(self.failed(JOURNAL_FILE))?;
         Ok(self.path.join(JOURNAL_FILE))
     }
 
@@ -90,9 +82,7 @@ impl StateDirectory {
             match self.directory.open(OWNER_FILE) {
                 Ok(file) => {
                     let mut text = String::new();
-                    file.take(256)
-                        .read_to_string(&mut text)
-                        .map_err(self.failed(OWNER_FILE))?;
+                    file.take(256).read_to_string(&mut text).map_err(self.failed(OWNER_FILE))?;
                     return text.trim().parse();
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -114,9 +104,7 @@ impl StateDirectory {
             let removed = self.directory.remove_file(&temporary);
             made.and(removed).map_err(self.failed(OWNER_FILE))?;
         }
-        Err(self.failed(OWNER_FILE)(io::Error::other(
-            "it vanished while it was being written",
-        )))
+        Err(self.failed(OWNER_FILE)(io::Error::other("it vanished while it was being written")))
     }
 
     /// A mark that this process lives: a file with an exclusive lock that the kernel lets go when the process ends,
@@ -137,18 +125,10 @@ impl StateDirectory {
         let path = format!("{RUNNERS}/{name}");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        let file = self
-            .directory
-            .open_with(&path, &options)
-            .map_err(self.failed(&path))?
-            .into_std();
+        let file = self.directory.open_with(&path, &options).map_err(self.failed(&path))?.into_std();
         // Waits: somebody who asks whether we live holds the lock for an instant.
         file.lock().map_err(self.failed(&path))?;
-        Ok(Runner {
-            name,
-            _lock: file,
-            directory: Arc::clone(&self.directory),
-        })
+        Ok(Runner { name, _lock: file, directory: Arc::clone(&self.directory) })
     }
 
     /// Whether the process behind a runner's name still lives.
@@ -189,26 +169,19 @@ impl StateDirectory {
     pub(crate) fn lock_recovery(&self) -> Result<std::fs::File, Error> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        let file = self
-            .directory
-            .open_with(RECOVERY_LOCK, &options)
-            .map_err(self.failed(RECOVERY_LOCK))?
-            .into_std();
+        let file = self.directory.open_with(RECOVERY_LOCK, &options).map_err(self.failed(RECOVERY_LOCK))?.into_std();
         match file.try_lock() {
             Ok(()) => Ok(file),
-            Err(std::fs::TryLockError::WouldBlock) => Err(Error::RecoveryRunning {
-                path: self.path.join(RECOVERY_LOCK),
-            }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                Err(Error::RecoveryRunning { path: self.path.join(RECOVERY_LOCK) })
+            }
             Err(std::fs::TryLockError::Error(error)) => Err(self.failed(RECOVERY_LOCK)(error)),
         }
     }
 }
 
 fn locked(file: File) -> bool {
-    matches!(
-        file.into_std().try_lock(),
-        Err(std::fs::TryLockError::WouldBlock)
-    )
+    matches!(file.into_std().try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 fn old_enough(entry: &cap_std::fs::DirEntry) -> bool {
@@ -283,10 +256,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDirectory::open(folder.path()).unwrap();
         let held = state.lock_recovery().unwrap();
-        assert!(matches!(
-            state.lock_recovery(),
-            Err(Error::RecoveryRunning { .. })
-        ));
+        assert!(matches!(state.lock_recovery(), Err(Error::RecoveryRunning { .. })));
         drop(held);
         state.lock_recovery().unwrap();
     }

@@ -11,11 +11,11 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::block::ListBlockVolumes;
 use windlass_scaleway::types::instance::{ListIps, ListServers, ListVolumes, Server, ServerState};
 
+use crate::cleanup::{CleanedUp, CleanupSpecification};
 use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId};
 use crate::inventory::{Made, Scope};
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState, ResourceKind, ResourceName};
-use crate::cleanup::{CleanedUp, CleanupSpecification};
 use crate::lifecycle::{Lifecycle, Shared, left_open, state_after};
 use crate::run::Run;
 use crate::specification::ServerSpecification;
@@ -45,12 +45,7 @@ impl SweepRequest {
     /// These zones, an hour of grace, running servers spared.
     #[must_use]
     pub fn new(zones: Vec<Zone>) -> Self {
-        Self {
-            zones,
-            dry_run: false,
-            grace: Duration::from_secs(3_600),
-            running_too: false,
-        }
+        Self { zones, dry_run: false, grace: Duration::from_secs(3_600), running_too: false }
     }
 }
 
@@ -111,11 +106,7 @@ pub(crate) struct SweepSpecification {
 
 impl SweepSpecification {
     pub(crate) fn scope(&self) -> Scope {
-        Scope {
-            names: self.resources.clone(),
-            made: Made::of(&self.volumes),
-            ..Scope::default()
-        }
+        Scope { names: self.resources.clone(), made: Made::of(&self.volumes), ..Scope::default() }
     }
 }
 
@@ -167,22 +158,10 @@ async fn list_zone(shared: &Shared, zone: &Zone) -> Result<(Vec<Listed>, BTreeMa
     let wanted = vec![owner];
     let instance = shared.client.instance(zone);
     let block = shared.client.block(zone);
-    let servers = ListServers {
-        tags: wanted.clone(),
-        ..ListServers::default()
-    };
-    let ips = ListIps {
-        tags: wanted.clone(),
-        ..ListIps::default()
-    };
-    let local = ListVolumes {
-        tags: wanted.clone(),
-        ..ListVolumes::default()
-    };
-    let blocks = ListBlockVolumes {
-        tags: wanted,
-        ..ListBlockVolumes::default()
-    };
+    let servers = ListServers { tags: wanted.clone(), ..ListServers::default() };
+    let ips = ListIps { tags: wanted.clone(), ..ListIps::default() };
+    let local = ListVolumes { tags: wanted.clone(), ..ListVolumes::default() };
+    let blocks = ListBlockVolumes { tags: wanted, ..ListBlockVolumes::default() };
     let (servers, ips, local, blocks) = futures::try_join!(
         instance.list_servers(&servers),
         instance.list_ips(&ips),
@@ -190,12 +169,7 @@ async fn list_zone(shared: &Shared, zone: &Zone) -> Result<(Vec<Listed>, BTreeMa
         block.list_volumes(&blocks),
     )
     .map_err(|error| Error::scaleway("listing what is ours", error))?;
-    let name = |kind, id: &str| ResourceName {
-        kind,
-        id: id.to_owned(),
-        zone: zone.to_string(),
-        server: None,
-    };
+    let name = |kind, id: &str| ResourceName { kind, id: id.to_owned(), zone: zone.to_string(), server: None };
     let ours = |tags: &[String]| tags::carries_owner(tags, &shared.owner);
     let mut listed = Vec::new();
     let mut by_id = BTreeMap::new();
@@ -305,11 +279,7 @@ impl Judge<'_> {
                     .as_ref()
                     .and_then(|report| serde_json::from_value::<crate::Report>(report.clone()).ok())
                     .is_some_and(|report| report.kept.iter().any(|kept| kept.id == resource.name.id));
-                if kept {
-                    Standing::Kept
-                } else {
-                    unexplained(format!("operation {id} ended and did not keep it"))
-                }
+                if kept { Standing::Kept } else { unexplained(format!("operation {id} ended and did not keep it")) }
             }
             OperationState::Undone | OperationState::Left => {
                 unexplained(format!("operation {id} failed and should have removed it"))
@@ -336,9 +306,9 @@ impl Judge<'_> {
             return Standing::Explained;
         }
         let runs = |id: &str| {
-            self.servers.get(id).is_some_and(|server| {
-                matches!(server.state, ServerState::Running | ServerState::Starting)
-            })
+            self.servers
+                .get(id)
+                .is_some_and(|server| matches!(server.state, ServerState::Running | ServerState::Starting))
         };
         let in_use = runs(&resource.name.id) || resource.attached_to.as_deref().is_some_and(runs);
         Standing::Unexplained {
@@ -375,12 +345,7 @@ impl Lifecycle {
         let mut sweep = Sweep::default();
         for zone in &request.zones {
             let (listed, servers) = list_zone(&self.shared, zone).await?;
-            let mut judge = Judge {
-                shared: &self.shared,
-                request,
-                servers,
-                known: BTreeMap::new(),
-            };
+            let mut judge = Judge { shared: &self.shared, request, servers, known: BTreeMap::new() };
             let mut remove = Vec::new();
             for resource in &listed {
                 match judge.judge(resource)? {
@@ -429,15 +394,10 @@ impl Lifecycle {
         control: &Control,
     ) -> Result<CleanedUp, Error> {
         let shared = &self.shared;
-        let specification = SweepSpecification {
-            resources: resources.to_vec(),
-            volumes: volumes.to_vec(),
-        };
+        let specification = SweepSpecification { resources: resources.to_vec(), volumes: volumes.to_vec() };
         let group: GroupName = "sweep".parse()?;
         let policies = shared.policies.pin();
-        let (id, active) = shared
-            .begin(OperationKind::Sweep, &group, zone, json!(specification), &policies)
-            .await?;
+        let (id, active) = shared.begin(OperationKind::Sweep, &group, zone, json!(specification), &policies).await?;
         let span = tracing::info_span!("sweep", operation = %id, zone = %zone);
         let run = Run::new(
             Arc::clone(shared),
@@ -456,9 +416,7 @@ impl Lifecycle {
                 Err(stop) => return Err(left_open(&run, &active, stop)),
             };
             let state = state_after(&report, OperationState::Done);
-            shared
-                .close(&run, &active, state, None, Some(&report), Vec::new())
-                .await?;
+            shared.close(&run, &active, state, None, Some(&report), Vec::new()).await?;
             Ok(CleanedUp { operation: id, report })
         }
         .instrument(span)
@@ -473,29 +431,25 @@ impl Lifecycle {
         let shared = &self.shared;
         let mut wanted = vec![tags::owner_tag(&shared.owner)];
         wanted.extend(group.map(tags::group_tag));
-        let open: Vec<Operation> = shared
-            .journal
-            .operations(&OperationFilter {
-                states: vec![OperationState::Open],
-                limit: Some(10_000),
-                ..OperationFilter::default()
-            })?;
+        let open: Vec<Operation> = shared.journal.operations(&OperationFilter {
+            states: vec![OperationState::Open],
+            limit: Some(10_000),
+            ..OperationFilter::default()
+        })?;
         let cleaning = |server: &str, creation: Option<&OperationId>| {
             open.iter().any(|operation| {
                 operation.kind == OperationKind::CleanupServer
-                    && serde_json::from_value::<CleanupSpecification>(operation.specification.clone())
-                        .is_ok_and(|target| {
+                    && serde_json::from_value::<CleanupSpecification>(operation.specification.clone()).is_ok_and(
+                        |target| {
                             target.server.as_deref() == Some(server)
                                 || (target.creation.is_some() && target.creation.as_ref() == creation)
-                        })
+                        },
+                    )
             })
         };
         let mut machines = Vec::new();
         for zone in zones {
-            let request = ListServers {
-                tags: wanted.clone(),
-                ..ListServers::default()
-            };
+            let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
             let servers = shared
                 .client
                 .instance(zone)

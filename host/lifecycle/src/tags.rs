@@ -135,10 +135,7 @@ mod tests {
     }
 
     fn ip(tags: &[&str]) -> Ip {
-        Ip {
-            tags: tags.iter().map(|&t| t.to_owned()).collect(),
-            ..Ip::default()
-        }
+        Ip { tags: tags.iter().map(|&t| t.to_owned()).collect(), ..Ip::default() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::control::Happening;
 use crate::execute::execute;
 use crate::inventory::{Found, Scope, gather};
 use crate::journal::{OperationKind, Phase, ResourceKind, ResourceName};
-use crate::run::{Run, Stop, StepFailure};
+use crate::run::{Run, StepFailure, Stop};
 use crate::{failure, plan};
 
 /// How often a plan is made anew for what the look at the end still finds.
@@ -68,11 +68,7 @@ impl Report {
                 None => "nothing is left".to_owned(),
             });
         } else {
-            let left: Vec<String> = self
-                .left
-                .iter()
-                .map(|left| format!("{} ({})", left.resource, left.why))
-                .collect();
+            let left: Vec<String> = self.left.iter().map(|left| format!("{} ({})", left.resource, left.why)).collect();
             parts.push(format!("LEFT: {}", left.join("; ")));
             if let Some(why) = &self.unverified {
                 parts.push(format!("more could not be seen: {why}"));
@@ -123,10 +119,7 @@ fn kind_for_policy(kind: ResourceKind) -> types::ResourceKind {
 
 fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question {
     let position = |id: &str| {
-        found
-            .iter()
-            .position(|resource| resource.name.id == id)
-            .and_then(|position| u32::try_from(position).ok())
+        found.iter().position(|resource| resource.name.id == id).and_then(|position| u32::try_from(position).ok())
     };
     Question {
         now: run.now(),
@@ -226,17 +219,12 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
         .iter()
         .map(|resource| Left {
             resource: resource.clone(),
-            why: errors
-                .get(&resource.id)
-                .cloned()
-                .unwrap_or_else(|| "it was still there at the last look".to_owned()),
+            why: errors.get(&resource.id).cloned().unwrap_or_else(|| "it was still there at the last look".to_owned()),
         })
         .collect();
     if report.unverified.is_none() {
-        report.removed = seen
-            .into_values()
-            .filter(|resource| !left.contains(resource) && !report.kept.contains(resource))
-            .collect();
+        report.removed =
+            seen.into_values().filter(|resource| !left.contains(resource) && !report.kept.contains(resource)).collect();
     } else {
         report.left = seen
             .into_values()
@@ -252,10 +240,7 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
 }
 
 async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Vec<Step>, Stop> {
-    let decision = run
-        .policies
-        .decide::<Rollback>(question(run, found, cause), plan::check)
-        .await;
+    let decision = run.policies.decide::<Rollback>(question(run, found, cause), plan::check).await;
     run.quote("rollback", &decision);
     let steps = match decision.answer.verdict {
         Verdict::Plan(steps) => steps,

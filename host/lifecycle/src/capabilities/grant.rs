@@ -54,15 +54,12 @@ impl FromStr for RequestGrant {
 
     fn from_str(text: &str) -> Result<Self, GrantError> {
         let mut words = text.split_whitespace();
-        let (Some(methods), Some(pattern), None) = (words.next(), words.next(), words.next())
-        else {
+        let (Some(methods), Some(pattern), None) = (words.next(), words.next(), words.next()) else {
             return Err(GrantError::Incomplete(text.to_owned()));
         };
         let methods = methods
             .split(',')
-            .map(|method| {
-                known_method(method).ok_or_else(|| GrantError::Method(method.to_owned()))
-            })
+            .map(|method| known_method(method).ok_or_else(|| GrantError::Method(method.to_owned())))
             .collect::<Result<Vec<_>, _>>()?;
         let bad_pattern = || GrantError::Pattern(pattern.to_owned());
         let segments = pattern.strip_prefix('/').ok_or_else(bad_pattern)?;
@@ -72,9 +69,7 @@ impl FromStr for RequestGrant {
                 "" => Err(bad_pattern()),
                 "*" => Ok(Segment::One),
                 "**" => Ok(Segment::Any),
-                text if text.contains(['*', '?', '#', '%', '\\']) || matches!(text, "." | "..") => {
-                    Err(bad_pattern())
-                }
+                text if text.contains(['*', '?', '#', '%', '\\']) || matches!(text, "." | "..") => Err(bad_pattern()),
                 text => Ok(Segment::Exactly(text.to_owned())),
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -127,9 +122,7 @@ impl<'a> RequestPath<'a> {
         if path_and_query.contains(['#', '\\']) {
             return refuse("it has a fragment or a backslash");
         }
-        let path = path_and_query
-            .split_once('?')
-            .map_or(path_and_query, |(path, _query)| path);
+        let path = path_and_query.split_once('?').map_or(path_and_query, |(path, _query)| path);
         let Some(segments) = path.strip_prefix('/') else {
             return refuse("it does not begin with \"/\"");
         };
@@ -137,10 +130,7 @@ impl<'a> RequestPath<'a> {
             return refuse("it has escaped characters before the query");
         }
         let segments: Vec<&str> = segments.split('/').collect();
-        if segments
-            .iter()
-            .any(|segment| matches!(*segment, "" | "." | ".."))
-        {
+        if segments.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
             return refuse("it has empty or dot segments");
         }
         Ok(Self { segments })
@@ -198,9 +188,7 @@ fn matches(pattern: &[Segment], path: &[&str]) -> bool {
             None => return false,
         }
     }
-    pattern[at_pattern..]
-        .iter()
-        .all(|segment| *segment == Segment::Any)
+    pattern[at_pattern..].iter().all(|segment| *segment == Segment::Any)
 }
 
 #[cfg(test)]

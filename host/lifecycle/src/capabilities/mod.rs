@@ -20,8 +20,5 @@ const VERSION: &str = "0.1.0";
 /// Everything that policies can be granted, asked with this client's credentials and under its limits.
 #[must_use]
 pub fn scaleway_capabilities(client: &Client) -> Vec<Arc<dyn Capability>> {
-    vec![
-        Arc::new(look_ups::LookUps::new(client.clone())),
-        Arc::new(request::GenericRequest::new(client.clone())),
-    ]
+    vec![Arc::new(look_ups::LookUps::new(client.clone())), Arc::new(request::GenericRequest::new(client.clone()))]
 }

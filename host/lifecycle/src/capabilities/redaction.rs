@@ -7,17 +7,8 @@ pub(super) const REDACTED: &str = "[redacted by windlass]";
 
 /// A key whose name contains one of these holds a secret: API keys, the sudo and VNC passwords of Apple silicon hosts
 /// (`sudo_password`, and `vnc_url`, which carries one), administrator passwords, cloud-init.
-const SECRET_KEYS: [&str; 9] = [
-    "password",
-    "passphrase",
-    "secret",
-    "token",
-    "private_key",
-    "vnc_url",
-    "user_data",
-    "cloud_init",
-    "credential",
-];
+const SECRET_KEYS: [&str; 9] =
+    ["password", "passphrase", "secret", "token", "private_key", "vnc_url", "user_data", "cloud_init", "credential"];
 
 /// Server tags that carry an SSH key for cloud-init (`AUTHORIZED_KEY=...`).
 const KEY_TAG: &str = "AUTHORIZED_KEY=";

@@ -107,11 +107,10 @@ impl Granted {
     async fn send(&self, request: HttpRequest, bytes_left: u64) -> Result<HttpResponse, RequestError> {
         self.check(&request)?;
         let body = request.body.map(Into::into);
-        let answer = self
-            .client
-            .send_raw(&request.method, &request.path, body)
-            .await
-            .map_err(|error| RequestError::Failed(error.to_string().chars().take(MAX_MESSAGE_CHARACTERS).collect()))?;
+        let answer =
+            self.client.send_raw(&request.method, &request.path, body).await.map_err(|error| {
+                RequestError::Failed(error.to_string().chars().take(MAX_MESSAGE_CHARACTERS).collect())
+            })?;
         let body = readable(&answer.body)?;
         if body.len() as u64 > bytes_left {
             return Err(RequestError::LimitReached(format!(

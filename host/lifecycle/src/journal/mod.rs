@@ -17,10 +17,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
-pub use record::{
-    Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
-};
 pub(crate) use record::{Closing, NewEntry, NewOperation};
+pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
 
 use crate::Error;
 use crate::identifier::OperationId;
@@ -49,23 +47,15 @@ pub struct Journal {
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Journal")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Journal").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
-    let failed = |source| Error::JournalOpen {
-        path: path.to_owned(),
-        source,
-    };
-    let connection = Connection::open_with_flags(
-        path,
-        flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
-    )
-    .map_err(failed)?;
+    let failed = |source| Error::JournalOpen { path: path.to_owned(), source };
+    let connection =
+        Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW)
+            .map_err(failed)?;
     connection.busy_timeout(BUSY).map_err(failed)?;
     Ok(connection)
 }
@@ -79,34 +69,22 @@ impl Journal {
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
         let path = state.journal_path()?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let failed = |source| Error::JournalOpen {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| Error::JournalOpen { path: path.clone(), source };
         let synchronous = match durability {
             Durability::Full => "full",
             Durability::Process => "off",
         };
-        connection
-            .pragma_update(None, "synchronous", synchronous)
-            .map_err(failed)?;
+        connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
         schema::prepare(&mut connection, &path)?;
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        reader
-            .pragma_update(None, "query_only", true)
-            .map_err(failed)?;
+        reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let writer = match durability {
-            Durability::Full => Writer::thread(connection).map_err(|source| Error::StateDirectory {
-                path: path.clone(),
-                source,
-            })?,
+            Durability::Full => {
+                Writer::thread(connection).map_err(|source| Error::StateDirectory { path: path.clone(), source })?
+            }
             Durability::Process => Writer::inline(connection),
         };
-        Ok(Self {
-            path,
-            writer: Some(writer),
-            reader: Mutex::new(reader),
-        })
+        Ok(Self { path, writer: Some(writer), reader: Mutex::new(reader) })
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write.
@@ -120,28 +98,13 @@ impl Journal {
         }
         // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let failed = |source| Error::JournalOpen {
-            path: path.clone(),
-            source,
-        };
-        reader
-            .pragma_update(None, "query_only", true)
-            .map_err(failed)?;
-        let found: i64 = reader
-            .query_row("pragma user_version", [], |row| row.get(0))
-            .map_err(failed)?;
+        let failed = |source| Error::JournalOpen { path: path.clone(), source };
+        reader.pragma_update(None, "query_only", true).map_err(failed)?;
+        let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
         if found != schema::VERSION {
-            return Err(Error::JournalNewer {
-                path,
-                found,
-                known: schema::VERSION,
-            });
+            return Err(Error::JournalNewer { path, found, known: schema::VERSION });
         }
-        Ok(Self {
-            path,
-            writer: None,
-            reader: Mutex::new(reader),
-        })
+        Ok(Self { path, writer: None, reader: Mutex::new(reader) })
     }
 
     /// The file, for messages.
@@ -151,11 +114,7 @@ impl Journal {
     }
 
     async fn write(&self, write: Write) -> Result<usize, Error> {
-        self.writer
-            .as_ref()
-            .ok_or(Error::JournalClosed)?
-            .write(write)
-            .await
+        self.writer.as_ref().ok_or(Error::JournalClosed)?.write(write).await
     }
 
     pub(crate) async fn begin(&self, operation: NewOperation) -> Result<(), Error> {

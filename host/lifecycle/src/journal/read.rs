@@ -39,20 +39,16 @@ impl Checked<'_> {
     fn optional_text(&self, column: &str) -> Result<Option<&str>, Error> {
         match self.row.get_ref(column).map_err(Error::journal_read)? {
             ValueRef::Null => Ok(None),
-            ValueRef::Text(bytes) if bytes.len() > LONGEST_JSON => Err(self.fault(
-                column,
-                format!("{} bytes, more than {LONGEST_JSON}", bytes.len()),
-            )),
-            ValueRef::Text(bytes) => std::str::from_utf8(bytes)
-                .map(Some)
-                .map_err(|_| self.fault(column, "not UTF-8")),
+            ValueRef::Text(bytes) if bytes.len() > LONGEST_JSON => {
+                Err(self.fault(column, format!("{} bytes, more than {LONGEST_JSON}", bytes.len())))
+            }
+            ValueRef::Text(bytes) => std::str::from_utf8(bytes).map(Some).map_err(|_| self.fault(column, "not UTF-8")),
             other => Err(self.fault(column, format!("{} where text belongs", other.data_type()))),
         }
     }
 
     fn text(&self, column: &str) -> Result<&str, Error> {
-        self.optional_text(column)?
-            .ok_or_else(|| self.fault(column, "nothing where text belongs"))
+        self.optional_text(column)?.ok_or_else(|| self.fault(column, "nothing where text belongs"))
     }
 
     fn json(&self, column: &str) -> Result<Value, Error> {
@@ -61,9 +57,7 @@ impl Checked<'_> {
 
     fn optional_json(&self, column: &str) -> Result<Option<Value>, Error> {
         self.optional_text(column)?
-            .map(|text| {
-                serde_json::from_str(text).map_err(|error| self.fault(column, error.to_string()))
-            })
+            .map(|text| serde_json::from_str(text).map_err(|error| self.fault(column, error.to_string())))
             .transpose()
     }
 
@@ -79,13 +73,7 @@ impl Checked<'_> {
     fn word<T>(&self, column: &str, known: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
         let word = self.text(column)?;
         known(word).ok_or_else(|| {
-            self.fault(
-                column,
-                format!(
-                    "{:?} is no word this version knows",
-                    word.chars().take(64).collect::<String>()
-                ),
-            )
+            self.fault(column, format!("{:?} is no word this version knows", word.chars().take(64).collect::<String>()))
         })
     }
 
@@ -95,11 +83,7 @@ impl Checked<'_> {
 }
 
 fn read_operation(row: &Row<'_>) -> Result<Operation, Error> {
-    let mut row = Checked {
-        row,
-        table: "operations",
-        name: "?".to_owned(),
-    };
+    let mut row = Checked { row, table: "operations", name: "?".to_owned() };
     row.name = row.text("id")?.chars().take(80).collect();
     let reasons = match row.json("reasons")? {
         Value::Array(reasons) => reasons
@@ -124,10 +108,7 @@ fn read_operation(row: &Row<'_>) -> Result<Operation, Error> {
         cause: row.optional_json("cause")?,
         reasons,
         report: row.optional_json("report")?,
-        ended_by: row
-            .optional_text("ended_by")?
-            .map(|_| row.id("ended_by"))
-            .transpose()?,
+        ended_by: row.optional_text("ended_by")?.map(|_| row.id("ended_by")).transpose()?,
         created_at: row.number("created_at")?,
         updated_at: row.number("updated_at")?,
     })
@@ -140,9 +121,7 @@ fn collect<T>(
     read: impl Fn(&Row<'_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let mut statement = connection.prepare_cached(sql).map_err(Error::journal_read)?;
-    let mut rows = statement
-        .query(params_from_iter(parameters))
-        .map_err(Error::journal_read)?;
+    let mut rows = statement.query(params_from_iter(parameters)).map_err(Error::journal_read)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(Error::journal_read)? {
         found.push(read(row)?);
@@ -164,10 +143,7 @@ pub(super) fn operations(connection: &Connection, filter: &OperationFilter) -> R
         sql.push_str(" and grouping = ?1");
         parameters.push(group.clone());
     }
-    sql.push_str(&format!(
-        " order by created_at desc, rowid desc limit {}",
-        filter.limit.unwrap_or(LIMIT)
-    ));
+    sql.push_str(&format!(" order by created_at desc, rowid desc limit {}", filter.limit.unwrap_or(LIMIT)));
     collect(connection, &sql, &parameters, read_operation)
 }
 
@@ -179,9 +155,7 @@ pub(super) fn operation(connection: &Connection, id: &OperationId) -> Result<Ope
         read_operation,
     )?
     .pop()
-    .ok_or_else(|| Error::OperationUnknown {
-        operation: id.as_str().to_owned(),
-    })
+    .ok_or_else(|| Error::OperationUnknown { operation: id.as_str().to_owned() })
 }
 
 pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str) -> Result<Vec<Operation>, Error> {
@@ -206,11 +180,7 @@ pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<E
         ),
         &[id.as_str().to_owned()],
         |row| {
-            let mut row = Checked {
-                row,
-                table: "entries",
-                name: id.to_string(),
-            };
+            let mut row = Checked { row, table: "entries", name: id.to_string() };
             let sequence = row.number("sequence")?;
             row.name = format!("{id}/{sequence}");
             let resource = match row.optional_text("resource_id")? {

@@ -47,41 +47,22 @@ create index entries_by_resource on entries (resource_id) where resource_id is n
 ///
 /// A newer version is refused before anything is written, the pragmas included.
 pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Result<(), Error> {
-    let failed = |source| Error::JournalOpen {
-        path: path.to_owned(),
-        source,
-    };
-    let found: i64 = connection
-        .query_row("pragma user_version", [], |row| row.get(0))
-        .map_err(failed)?;
+    let failed = |source| Error::JournalOpen { path: path.to_owned(), source };
+    let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
     if found > VERSION {
-        return Err(Error::JournalNewer {
-            path: path.to_owned(),
-            found,
-            known: VERSION,
-        });
+        return Err(Error::JournalNewer { path: path.to_owned(), found, known: VERSION });
     }
-    connection
-        .pragma_update(None, "journal_mode", "wal")
-        .map_err(failed)?;
-    connection
-        .pragma_update(None, "foreign_keys", true)
-        .map_err(failed)?;
+    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     if found == VERSION {
         return Ok(());
     }
     // Two processes may start together: who comes second finds the tables made.
-    let transaction = connection
-        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-        .map_err(failed)?;
-    let found: i64 = transaction
-        .query_row("pragma user_version", [], |row| row.get(0))
-        .map_err(failed)?;
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
+    let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
     if found == 0 {
         transaction.execute_batch(TABLES).map_err(failed)?;
-        transaction
-            .pragma_update(None, "user_version", VERSION)
-            .map_err(failed)?;
+        transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)
 }

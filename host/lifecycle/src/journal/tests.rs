@@ -11,11 +11,7 @@ fn state() -> (tempfile::TempDir, StateDirectory) {
 }
 
 fn id(seed: u64) -> OperationId {
-    OperationId::new(
-        &"ci".parse().unwrap(),
-        1_790_000_000_000,
-        &mut StdRng::seed_from_u64(seed),
-    )
+    OperationId::new(&"ci".parse().unwrap(), 1_790_000_000_000, &mut StdRng::seed_from_u64(seed))
 }
 
 fn new(id: &OperationId, at: u64) -> NewOperation {
@@ -70,12 +66,8 @@ async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities
         journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
         journal.append(entry(&id, "create-ip", Phase::Outcome)).await.unwrap();
         let other = Journal::read_only(&state).unwrap();
-        let open = other
-            .operations(&OperationFilter {
-                states: vec![OperationState::Open],
-                ..Default::default()
-            })
-            .unwrap();
+        let open =
+            other.operations(&OperationFilter { states: vec![OperationState::Open], ..Default::default() }).unwrap();
         assert_eq!(open.len(), 1);
         assert_eq!(open[0].specification, json!({"types": ["DEV1-S"]}));
         let entries = other.entries(&id).unwrap();
@@ -88,10 +80,7 @@ async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities
         let closed = other.operation(&id).unwrap();
         assert_eq!(closed.state, OperationState::Undone);
         assert_eq!(closed.reasons, ["because"]);
-        assert!(matches!(
-            other.begin(new(&id, 5)).await,
-            Err(Error::JournalClosed)
-        ));
+        assert!(matches!(other.begin(new(&id, 5)).await, Err(Error::JournalClosed)));
     }
 }
 
@@ -120,10 +109,7 @@ async fn an_id_is_taken_once() {
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();
     journal.begin(new(&id(1), 5)).await.unwrap();
-    assert!(matches!(
-        journal.begin(new(&id(1), 5)).await,
-        Err(Error::OperationExists { .. })
-    ));
+    assert!(matches!(journal.begin(new(&id(1), 5)).await, Err(Error::OperationExists { .. })));
 }
 
 #[tokio::test]
@@ -147,10 +133,7 @@ async fn a_journal_of_a_newer_version_is_refused_untouched() {
     connection.pragma_update(None, "journal_mode", "delete").unwrap();
     drop(connection);
     let before = std::fs::read(&path).unwrap();
-    for error in [
-        Journal::open(&state, Durability::Full).unwrap_err(),
-        Journal::read_only(&state).unwrap_err(),
-    ] {
+    for error in [Journal::open(&state, Durability::Full).unwrap_err(), Journal::read_only(&state).unwrap_err()] {
         let text = error.to_string();
         assert!(text.contains("version 99") && text.contains("untouched"), "{text}");
     }
@@ -197,10 +180,7 @@ async fn a_spoilt_row_is_an_error_that_names_it() {
     for (spoil, part) in [
         ("update operations set state = 'odd'", "odd"),
         ("update operations set state = 'open', reasons = '[1]'", "reasons"),
-        (
-            "update operations set reasons = '[]', specification = cast(zeroblob(300000) as text)",
-            "300000 bytes",
-        ),
+        ("update operations set reasons = '[]', specification = cast(zeroblob(300000) as text)", "300000 bytes"),
     ] {
         connection.execute(spoil, []).unwrap();
         let error = journal.operations(&OperationFilter::default()).unwrap_err().to_string();
@@ -227,21 +207,10 @@ async fn pruning_keeps_what_explains_a_living_server() {
     let mut cleanup = new(&id(6), 8);
     cleanup.kind = OperationKind::CleanupServer;
     journal.begin(cleanup).await.unwrap();
-    journal
-        .close(Closing {
-            ends: vec![id(4)],
-            ..closing(&id(6), OperationState::Done)
-        })
-        .await
-        .unwrap();
+    journal.close(Closing { ends: vec![id(4)], ..closing(&id(6), OperationState::Done) }).await.unwrap();
     assert_eq!(journal.prune(9).await.unwrap(), 0, "nothing is old enough");
     assert_eq!(journal.prune(10).await.unwrap(), 3);
-    let mut rest: Vec<_> = journal
-        .operations(&OperationFilter::default())
-        .unwrap()
-        .into_iter()
-        .map(|o| o.id)
-        .collect();
+    let mut rest: Vec<_> = journal.operations(&OperationFilter::default()).unwrap().into_iter().map(|o| o.id).collect();
     rest.sort();
     let mut expected = vec![id(1), id(3), id(5)];
     expected.sort();

@@ -33,17 +33,15 @@ pub(super) enum Write {
         at: u64,
     },
     /// Removes operations that ended before this instant and explain nothing that may still exist.
-    Prune { before: u64 },
+    Prune {
+        before: u64,
+    },
 }
 
 fn json(value: &Value, what: &'static str) -> Result<String, Error> {
     let text = value.to_string();
     if text.len() > LONGEST_JSON {
-        return Err(Error::JournalTooLong {
-            what,
-            bytes: text.len(),
-            limit: LONGEST_JSON,
-        });
+        return Err(Error::JournalTooLong { what, bytes: text.len(), limit: LONGEST_JSON });
     }
     Ok(text)
 }
@@ -75,12 +73,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                     milliseconds(new.at),
                 ]);
             match inserted {
-                Err(rusqlite::Error::SqliteFailure(error, _))
-                    if error.code == ErrorCode::ConstraintViolation =>
-                {
-                    Err(Error::OperationExists {
-                        operation: new.id.clone(),
-                    })
+                Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
+                    Err(Error::OperationExists { operation: new.id.clone() })
                 }
                 other => other.map_err(failed),
             }
@@ -129,21 +123,12 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 connection
                     .prepare_cached("update operations set ended_by = ?2, updated_at = ?3 where id = ?1")
                     .map_err(failed)?
-                    .execute(params![
-                        ended.as_str(),
-                        closing.operation.as_str(),
-                        milliseconds(closing.at)
-                    ])
+                    .execute(params![ended.as_str(), closing.operation.as_str(), milliseconds(closing.at)])
                     .map_err(failed)?;
             }
             found(written, &closing.operation)
         }
-        Write::Claim {
-            operation,
-            from,
-            to,
-            at,
-        } => {
+        Write::Claim { operation, from, to, at } => {
             let written = connection
                 .prepare_cached(
                     "update operations set runner = ?3, updated_at = ?4, state = 'open'
@@ -166,10 +151,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 )
                 .map_err(failed)?;
             connection
-                .execute(
-                    &format!("delete from operations where {condition}"),
-                    [milliseconds(*before)],
-                )
+                .execute(&format!("delete from operations where {condition}"), [milliseconds(*before)])
                 .map_err(failed)
         }
     }
@@ -177,9 +159,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
 
 fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {
     if written == 0 {
-        return Err(Error::OperationUnknown {
-            operation: operation.as_str().to_owned(),
-        });
+        return Err(Error::OperationUnknown { operation: operation.as_str().to_owned() });
     }
     Ok(written)
 }
@@ -192,10 +172,7 @@ pub(super) struct Job {
 /// The side that writes.
 pub(super) enum Writer {
     Inline(Box<Mutex<Connection>>),
-    Thread {
-        queue: Option<mpsc::SyncSender<Job>>,
-        thread: Option<JoinHandle<()>>,
-    },
+    Thread { queue: Option<mpsc::SyncSender<Job>>, thread: Option<JoinHandle<()>> },
 }
 
 impl Writer {
@@ -205,23 +182,18 @@ impl Writer {
 
     pub(super) fn thread(mut connection: Connection) -> Result<Self, std::io::Error> {
         let (queue, jobs) = mpsc::sync_channel::<Job>(QUEUE);
-        let thread = std::thread::Builder::new()
-            .name("windlass-journal".into())
-            .spawn(move || {
-                while let Ok(first) = jobs.recv() {
-                    let mut batch = vec![first];
-                    while batch.len() < BATCH
-                        && let Ok(next) = jobs.try_recv()
-                    {
-                        batch.push(next);
-                    }
-                    commit_batch(&mut connection, batch);
+        let thread = std::thread::Builder::new().name("windlass-journal".into()).spawn(move || {
+            while let Ok(first) = jobs.recv() {
+                let mut batch = vec![first];
+                while batch.len() < BATCH
+                    && let Ok(next) = jobs.try_recv()
+                {
+                    batch.push(next);
                 }
-            })?;
-        Ok(Self::Thread {
-            queue: Some(queue),
-            thread: Some(thread),
-        })
+                commit_batch(&mut connection, batch);
+            }
+        })?;
+        Ok(Self::Thread { queue: Some(queue), thread: Some(thread) })
     }
 
     /// Makes the change and returns when it is as durable as the journal was asked to be.
@@ -294,9 +266,7 @@ fn commit_batch(connection: &mut Connection, batch: Vec<Job>) {
             let message = error.to_string();
             tracing::error!(error = %message, "the journal could not be written");
             for (answer, _) in answers {
-                let _ = answer.send(Err(Error::JournalCommit {
-                    message: message.clone(),
-                }));
+                let _ = answer.send(Err(Error::JournalCommit { message: message.clone() }));
             }
         }
     }

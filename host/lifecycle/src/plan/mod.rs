@@ -35,9 +35,7 @@ pub(crate) fn check(question: &Question, answer: &Answer) -> Result<(), String> 
             return Err(format!(
                 "step {position} deletes {} without waiting until it has left its server {}",
                 describe(resource),
-                resources
-                    .get(server as usize)
-                    .map_or_else(|| "?".to_owned(), describe)
+                resources.get(server as usize).map_or_else(|| "?".to_owned(), describe)
             ));
         }
     }

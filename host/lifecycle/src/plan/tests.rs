@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use windlass_policy::slots::rollback::{Evidence, Rollback};
 use windlass_policy::slots::Slot;
+use windlass_policy::slots::rollback::{Evidence, Rollback};
 
 use super::*;
 
@@ -19,23 +19,13 @@ fn resource(kind: ResourceKind, attached_to: Option<u32>, owned: bool) -> Resour
 }
 
 fn question(resources: Vec<Resource>) -> Question {
-    Question {
-        resources,
-        ..Rollback::example()
-    }
+    Question { resources, ..Rollback::example() }
 }
 
 fn plan(steps: &[(u32, Action, &[u32])]) -> Answer {
     Answer {
         verdict: Verdict::Plan(
-            steps
-                .iter()
-                .map(|&(resource, action, after)| Step {
-                    resource,
-                    action,
-                    after: after.to_vec(),
-                })
-                .collect(),
+            steps.iter().map(|&(resource, action, after)| Step { resource, action, after: after.to_vec() }).collect(),
         ),
         reason: None,
     }
@@ -48,10 +38,8 @@ fn accepted(question: &Question, answer: &Answer) -> bool {
 
 #[test]
 fn a_volume_is_deleted_only_after_it_has_left_its_server() {
-    let question = question(vec![
-        resource(ResourceKind::Server, None, true),
-        resource(ResourceKind::BlockVolume, Some(0), true),
-    ]);
+    let question =
+        question(vec![resource(ResourceKind::Server, None, true), resource(ResourceKind::BlockVolume, Some(0), true)]);
     use Action::{Delete, Detach, Keep};
     for (steps, good) in [
         (plan(&[(0, Delete, &[]), (1, Delete, &[0])]), true),
@@ -109,24 +97,11 @@ fn nearly_right() -> impl Strategy<Value = (Question, Answer)> {
                     } else {
                         action
                     },
-                    after: after
-                        .into_iter()
-                        .filter(|&earlier| !ordered || earlier < position)
-                        .collect(),
+                    after: after.into_iter().filter(|&earlier| !ordered || earlier < position).collect(),
                 })
                 .collect();
-            steps.extend(extra.into_iter().map(|(resource, action, after)| Step {
-                resource,
-                action,
-                after,
-            }));
-            (
-                question(resources),
-                Answer {
-                    verdict: Verdict::Plan(steps),
-                    reason: None,
-                },
-            )
+            steps.extend(extra.into_iter().map(|(resource, action, after)| Step { resource, action, after }));
+            (question(resources), Answer { verdict: Verdict::Plan(steps), reason: None })
         })
 }
 

@@ -18,13 +18,7 @@ fn kinds() -> Vec<FaultKind> {
 }
 
 fn rule(nth: Option<u64>, kind: FaultKind, effect: Effect) -> FaultRule {
-    FaultRule {
-        method: None,
-        path: "/**".into(),
-        nth,
-        kind,
-        effect,
-    }
+    FaultRule { method: None, path: "/**".into(), nth, kind, effect }
 }
 
 /// The class that a cause must have when this kind was injected.
@@ -68,10 +62,7 @@ async fn calls_of_cleanup() -> usize {
     let lifecycle = world.start();
     let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
     world.simulator.clear_requests();
-    lifecycle
-        .cleanup(&Target::Operation(created.operation), &Control::new())
-        .await
-        .unwrap();
+    lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
     world.assert_empty("a clean run");
     world.simulator.requests().len()
 }
@@ -145,10 +136,8 @@ fn a_fault_of_any_kind_at_any_call_of_a_cleanup_leaves_nothing() {
                     let lifecycle = world.start();
                     let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
                     world.simulator.add_fault(rule(Some(nth), kind, effect)).unwrap();
-                    let cleaned = lifecycle
-                        .cleanup(&Target::Operation(created.operation), &Control::new())
-                        .await
-                        .unwrap();
+                    let cleaned =
+                        lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
                     world.simulator.clear_faults();
                     assert!(cleaned.report.is_clean(), "{case}: {}", cleaned.report.words());
                     world.assert_empty(&case);
@@ -223,10 +212,7 @@ fn faults_that_do_not_end_are_told_truthfully_and_the_next_start_cleans() {
                 let lifecycle = world.start();
                 let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
                 world.simulator.add_fault(FaultRule::new(method, path, kind)).unwrap();
-                let cleaned = lifecycle
-                    .cleanup(&Target::Operation(created.operation), &Control::new())
-                    .await
-                    .unwrap();
+                let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
                 world.simulator.clear_faults();
                 let there = world.resources().count();
                 assert_eq!(cleaned.report.is_clean(), there == 0 && cleaned.report.unverified.is_none(), "{case}");
@@ -266,7 +252,8 @@ fn every_nth_call_failing_never_leaves_anything_unsaid() {
                         } else {
                             assert_eq!(failure.state, OperationState::Left, "{case}");
                             lifecycle.resume(&Control::new()).await.unwrap();
-                            let sweep = lifecycle.sweep(&SweepRequest::new(vec![zone()]), &Control::new()).await.unwrap();
+                            let sweep =
+                                lifecycle.sweep(&SweepRequest::new(vec![zone()]), &Control::new()).await.unwrap();
                             assert!(sweep.is_clean(), "{case}: {sweep:?}");
                             world.assert_empty(&case);
                         }

@@ -31,6 +31,8 @@ async fn borrowed(world: &World) -> String {
 
 #[test]
 fn a_rollback_policy_that_fails_or_plans_harm_is_replaced_by_the_default_and_the_operation_says_so() {
+    // Compiled once.
+    let policies = tempfile::tempdir().unwrap();
     for behaviour in [
         "delete-foreign",
         "cycle",
@@ -41,33 +43,34 @@ fn a_rollback_policy_that_fails_or_plans_harm_is_replaced_by_the_default_and_the
         "memory-bomb",
         "deep-recursion",
     ] {
-        run(async {
-            let world = World::new(51).await;
-            let folder = tempfile::tempdir().unwrap();
-            let host = host_in(folder.path());
-            let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": behaviour, "during": "decide" }));
-            host.configure(&Policies::built_in().with(SlotName::Rollback, link))
-                .unwrap_or_else(|error| panic!("{behaviour}: {error}"));
-            let lifecycle = world.start_under(host);
-            let theirs = borrowed(&world).await;
-            let mut specification = world.everything();
-            specification.volumes.push(ExtraVolume::Existing { id: theirs.clone() });
-            let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
-            world.simulator.add_fault(refused.nth(1)).unwrap();
-            let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
-            let Error::Failed(failure) = error else { panic!("{behaviour}: {error}") };
-            assert_eq!(failure.state, OperationState::Undone, "{behaviour}: {failure}");
-            let resources = world.resources();
-            assert_eq!(resources.count(), 1, "{behaviour}: {}", brief(&resources));
-            assert_eq!(resources.volumes[0]["id"], theirs.as_str(), "{behaviour}");
-            assert!(
-                failure.reasons.iter().any(|reason| reason.contains("hostile") && reason.contains("failed")),
-                "{behaviour}: the operation does not say that the policy failed: {:?}",
-                failure.reasons
-            );
-            world.assert_closed(&lifecycle, behaviour);
-        });
+        // It misbehaves when its random word is odd, since the host's dry run would refuse it otherwise: some seeds.
+        let failed = (51..57).filter(|&seed| run(undone_under(behaviour, seed, policies.path()))).count();
+        assert!(failed >= 1, "{behaviour}: it failed only {failed} times");
     }
+}
+
+/// A create that fails, undone under a hostile policy. Whether that policy failed.
+async fn undone_under(behaviour: &str, seed: u64, policies: &std::path::Path) -> bool {
+    let world = World::new(seed).await;
+    let host = host_in(policies);
+    let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": behaviour, "during": "odd-decisions" }));
+    host.configure(&Policies::built_in().with(SlotName::Rollback, link))
+        .unwrap_or_else(|error| panic!("{behaviour}: {error}"));
+    let lifecycle = world.start_under(host);
+    let theirs = borrowed(&world).await;
+    let mut specification = world.everything();
+    specification.volumes.push(ExtraVolume::Existing { id: theirs.clone() });
+    let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+    world.simulator.add_fault(refused.nth(1)).unwrap();
+    let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+    let Error::Failed(failure) = error else { panic!("{behaviour}: {error}") };
+    assert_eq!(failure.state, OperationState::Undone, "{behaviour}: {failure}");
+    let resources = world.resources();
+    assert_eq!(resources.count(), 1, "{behaviour}: {}", brief(&resources));
+    assert_eq!(resources.volumes[0]["id"], theirs.as_str(), "{behaviour}");
+    world.assert_closed(&lifecycle, behaviour);
+    // The operation says so when the policy failed.
+    failure.reasons.iter().any(|reason| reason.contains("hostile") && reason.contains("failed"))
 }
 
 #[test]
@@ -76,7 +79,8 @@ fn a_retry_policy_that_waits_for_ever_is_bounded_by_the_deadline() {
         let world = World::new(52).await;
         let folder = tempfile::tempdir().unwrap();
         let host = host_in(folder.path());
-        let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": "invalid-answer", "during": "decide" }));
+        let link = Link::bytes(HOSTILE.bytes)
+            .with_settings(json!({ "behaviour": "invalid-answer", "during": "odd-decisions" }));
         host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
         let lifecycle = world.start_under(host);
         world
@@ -100,7 +104,8 @@ fn volumes_that_a_policy_keeps_for_inspection_stay_marked_and_the_rest_goes() {
         let world = World::new(53).await;
         let folder = tempfile::tempdir().unwrap();
         let host = host_in(folder.path());
-        let link = Link::bytes(KEEP_VOLUMES_FOR_INSPECTION.bytes).with_settings(json!({ "classes": ["permission-denied"] }));
+        let link =
+            Link::bytes(KEEP_VOLUMES_FOR_INSPECTION.bytes).with_settings(json!({ "classes": ["permission-denied"] }));
         host.configure(&Policies::built_in().with(SlotName::Rollback, link)).unwrap();
         let lifecycle = world.start_under(host.clone());
         let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
@@ -113,10 +118,7 @@ fn volumes_that_a_policy_keeps_for_inspection_stay_marked_and_the_rest_goes() {
         assert_eq!((resources.count(), resources.volumes.len()), (2, 2), "{}", brief(&resources));
         assert_eq!(resources.tagged("windlass-kept").count(), 2);
         host.configure(&Policies::built_in()).unwrap();
-        lifecycle
-            .cleanup(&Target::Operation(failure.operation), &Control::new())
-            .await
-            .unwrap();
+        lifecycle.cleanup(&Target::Operation(failure.operation), &Control::new()).await.unwrap();
         world.assert_empty("inspected");
     });
 }

@@ -28,11 +28,7 @@ const NETWORK: &str = "WINDLASS_TEST_NETWORK";
 const SCALE: f64 = 100.0;
 
 fn quick() -> Limits {
-    Limits {
-        settle: Duration::from_millis(20),
-        poll_interval: Duration::from_millis(20),
-        ..Limits::default()
-    }
+    Limits { settle: Duration::from_millis(20), poll_interval: Duration::from_millis(20), ..Limits::default() }
 }
 
 /// The policies of all processes share one folder, so they are compiled once.
@@ -112,10 +108,8 @@ async fn kill_when_caught(simulator: &Simulator, child: &mut Child) -> bool {
         if let Some(status) = child.try_wait().unwrap() {
             return status.signal() == Some(9);
         }
-        let caught = simulator
-            .faults()
-            .iter()
-            .any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
+        let caught =
+            simulator.faults().iter().any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
         if caught {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -184,11 +178,7 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
         _ => world.assert_empty(&name),
     }
     server.abort();
-    Ended {
-        requests,
-        killed,
-        state: ended,
-    }
+    Ended { requests, killed, state: ended }
 }
 
 fn real_time<F: Future>(case: F) -> F::Output {
@@ -219,7 +209,9 @@ fn at_every_request(job: Job) {
     let ended = ended.into_inner().unwrap();
     let killed = ended.iter().filter(|end| end.killed).count();
     let finished = ended.iter().filter(|end| end.killed && end.state == OperationState::Done).count();
-    println!("{job:?}: {total} requests, {killed} kills, {finished} of them finished by the next start, the rest undone");
+    println!(
+        "{job:?}: {total} requests, {killed} kills, {finished} of them finished by the next start, the rest undone"
+    );
     assert_eq!(ended.len(), cases.len());
     assert!(killed as u64 >= 2 * (total - 3), "only {killed} of {} were killed", cases.len());
     if job == Job::Rollback {

@@ -37,12 +37,7 @@ pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
 
 /// Runs a case on one thread under paused time.
 pub(crate) fn run<F: Future>(case: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
-        .block_on(case)
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(case)
 }
 
 pub(crate) fn zone() -> Zone {
@@ -72,11 +67,7 @@ pub(crate) struct World {
 impl World {
     /// An empty Scaleway with one private network.
     pub(crate) async fn new(seed: u64) -> Self {
-        Self::with(windlass_simulator::Options {
-            seed,
-            ..windlass_simulator::Options::default()
-        })
-        .await
+        Self::with(windlass_simulator::Options { seed, ..windlass_simulator::Options::default() }).await
     }
 
     pub(crate) async fn with(options: windlass_simulator::Options) -> Self {
@@ -85,14 +76,7 @@ impl World {
         let client = Client::with_transport(settings(), simulator.transport()).unwrap();
         let network = make_network(&client).await;
         simulator.clear_requests();
-        Self {
-            simulator,
-            client,
-            folder: tempfile::tempdir().unwrap(),
-            network,
-            seed,
-            starts: std::cell::Cell::new(0),
-        }
+        Self { simulator, client, folder: tempfile::tempdir().unwrap(), network, seed, starts: std::cell::Cell::new(0) }
     }
 
     pub(crate) fn state(&self) -> StateDirectory {
@@ -151,7 +135,8 @@ impl World {
             ("nic", &resources.private_nics),
         ] {
             for resource in list {
-                let tags: Vec<&str> = resource["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                let tags: Vec<&str> =
+                    resource["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 assert!(
                     tags.contains(&format!("windlass-owner={OWNER}").as_str()),
                     "{case}: a {kind} without our tag: {tags:?}"
@@ -187,11 +172,7 @@ pub(crate) fn owner() -> OwnerName {
 pub(crate) fn everything(network: &str) -> ServerSpecification {
     ServerSpecification {
         addresses: vec![AddressKind::Ipv4, AddressKind::Ipv6],
-        volumes: vec![ExtraVolume::New {
-            kind: VolumeKind::Block,
-            size: 10_000_000_000,
-            operations_per_second: None,
-        }],
+        volumes: vec![ExtraVolume::New { kind: VolumeKind::Block, size: 10_000_000_000, operations_per_second: None }],
         private_networks: vec![network.to_owned()],
         cloud_init: Some(CloudInit::new("#cloud-config\n")),
         tags: vec!["role=runner".into()],
@@ -239,10 +220,7 @@ pub(crate) fn brief(resources: &Resources) -> String {
 
 /// A number from the environment, for longer runs.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);

@@ -14,10 +14,7 @@ async fn make_ip(world: &World, tags: &[&str]) -> String {
     world
         .client
         .instance(&zone())
-        .create_ip(&CreateIp {
-            tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
-            ..CreateIp::default()
-        })
+        .create_ip(&CreateIp { tags: tags.iter().map(|&tag| tag.to_owned()).collect(), ..CreateIp::default() })
         .await
         .unwrap()
         .id
@@ -75,12 +72,8 @@ fn the_sweep_leaves_strangers_the_kept_and_the_young_alone() {
         let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         assert_eq!(sweep.kept.len(), 1);
-        let mut rest: Vec<String> = world
-            .resources()
-            .ips
-            .iter()
-            .map(|ip| ip["id"].as_str().unwrap().to_owned())
-            .collect();
+        let mut rest: Vec<String> =
+            world.resources().ips.iter().map(|ip| ip["id"].as_str().unwrap().to_owned()).collect();
         rest.sort();
         let mut expected = vec![stranger, nobody, young, kept, nameless];
         expected.sort();
