@@ -158,7 +158,7 @@ impl Context {
     pub(crate) fn capabilities(&self) -> Result<Vec<Arc<dyn Capability>>, Failure> {
         match self.settings(None) {
             Ok(settings) => Ok(scaleway_capabilities(&client(settings)?)),
-            Err(failure) => offline_capabilities(failure.message),
+            Err(failure) => offline_capabilities(failure.message.clone()),
         }
     }
 

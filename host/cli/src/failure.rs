@@ -1,6 +1,7 @@
 //! What goes wrong, as people and programs are told it: one readable block on stderr, one JSON object on stdout.
 
 use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -38,9 +39,28 @@ pub(crate) struct Leftover {
     pub(crate) reason: String,
 }
 
-/// Why a command ends without success.
+/// Why a command ends without success. Boxed, so that a `Result` with it stays small.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Failure {
+#[serde(transparent)]
+pub(crate) struct Failure(Box<Details>);
+
+impl Deref for Failure {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
+    }
+}
+
+/// What there is to say about a [`Failure`].
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Details {
     #[serde(rename = "exit_code", serialize_with = "exit_code")]
     pub(crate) exit: Exit,
     /// What failed, in one line.
@@ -67,7 +87,7 @@ fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, 
 impl Failure {
     /// A failure with nothing but its message.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Failure {
+        Failure(Box::new(Details {
             exit,
             message: message.into(),
             place: None,
@@ -76,7 +96,7 @@ impl Failure {
             left: Vec::new(),
             remedy: None,
             partial: None,
-        }
+        }))
     }
 
     /// Wrong usage or configuration; nothing was touched.

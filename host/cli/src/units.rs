@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_size_without_unit_zero_or_beyond_all_bounds_is_refused_with_the_remedy() {
-        assert_eq!(parse_size("20").unwrap_err(), "'20' lacks a unit: write 20GB, 20GiB, 20TB, ...");
+        assert_eq!(parse_size("20").expect_err("refused"), "'20' lacks a unit: write 20GB, 20GiB, 20TB, ...");
         for wrong in ["", "GB", "-1GB", "0GB", "20 floppies", "99999999999999TB"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }

@@ -71,6 +71,7 @@ async fn create(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
 async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     narrator.act("One more, but Scaleway answers its power-on with 500, again and again");
     let before = stage.inventory();
+    let retry = in_use(stage, SlotName::Retry)?.to_string();
     let power_on = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::InternalServerError);
     stage.simulator.add_fault(power_on).map_err(broken)?;
     let (control, mut events) = Control::with_events();
@@ -84,7 +85,7 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
         let mut undoing = false;
         while let Some(event) = events.recv().await {
             undoing |= matches!(event.what, Happening::Undoing { .. });
-            tell_failure(narrator, &event, undoing);
+            tell_failure(narrator, &event, undoing, &retry);
         }
     };
     let (result, ()) = tokio::join!(creating, telling);
@@ -92,7 +93,7 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     match result {
         Err(Error::Failed(failed)) if failed.report.is_clean() => {
             for reason in &failed.reasons {
-                narrator.line(&format!("“{reason}”"), dim);
+                narrator.line(&format!("why it was given up: “{reason}”"), dim);
             }
             narrator.line(&format!("✔ {}", failed.report.words()), green);
         }
@@ -107,7 +108,7 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool) {
+fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool, retry: &str) {
     match &event.what {
         Happening::StepDone { step, resource: Some(resource) } if !undoing => {
             narrator.line(&format!("  {step}: {} {}", resource.kind, short(&resource.id)), dim);
@@ -115,8 +116,7 @@ fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool) {
         Happening::Waiting { step, attempt, milliseconds, failure, reason } => {
             let words = failure.split(" (").next().unwrap_or(failure);
             let reason = reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
-            let line =
-                format!("✘ {step}, attempt {attempt}: {words} → retry policy: again in {milliseconds} ms{reason}");
+            let line = format!("✘ {step}, attempt {attempt}: {words} → {retry}: again in {milliseconds} ms{reason}");
             narrator.line(&line, yellow);
         }
         Happening::Undoing { cause, resources, decided_by, reason } => {
@@ -138,14 +138,15 @@ fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
 
-fn mapping_policy(stage: &Stage) -> Result<PolicyIdentity, Failure> {
-    let chain = stage.policies.pin().chain(SlotName::StateMapping);
-    chain.into_iter().next().ok_or_else(|| broken("the slot state-mapping has no policy"))
+/// The first policy of a slot's chain, as it is now.
+fn in_use(stage: &Stage, slot: SlotName) -> Result<PolicyIdentity, Failure> {
+    let chain = stage.policies.pin().chain(slot);
+    chain.into_iter().next().ok_or_else(|| broken(format!("the slot {slot} has no policy")))
 }
 
 async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     narrator.act("A policy is replaced while servers are being created");
-    let old = mapping_policy(stage)?;
+    let old = in_use(stage, SlotName::StateMapping)?;
     let (control, mut events) = Control::with_events();
     let specification = stage.specification()?;
     let creating = async {
@@ -170,7 +171,7 @@ async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
         std::fs::write(&next, GRACE_FOR_STOPPED).map_err(broken)?;
         std::fs::rename(&next, &stage.policy_file).map_err(broken)?;
         let new = loop {
-            let now = mapping_policy(stage)?;
+            let now = in_use(stage, SlotName::StateMapping)?;
             if now.component != old.component {
                 break now;
             }
