@@ -42,9 +42,14 @@ deny:
     @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny --log-level error check bans licenses sources
 
-# All benchmarks, then one page of ratios.
-bench *arguments: _wasm_target
-    cargo bench --workspace {{ arguments }}
+# The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
+bench: _wasm_target
+    cargo bench --quiet --package windlass-policy --bench summary
+    cargo bench --quiet --package windlass-lifecycle --bench lifecycle
+
+# Distributions by criterion. Arguments go to it: `just bench-details retry`.
+bench-details *arguments: _wasm_target
+    cargo bench --package windlass-policy --bench decisions -- {{ arguments }}
 
 # Rust's WebAssembly target: automatic installation may be switched off, so it is added here when it is missing.
 _wasm_target:
