@@ -185,3 +185,11 @@ func eventually(t testing.TB, within time.Duration, what string, condition func(
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// A bound on time, only where WINDLASS_MEASURE says that the machine is quiet and the binaries are optimised.
+func budget(limit time.Duration) time.Duration {
+	if os.Getenv("WINDLASS_MEASURE") == "" {
+		return time.Minute
+	}
+	return limit
+}

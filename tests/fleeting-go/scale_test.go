@@ -1,0 +1,132 @@
+package fleeting
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gitlab.com/gitlab-org/fleeting/fleeting"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+)
+
+func TestEveryMistakeOfAConfigurationIsReportedAtOnceThroughTheWire(t *testing.T) {
+	cloud := startSimulator(t)
+	_, err := tryRunner(t, cloud.config(t, map[string]any{"server_typ": "X", "volume_size": 3, "image": ""}))
+	require.ErrorContains(t, err, "did you mean `server_type`?")
+	require.ErrorContains(t, err, "volume_size: expected a whole number from 10")
+	require.ErrorContains(t, err, "image: say what boots")
+}
+
+func TestInitAsksScalewayWhetherWhatIsNamedExists(t *testing.T) {
+	cloud := startSimulator(t)
+	_, err := tryRunner(t, cloud.config(t, map[string]any{
+		"server_type":    []string{"DEV1-S", "DEV1-Z"},
+		"image":          "ubuntu_nobel",
+		"security_group": "44444444-2222-4333-8444-555555555555",
+	}))
+	require.ErrorContains(t, err, "DEV1-Z does not exist in fr-par-1")
+	require.ErrorContains(t, err, `there is no image with the label "ubuntu_nobel"`)
+	require.ErrorContains(t, err, "security_group: there is no 44444444")
+	require.Empty(t, cloud.servers())
+}
+
+func TestAGroupThatHoldsFewerThanTheRunnerWantsIsRefused(t *testing.T) {
+	cloud := startSimulator(t)
+	_, err := tryRunner(t, cloud.config(t, map[string]any{"max_size": 3}), fleeting.WithMaxSize(4))
+	require.ErrorIs(t, err, fleeting.ErrMaxSizeExceedsInstanceGroupMax)
+}
+
+// No stock in any type: the creation is undone, and for a while nothing is tried at all.
+func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Kind: "out-of-stock", Effect: "before"})
+	runner := startRunner(t, cloud.config(t, map[string]any{"server_type": []string{"DEV1-S", "DEV1-M"}}), fleeting.WithMaxSize(1))
+	begun := time.Now()
+	for time.Since(begun) < 8*time.Second {
+		runner.demand(1)
+		time.Sleep(50 * time.Millisecond)
+	}
+	tried := 0
+	for _, request := range cloud.requests() {
+		if request.Method == "POST" && strings.HasSuffix(request.Path, "/servers") {
+			tried++
+		}
+	}
+	require.LessOrEqual(t, tried, 4, "two types, tried once or twice")
+	require.GreaterOrEqual(t, tried, 2)
+	eventually(t, 10*time.Second, "the address is gone", cloud.empty)
+	cloud.forgetFaults()
+	eventually(t, 60*time.Second, "the demand is met after the pause", func() bool {
+		runner.demand(1)
+		return runner.Capacity().settled(1)
+	})
+}
+
+// A server that hangs on its way up is given up after create_timeout, and its capacity comes back.
+func TestAServerThatNeverStartsIsUndone(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "0")
+	runner := startRunner(t, cloud.config(t, map[string]any{"create_timeout": "3s"}), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	eventually(t, 30*time.Second, "it is seen", func() bool { return len(cloud.servers()) == 1 })
+	eventually(t, 30*time.Second, "it is being undone", func() bool {
+		// Simulated time stands still but for this, so that removals end and boots do not.
+		c := runner.Capacity()
+		return c.Deleting == 1 || len(runner.Instances()) == 0
+	})
+	eventually(t, 60*time.Second, "nothing is left", func() bool {
+		cloud.call("POST", "/_simulator/clock", map[string]int{"advance_ms": 60_000}, nil)
+		return cloud.empty() && len(runner.Instances()) == 0
+	})
+	require.Zero(t, runner.Capacity().Pending)
+}
+
+// 100 instances demanded at once, at 50 ms for each call: Increase and Decrease answer at once all the same.
+func TestAHundredInstancesAtOnce(t *testing.T) {
+	cloud := startSimulator(t, "--latency-ms", "50", "--time-scale", "5")
+	config := cloud.config(t, map[string]any{"max_parallel_creates": 100, "max_size": 100})
+	group, _ := startGroup(t, config)
+	ctx := context.Background()
+
+	begun := time.Now()
+	succeeded, err := group.Increase(ctx, 100)
+	increase := time.Since(begun)
+	require.NoError(t, err)
+	require.Equal(t, 100, succeeded)
+
+	running := []string{}
+	eventually(t, 240*time.Second, "a hundred run", func() bool {
+		time.Sleep(500 * time.Millisecond)
+		running = nil
+		states := 0
+		require.NoError(t, group.Update(ctx, func(id string, state provider.State) {
+			states++
+			if state == provider.StateRunning {
+				running = append(running, id)
+			}
+		}))
+		require.Equal(t, 100, states, "each is told from the first update on")
+		return len(running) == 100
+	})
+	created := time.Since(begun)
+	begun = time.Now()
+	accepted, err := group.Decrease(ctx, running)
+	decrease := time.Since(begun)
+	require.NoError(t, err)
+	require.Len(t, accepted, 100)
+	again, err := group.Decrease(ctx, running)
+	require.NoError(t, err)
+	require.Len(t, again, 100, "asked again, it is the same removal")
+	eventually(t, 240*time.Second, "everything is gone", cloud.empty)
+	calls := map[string]int{}
+	for _, request := range cloud.requests() {
+		if request.Method != "GET" {
+			calls[request.Method]++
+		}
+	}
+	fmt.Printf("100 instances at 50 ms: Increase %v, Decrease %v, running after %v, changing calls %v\n", increase, decrease, created, calls)
+	require.Less(t, increase, budget(50*time.Millisecond))
+	require.Less(t, decrease, budget(50*time.Millisecond))
+}
