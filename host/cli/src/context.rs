@@ -122,7 +122,9 @@ impl Context {
     /// Everything that work on servers needs: credentials, policies in place, the journal.
     pub(crate) fn work(&self, project: Option<&str>, parallel: Option<u32>) -> Result<Work, Failure> {
         let settings = self.settings(project)?;
-        let zone = settings.require_zone().map_err(|error| Failure::usage(error.to_string()))?.clone();
+        let zone = settings.require_zone();
+        let zone =
+            zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone();
         let client = client(settings)?;
         let state = self.state_directory()?;
         let folder = self.folder_of(&state)?;

@@ -153,7 +153,10 @@ pub(crate) fn instant(milliseconds: u64) -> String {
 /// How long ago an instant was, by this machine's clock.
 pub(crate) fn age(milliseconds: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    human_duration(Duration::from_secs(now.saturating_sub(Duration::from_millis(milliseconds)).as_secs()))
+    match now.saturating_sub(Duration::from_millis(milliseconds)).as_secs() {
+        0 => "0 s".to_owned(),
+        seconds => human_duration(Duration::from_secs(seconds)),
+    }
 }
 
 #[cfg(test)]
