@@ -61,7 +61,10 @@ fn moving_line(total: usize, output: Output) -> ProgressBar {
     }
     // Hidden by itself where stderr is no terminal.
     let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}") {
+    // How many operations a sweep or a resume will find is not known before.
+    let template =
+        if total > 0 { "{spinner} {pos}/{len} {elapsed} {wide_msg}" } else { "{spinner} {elapsed} {wide_msg}" };
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(REDRAW);
