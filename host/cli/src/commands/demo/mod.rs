@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::arguments;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Leftover};
 use crate::output::{Output, bold, dim, green, print, printable};
 use stage::Stage;
 
@@ -98,9 +98,9 @@ fn proof(
     document: Value,
 ) -> Result<(), Failure> {
     if left > 0 {
-        return Err(Failure::new(Exit::Left, format!("{left} resources left"))
-            .because(serde_json::to_string(resources).unwrap_or_default())
-            .with_partial(document));
+        let mut failure = Failure::new(Exit::Left, format!("{left} resources left")).with_partial(document);
+        failure.left = leftovers(resources);
+        return Err(failure);
     }
     output.result(&document, || {
         let cost = format!(
@@ -115,4 +115,21 @@ fn proof(
         )
     });
     Ok(())
+}
+
+/// What the simulator still holds.
+fn leftovers(resources: &windlass_simulator::Resources) -> Vec<Leftover> {
+    let kinds = [
+        ("server", &resources.servers),
+        ("ip", &resources.ips),
+        ("volume", &resources.volumes),
+        ("private-nic", &resources.private_nics),
+    ];
+    let leftover = |kind: &str, resource: &Value| Leftover {
+        kind: kind.to_owned(),
+        id: resource["id"].as_str().unwrap_or_default().to_owned(),
+        zone: resource["zone"].as_str().unwrap_or_default().to_owned(),
+        reason: "the simulator still has it".to_owned(),
+    };
+    kinds.iter().flat_map(|(kind, list)| list.iter().map(|resource| leftover(kind, resource))).collect()
 }
