@@ -4,6 +4,8 @@
 //! [`protocol`] is the wire alone, behind a trait; [`ScalewayGroup`] is the group that the binary serves over it, made
 //! from a [`Configuration`] when the runner calls Init.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
+
 mod bootstrap;
 mod configuration;
 mod connect;

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
@@ -28,6 +30,11 @@ use crate::protocol::ConnectorConfig;
 
 /// The lock's file in the group's folder.
 const LOCK: &str = "lock";
+/// How long a process that is on its way out is waited for: the plugin of a runner that was killed notices within a
+/// second and needs another to leave.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest name of an owner, in bytes (a rule of the lifecycle, checked there again).
 const LONGEST_OWNER: usize = 48;
 /// Operations that are read from the journal at most.
@@ -85,7 +92,7 @@ pub enum StartError {
 /// The exclusive lock on a group, let go by the kernel when the process ends, however it ends.
 pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] std::fs::File);
 
-fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
+async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
     let path = state.path().join(LOCK);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
@@ -94,10 +101,18 @@ fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
         .open_with(LOCK, &options)
         .map_err(|source| StartError::Lock { path: path.clone(), source })?
         .into_std();
-    match file.try_lock() {
-        Ok(()) => Ok(Lock(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Err(StartError::Locked { group: group.to_owned(), path }),
-        Err(std::fs::TryLockError::Error(source)) => Err(StartError::Lock { path, source }),
+    let patience = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock(file)),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < patience => {
+                tokio::time::sleep(LOCK_INTERVAL).await;
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(StartError::Locked { group: group.to_owned(), path });
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(StartError::Lock { path, source }),
+        }
     }
 }
 
@@ -115,7 +130,7 @@ pub(super) async fn start(configuration: Configuration, connector: ConnectorConf
     }
     let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
     let state = StateDirectory::open(&folder)?;
-    let lock = lock(&state, configuration.group.as_str())?;
+    let lock = lock(&state, configuration.group.as_str()).await?;
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }

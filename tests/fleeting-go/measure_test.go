@@ -1,0 +1,202 @@
+package fleeting
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+)
+
+// Servers that other people have in the zone, and ours, made behind the plugin's back with the tags that make them ours.
+func (s *simulator) populate(foreign, ours int, owner, group string) {
+	var images struct {
+		Images []struct {
+			ID   string `json:"id"`
+			Arch string `json:"arch"`
+		} `json:"local_images"`
+	}
+	s.call("GET", "/marketplace/v2/local-images?image_label=ubuntu_noble&zone=fr-par-1&type=instance_sbs", nil, &images)
+	image := ""
+	for _, candidate := range images.Images {
+		if candidate.Arch == "x86_64" {
+			image = candidate.ID
+		}
+	}
+	digits := "0123456789abcdefghjkmnpqrstvwxyz"
+	var workers sync.WaitGroup
+	numbers := make(chan int)
+	for range 8 {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			for number := range numbers {
+				body := map[string]any{
+					"name": fmt.Sprintf("server-%d", number), "commercial_type": "DEV1-S", "image": image,
+					"project": project, "tags": []string{"theirs"}, "dynamic_ip_required": false, "volumes": map[string]any{},
+				}
+				var answer struct {
+					Server server `json:"server"`
+				}
+				if number < ours {
+					unique := []byte("000000")
+					for place, rest := 5, number; place >= 0; place, rest = place-1, rest/32 {
+						unique[place] = digits[rest%32]
+					}
+					operation := group + "-0nqrvw" + string(unique)
+					body["tags"] = []string{
+						"windlass-owner=" + owner + "-" + group, "windlass-group=" + group, "windlass-operation=" + operation,
+					}
+				}
+				s.call("POST", "/instance/v1/zones/fr-par-1/servers", body, &answer)
+				if number < ours {
+					s.force(answer.Server.ID, "running")
+				}
+			}
+		}()
+	}
+	for number := range foreign + ours {
+		numbers <- number
+	}
+	close(numbers)
+	workers.Wait()
+}
+
+func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
+	cloud := startSimulator(t)
+	cloud.populate(9_500, 500, "team", "ci")
+	config := cloud.config(t, map[string]any{"owner": "team"})
+	group, _ := startGroup(t, config)
+	update := func() int {
+		running := 0
+		require.NoError(t, group.Update(context.Background(), func(_ string, state provider.State) {
+			if state == provider.StateRunning {
+				running++
+			}
+		}))
+		return running
+	}
+	require.Equal(t, 500, update(), "ours, and none of theirs")
+	cloud.forgetRequests()
+	var took []time.Duration
+	for range 10 {
+		begun := time.Now()
+		require.Equal(t, 500, update())
+		took = append(took, time.Since(begun))
+		time.Sleep(time.Second)
+	}
+	calls := len(cloud.requests())
+	pid := pluginsOf(t, config["state_dir"].(string))[0]
+	fmt.Printf("500 of 10,000 servers: Update p50 %v, %d calls each, resident %.1f MB\n", median(took), calls/10, resident(pid))
+	require.LessOrEqual(t, calls, 10*6, "a page of a hundred each, and nothing for each server")
+}
+
+func median(durations []time.Duration) time.Duration {
+	sort.Slice(durations, func(a, b int) bool { return durations[a] < durations[b] })
+	return durations[len(durations)/2]
+}
+
+// Resident memory in MB.
+func resident(pid int) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.SplitSeq(string(status), "\n") {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			var kilobytes float64
+			_, _ = fmt.Sscanf(strings.TrimSpace(rest), "%f", &kilobytes)
+			return kilobytes / 1024
+		}
+	}
+	return 0
+}
+
+// Starts a plugin as a host would, and measures how long its line takes and what it then holds.
+func handshakeOf(t *testing.T, binary string) (time.Duration, float64) {
+	command := exec.Command(binary)
+	command.Env = append(os.Environ(), cookie)
+	output, err := command.StdoutPipe()
+	require.NoError(t, err)
+	begun := time.Now()
+	require.NoError(t, command.Start())
+	_, err = bufio.NewReader(output).ReadString('\n')
+	took := time.Since(begun)
+	require.NoError(t, err)
+	memory := resident(command.Process.Pid)
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	return took, memory
+}
+
+// The figures, side by side with other plugins whose binaries WINDLASS_REFERENCE_PLUGINS names (separated by colons).
+func TestMeasure(t *testing.T) {
+	if os.Getenv("WINDLASS_MEASURE") == "" {
+		t.Skip("SKIPPED: WINDLASS_MEASURE is not set")
+	}
+	binaries := []string{program(t, "WINDLASS_FLEETING_PLUGIN")}
+	for _, other := range filepath.SplitList(os.Getenv("WINDLASS_REFERENCE_PLUGINS")) {
+		binaries = append(binaries, other)
+	}
+	fmt.Printf("%-32s %14s %14s\n", "plugin", "handshake p50", "resident MB")
+	for _, binary := range binaries {
+		var took []time.Duration
+		var memory float64
+		for range 30 {
+			duration, megabytes := handshakeOf(t, binary)
+			took, memory = append(took, duration), megabytes
+		}
+		fmt.Printf("%-32s %14v %14.1f\n", filepath.Base(binary), median(took).Round(10*time.Microsecond), memory)
+	}
+
+	cloud := startSimulator(t, "--latency-ms", "50", "--time-scale", "1")
+	config := cloud.config(t, map[string]any{"volume_size": 10, "public_ipv6_disabled": false})
+	group, _ := startGroup(t, config)
+	pid := pluginsOf(t, config["state_dir"].(string))[0]
+	fmt.Printf("resident after Init, all policies loaded: %.1f MB\n", resident(pid))
+	for _, count := range []int{1, 10} {
+		cloud.forgetRequests()
+		begun := time.Now()
+		_, err := group.Increase(context.Background(), count)
+		require.NoError(t, err)
+		running := []string{}
+		eventually(t, 120*time.Second, "they run", func() bool {
+			running = nil
+			require.NoError(t, group.Update(context.Background(), func(id string, state provider.State) {
+				if state == provider.StateRunning {
+					running = append(running, id)
+				}
+			}))
+			time.Sleep(500 * time.Millisecond)
+			return len(running) == count
+		})
+		created := time.Since(begun)
+		polls, changes := split(cloud.requests())
+		cloud.forgetRequests()
+		_, err = group.Decrease(context.Background(), running)
+		require.NoError(t, err)
+		eventually(t, 120*time.Second, "they are gone", cloud.empty)
+		removalPolls, removals := split(cloud.requests())
+		fmt.Printf("%d instances (1 volume, 2 addresses): running after %v; calls for each: %.1f to create (and %.1f looks), %.1f to remove (and %.1f looks)\n",
+			count, created.Round(10*time.Millisecond), per(changes, count), per(polls, count), per(removals, count), per(removalPolls, count))
+	}
+}
+
+func split(requests []request) (looks, changes int) {
+	for _, request := range requests {
+		if request.Method == "GET" {
+			looks++
+		} else {
+			changes++
+		}
+	}
+	return looks, changes
+}
+
+func per(calls, count int) float64 { return float64(calls) / float64(count) }
