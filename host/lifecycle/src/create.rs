@@ -12,7 +12,7 @@ use windlass_scaleway::types::block::{
 };
 use windlass_scaleway::types::instance::{
     CreateIp, CreatePrivateNic, Ip, ListIps, ListPrivateNics, ListServers, PrivateNic, Server, ServerAction,
-    ServerState, UpdateVolume,
+    ServerState, UpdateServer, UpdateVolume,
 };
 
 use crate::failure;
@@ -379,22 +379,74 @@ impl Creation<'_> {
 
     /// Powers on. Whether a call whose answer was lost, or that is refused since the server is already up, had its effect is
     /// read from the server.
+    /// Powers on. A type whose stock ends between creation and start gives way to the next one, as it does at creation;
+    /// the retry slot is asked when there is none left. (Assumption: where Scaleway says `out_of_stock` for Instances, at
+    /// creation or at power-on, was never recorded.)
     async fn power_on(&self, id: &str) -> Result<(), Stop> {
         let name = self.name(ResourceKind::Server, id);
         self.run.intend(POWER_ON, Some(name.clone()), json!({})).await?;
-        let instance = &self.run.shared.client.instance(&self.run.zone);
-        self.run
-            .attempt(POWER_ON, |_| async move {
-                let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {
-                    return Ok(());
-                };
-                match instance.get_server(id).await {
-                    Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
-                    _ => Err(failure::of_error(&error)),
-                }
-            })
-            .await?;
+        let began = Instant::now();
+        let mut attempt = 1;
+        loop {
+            self.run.check(POWER_ON)?;
+            let Err(failed) = self.tell_to_start(id).await else {
+                break;
+            };
+            if failed.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
+                continue;
+            }
+            self.run.after_failure(POWER_ON, began, attempt, failed, None).await?;
+            attempt += 1;
+        }
         self.run.conclude(POWER_ON, Some(name), json!({})).await
+    }
+
+    /// One power-on. Whatever it answers, a server that starts has been powered on.
+    async fn tell_to_start(&self, id: &str) -> Result<(), Failure> {
+        let instance = &self.run.shared.client.instance(&self.run.zone);
+        let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {
+            return Ok(());
+        };
+        match instance.get_server(id).await {
+            Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
+            _ => Err(failure::of_error(&error)),
+        }
+    }
+
+    /// Gives the stopped server the type that stands after its own in the specification. False when there is none, or
+    /// when Scaleway does not let this server have it (SDK: another architecture, too little local storage, a placement
+    /// group): the failure that led here then stands.
+    async fn change_to_next_type(&self, id: &str) -> Result<bool, Stop> {
+        let step = "change-server-type";
+        let instance = &self.run.shared.client.instance(&self.run.zone);
+        let server = self.run.look(step, || instance.get_server(id)).await?;
+        let types = &self.specification.types;
+        let known = types.iter().rposition(|known| known.eq_ignore_ascii_case(&server.commercial_type));
+        let Some(next) = known.and_then(|position| types.get(position + 1)) else {
+            return Ok(false);
+        };
+        let name = self.name(ResourceKind::Server, id);
+        self.run.intend(step, Some(name.clone()), json!({ "type": next })).await?;
+        let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };
+        let changed = self
+            .run
+            .attempt(step, |_| async move {
+                instance.update_server(id, update).await.map_err(|error| failure::of_error(&error))
+            })
+            .await;
+        match changed {
+            Ok(_) => {
+                tracing::info!(operation = %self.run.id, server_type = next, "out of stock at power-on: next type");
+                self.run.conclude(step, Some(name), json!({ "type": next })).await?;
+                Ok(true)
+            }
+            Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
+                tracing::warn!(operation = %self.run.id, failure = %failure::words(&failed.failure),
+                    "the server could not take the next type");
+                Ok(false)
+            }
+            Err(other) => Err(other),
+        }
     }
 
     async fn wait_until_running(&self, id: &str) -> Result<Server, Stop> {

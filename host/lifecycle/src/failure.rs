@@ -37,13 +37,13 @@ pub(crate) fn bounded(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// The failure that an error of the client is. Without bodies; Scaleway's message is cut to 1 KiB.
+/// The failure that an error of the client is. Without bodies; Scaleway's words are cut to 1 KiB.
 pub(crate) fn of_error(error: &windlass_scaleway::Error) -> Failure {
     let message = error
         .api()
-        .map(|api| api.message.as_str())
-        .filter(|message| !message.is_empty())
-        .map_or_else(|| error.to_string(), str::to_owned);
+        .map(windlass_scaleway::ApiError::words)
+        .filter(|words| !words.is_empty())
+        .unwrap_or_else(|| error.to_string());
     Failure {
         class: class(error.class()),
         message: bounded(&message),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
+use windlass_policy::DecidedBy;
 use windlass_policy::slots::Rollback;
 use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict};
 use windlass_policy::slots::types;
@@ -21,6 +22,9 @@ use crate::{failure, plan};
 const ROUNDS: u32 = 3;
 /// No further round begins after this.
 const ROUNDS_END: Duration = Duration::from_secs(900);
+
+/// Why something is left when no policy could be asked for a plan.
+const UNDECIDED: &str = "no policy could say what is to be done, so nothing was touched; it is tried again";
 
 /// What an undo did. The truth as of the look at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,7 +196,10 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
         if round > 1 {
             run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
         }
-        let steps = ask(run, &found, cause).await?;
+        let Some(steps) = ask(run, &found, cause).await? else {
+            errors.extend(remaining.iter().map(|resource| (resource.id.clone(), UNDECIDED.to_owned())));
+            break remaining;
+        };
         for end in execute(run, &found, &steps).await? {
             let Some(resource) = found.get(end.resource) else {
                 continue;
@@ -239,13 +246,15 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
     Ok(report)
 }
 
-async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Vec<Step>, Stop> {
+/// Asks for a plan. `None`: no policy could give one, so nothing is touched. What the host's last resort leaves is left
+/// and not kept: a mark would say that somebody wanted it to stay, and nobody would ever try again.
+async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Option<Vec<Step>>, Stop> {
     let decision = run.policies.decide::<Rollback>(question(run, found, cause), plan::check).await;
     run.quote("rollback", &decision);
-    let steps = match decision.answer.verdict {
-        Verdict::Plan(steps) => steps,
-        // A chain's last link never defers, and the host's last resort keeps.
-        Verdict::Defer => Vec::new(),
+    let steps = match (decision.answer.verdict, &decision.decided_by) {
+        (Verdict::Plan(steps), DecidedBy::Policy(_)) => Some(steps),
+        // A decision never defers.
+        (Verdict::Plan(_) | Verdict::Defer, _) => None,
     };
     run.write(
         "plan",

@@ -99,7 +99,7 @@ fn a_retry_policy_that_waits_for_ever_is_bounded_by_the_deadline() {
 }
 
 #[test]
-fn volumes_that_a_policy_keeps_for_inspection_stay_marked_and_the_rest_goes() {
+fn volumes_that_a_policy_keeps_are_marked_spared_by_the_sweep_and_go_with_a_cleanup() {
     run(async {
         let world = World::new(53).await;
         let folder = tempfile::tempdir().unwrap();
@@ -117,6 +117,9 @@ fn volumes_that_a_policy_keeps_for_inspection_stay_marked_and_the_rest_goes() {
         let resources = world.resources();
         assert_eq!((resources.count(), resources.volumes.len()), (2, 2), "{}", brief(&resources));
         assert_eq!(resources.tagged("windlass-kept").count(), 2);
+        let request = windlass_lifecycle::SweepRequest::new(vec![crate::support::zone()]);
+        let sweep = lifecycle.sweep(&request, &Control::new()).await.unwrap();
+        assert!(sweep.cleanups.is_empty() && sweep.kept.len() == 2, "{sweep:?}");
         host.configure(&Policies::built_in()).unwrap();
         lifecycle.cleanup(&Target::Operation(failure.operation), &Control::new()).await.unwrap();
         world.assert_empty("inspected");

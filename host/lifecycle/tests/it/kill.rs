@@ -215,7 +215,8 @@ fn at_every_request(job: Job) {
     assert_eq!(ended.len(), cases.len());
     assert!(killed as u64 >= 2 * (total - 3), "only {killed} of {} were killed", cases.len());
     if job == Job::Rollback {
-        assert!(finished <= 4, "{finished} rollbacks were turned into creations");
+        // Only those that died between the power-on and the note of its refusal; polls shift a few more to that place.
+        assert!(finished * 4 <= killed, "{finished} of {killed} rollbacks were turned into creations");
     }
 }
 

@@ -204,6 +204,14 @@ impl ApiError {
 
 impl std::error::Error for ApiError {}
 
+impl ApiError {
+    /// What Scaleway said, in one line: its message with the resource, the details and the advice that came with it, and
+    /// without method, path and status. Empty when it said nothing.
+    pub fn words(&self) -> String {
+        Words(self).to_string().trim().to_owned()
+    }
+}
+
 impl fmt::Display for ApiError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {}: {}", self.method, self.path, self.status)?;
@@ -211,25 +219,9 @@ impl fmt::Display for ApiError {
             Some(error_type) => write!(formatter, " {error_type}")?,
             None => write!(formatter, " ({})", self.class)?,
         }
-        if !self.message.is_empty() {
-            write!(formatter, ": {}", self.message.trim())?;
-        }
-        if let Some(resource) = &self.resource {
-            write!(formatter, " ({resource}")?;
-            if let Some(id) = &self.resource_id {
-                write!(formatter, " {id}")?;
-            }
-            formatter.write_str(")")?;
-        }
-        for (index, detail) in self.details.iter().take(8).enumerate() {
-            formatter.write_str(if index == 0 { ": " } else { "; " })?;
-            write!(formatter, "{detail}")?;
-        }
-        if let Some(state) = &self.current_state {
-            write!(formatter, ", state {state}")?;
-        }
-        if let Some(help) = &self.help {
-            write!(formatter, ": {help}")?;
+        let words = self.words();
+        if !words.is_empty() {
+            write!(formatter, ": {words}")?;
         }
         match (self.class, self.reason.as_deref()) {
             (ErrorClass::AuthenticationDenied, reason) => {
@@ -246,6 +238,34 @@ impl fmt::Display for ApiError {
         }
         if let Some(request_id) = &self.request_id {
             write!(formatter, " [request {request_id}]")?;
+        }
+        Ok(())
+    }
+}
+
+/// Scaleway's own words about a refusal.
+struct Words<'a>(&'a ApiError);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        formatter.write_str(error.message.trim())?;
+        if let Some(resource) = &error.resource {
+            write!(formatter, " ({resource}")?;
+            if let Some(id) = &error.resource_id {
+                write!(formatter, " {id}")?;
+            }
+            formatter.write_str(")")?;
+        }
+        for (index, detail) in error.details.iter().take(8).enumerate() {
+            formatter.write_str(if index == 0 { ": " } else { "; " })?;
+            write!(formatter, "{detail}")?;
+        }
+        if let Some(state) = &error.current_state {
+            write!(formatter, ", state {state}")?;
+        }
+        if let Some(help) = &error.help {
+            write!(formatter, ": {help}")?;
         }
         Ok(())
     }
