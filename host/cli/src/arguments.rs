@@ -1,5 +1,8 @@
 //! The command line, as data: every command, option, default and range. Nothing here does anything.
 
+// The docs of this file are the help on the terminal, where a URL needs no brackets.
+#![allow(rustdoc::bare_urls)]
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

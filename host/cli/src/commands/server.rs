@@ -104,8 +104,8 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
 
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
-    note_resumed(context, &work, &control).await;
     let progress = Progress::follow(events, count, context.output, context.verbose());
+    note_resumed(context, &work, &control).await;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
     drop(control);
     work.end();
@@ -400,25 +400,19 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let work = context.work(None, arguments.parallel)?;
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
+    let progress = Progress::follow(events, 0, context.output, context.verbose());
     note_resumed(context, &work, &control).await;
-    let machines = machines(&work, group.as_ref()).await?;
-    let mut targets: Vec<&Machine> = Vec::new();
-    if group.is_some() {
-        targets.extend(&machines);
-    }
-    for text in &arguments.servers {
-        match named(&machines, text).as_slice() {
-            [] => return Err(no_such_server(&work, text)),
-            found => {
-                for machine in found {
-                    if !targets.iter().any(|target| target.id == machine.id) {
-                        targets.push(machine);
-                    }
-                }
-            }
+    let machines = machines(&work, group.as_ref()).await;
+    let targets = machines.as_ref().map_err(Clone::clone).and_then(|machines| targets(&work, machines, arguments));
+    let targets = match targets {
+        Ok(targets) => targets,
+        Err(failure) => {
+            drop(control);
+            interrupted.stop();
+            progress.end().await;
+            return Err(failure);
         }
-    }
-    let progress = Progress::follow(events, targets.len(), context.output, context.verbose());
+    };
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
     let results: Vec<(&Machine, Result<CleanedUp, Error>)> = futures::stream::iter(targets)
         .map(|machine| {
@@ -436,6 +430,27 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let was_interrupted = interrupted.stop();
     progress.end().await;
     deleted(context, &results, was_interrupted)
+}
+
+/// The machines that the arguments name.
+fn targets<'m>(work: &Work, machines: &'m [Machine], arguments: &DeleteServers) -> Result<Vec<&'m Machine>, Failure> {
+    let mut targets: Vec<&Machine> = Vec::new();
+    if arguments.group.is_some() {
+        targets.extend(machines);
+    }
+    for text in &arguments.servers {
+        match named(machines, text).as_slice() {
+            [] => return Err(no_such_server(work, text)),
+            found => {
+                for machine in found {
+                    if !targets.iter().any(|target| target.id == machine.id) {
+                        targets.push(machine);
+                    }
+                }
+            }
+        }
+    }
+    Ok(targets)
 }
 
 fn deleted(

@@ -14,6 +14,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     let work = context.work(None, None)?;
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
+    let progress = Progress::follow(events, 0, context.output, context.verbose());
     if !arguments.dry_run {
         note_resumed(context, &work, &control).await;
     }
@@ -23,7 +24,6 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     if let Some(grace) = arguments.older_than {
         request.grace = grace;
     }
-    let progress = Progress::follow(events, 0, context.output, context.verbose());
     let result = work.lifecycle.sweep(&request, &control).await;
     drop(control);
     work.end();
