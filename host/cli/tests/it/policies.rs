@@ -145,3 +145,23 @@ fn decisions_are_listed_shown_and_replayed() {
     world.run(&["decision", "show", "ffff"]).expect(2).says("windlass decision list");
     assert_eq!(world.json(&["decision", "list", "--fallbacks"])["decisions"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn a_plan_that_forgets_a_resource_is_replaced_by_the_default_and_the_log_says_why() {
+    let world = World::new("50");
+    let file = world.write("hostile.wasm", HOSTILE.bytes);
+    world.configure(&format!(
+        "[policies.rollback]\npath = '{}'\nsettings = {{ behaviour = 'forget', during = 'decide' }}\n",
+        file.display()
+    ));
+    world.create("1").expect(0);
+    world.run(&["server", "delete", "--group", "ci"]).expect(0);
+    assert_eq!(world.resources(), 0);
+    let fallbacks = world.json(&["decision", "list", "--fallbacks"]);
+    let first = &fallbacks["decisions"][0];
+    assert_eq!(first["slot"], "rollback");
+    assert!(first["asked"][0]["outcome"]["fallback"]["reason"].as_str().unwrap().contains("forgets"), "{first}");
+    let id = first["id"].as_str().unwrap();
+    let text = world.run(&["decision", "show", id]).expect(0).stdout;
+    assert!(text.contains("1. windlass-hostile-guest") && text.contains("2. windlass-guest-rollback"), "{text}");
+}
