@@ -1,0 +1,141 @@
+package fleeting
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gitlab.com/gitlab-org/fleeting/fleeting"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+)
+
+func TestSuspendedInstancesAreResumedAndNeverTakenForDead(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "30")
+	runner := startRunner(t, cloud.config(t, map[string]any{"suspend": true}), fleeting.WithMaxSize(1))
+	require.True(t, runner.HasCapability(provider.CapabilitySuspendResume))
+	runner.Request(1)
+	runner.settle(t, 1)
+	id := runner.Instances()[0].ID()
+	succeeded, err := runner.Suspend(context.Background(), []string{id})
+	require.NoError(t, err)
+	require.Equal(t, []string{id}, succeeded)
+	eventually(t, 60*time.Second, "it is suspended", func() bool { return runner.Capacity().Suspended == 1 })
+	require.Equal(t, "stopped in place", cloud.servers()[0].State)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	require.NoError(t, runner.ResumeAndWait(ctx, []string{id}))
+	require.Equal(t, "running", cloud.servers()[0].State)
+	require.Len(t, cloud.servers(), 1)
+}
+
+func TestWithoutTheSwitchSuspensionIsNotAnnounced(t *testing.T) {
+	cloud := startSimulator(t)
+	runner := startRunner(t, cloud.config(t, nil))
+	require.False(t, runner.HasCapability(provider.CapabilitySuspendResume))
+}
+
+func TestAnInstanceInAPrivateNetworkHasAnInternalAddress(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	var network struct {
+		ID string `json:"id"`
+	}
+	cloud.call("POST", "/vpc/v2/regions/fr-par/private-networks", map[string]any{"name": "n", "project_id": project}, &network)
+	config := cloud.config(t, map[string]any{"private_networks": []string{network.ID}})
+	runner := startRunner(t, config, fleeting.WithMaxSize(1))
+	runner.Request(1)
+	runner.settle(t, 1)
+	info, err := runner.Instances()[0].ConnectInfo(context.Background())
+	require.NoError(t, err)
+	require.NotEmpty(t, info.ExternalAddr)
+	require.NotEqual(t, info.ExternalAddr, info.InternalAddr)
+	require.True(t, net.ParseIP(info.InternalAddr).IsPrivate(), info.InternalAddr)
+	runner.Instances()[0].Delete()
+	runner.settle(t, 0)
+
+	unknown := cloud.config(t, map[string]any{"private_networks": []string{"99999999-2222-4333-8444-555555555555"}})
+	_, err = tryRunner(t, unknown)
+	require.ErrorContains(t, err, "private_networks: there is no 99999999")
+}
+
+func TestAHeartbeatFailsForAServerThatStopped(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	runner.settle(t, 1)
+	instance := runner.Instances()[0]
+	require.NoError(t, instance.Heartbeat(context.Background()))
+	cloud.force(cloud.servers()[0].ID, "stopped")
+	eventually(t, 15*time.Second, "the next look finds it", func() bool {
+		err := instance.Heartbeat(context.Background())
+		return err != nil && strings.Contains(err.Error(), "unhealthy")
+	})
+}
+
+// The names that the documents and the dashboard use are those that are served.
+func TestMetricsAreServedUnderTheNamesOfTheDashboard(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	socket := filepath.Join(t.TempDir(), "m.sock")
+	runner := startRunner(t, cloud.config(t, map[string]any{"metrics": "unix:" + socket}), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	runner.settle(t, 1)
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+	}}
+	response, err := client.Get("http://plugin/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	for _, name := range []string{
+		`windlass_fleeting_instances{state="running"} 1`, `windlass_fleeting_creations_total{outcome="done"} 1`,
+		"windlass_fleeting_left 0", "windlass_fleeting_update_seconds_bucket", "windlass_operations_total{",
+		"windlass_operation_seconds_bucket{", "windlass_operations_in_flight{", "windlass_scaleway_calls_total{",
+		"windlass_scaleway_call_seconds_bucket{", "windlass_policy_decision_seconds_bucket{",
+	} {
+		require.Contains(t, string(text), name)
+	}
+	require.NotContains(t, string(text), secretKey)
+
+	page, err := os.ReadFile("../../docs/gitlab-runner.md")
+	require.NoError(t, err)
+	dashboard, err := os.ReadFile("../../docs/grafana/gitlab-runner.json")
+	require.NoError(t, err)
+	for _, name := range regexp.MustCompile(`windlass_[a-z_]+`).FindAllString(string(dashboard), -1) {
+		name = strings.TrimSuffix(name, "_bucket")
+		require.Contains(t, string(page), "`"+name, "%s is explained", name)
+	}
+}
+
+// The runner's log must never hold what opens an account or a machine.
+func TestNoSecretReachesTheRunnersLog(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	log, lines := keptLog()
+	t.Setenv("WINDLASS_LOG", "trace")
+	config := cloud.config(t, map[string]any{"cloud_init": "#cloud-config\npassword: hunter2\n"})
+	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config), fleeting.WithPluginLogger(log))
+	require.NoError(t, err)
+	defer process.Kill()
+	provisioner, err := fleeting.Init(context.Background(), log, process.InstanceGroup(), quick...)
+	require.NoError(t, err)
+	provisioner.Request(1)
+	eventually(t, 60*time.Second, "one runs", func() bool { return provisioner.Capacity().Running == 1 })
+	info, err := provisioner.Instances()[0].ConnectInfo(context.Background())
+	require.NoError(t, err)
+	provisioner.Shutdown(context.Background())
+	process.Kill()
+	text := lines.String()
+	require.Contains(t, text, `"@level":"trace"`, "the plugin's finest lines are there")
+	for _, secret := range []string{secretKey, "hunter2", string(info.Key), strings.Split(string(info.Key), "\n")[2]} {
+		require.NotContains(t, text, secret)
+	}
+	require.NotContains(t, fmt.Sprint(text), "PRIVATE KEY")
+}
