@@ -139,3 +139,74 @@ func TestNoSecretReachesTheRunnersLog(t *testing.T) {
 	}
 	require.NotContains(t, fmt.Sprint(text), "PRIVATE KEY")
 }
+
+// What cannot be removed costs money, but no capacity; and it is tried again until it is gone.
+func TestWhatCannotBeRemovedGivesItsCapacityBackAndIsTriedAgain(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	socket := filepath.Join(t.TempDir(), "m.sock")
+	runner := startRunner(t, cloud.config(t, map[string]any{"metrics": "unix:" + socket}), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	runner.settle(t, 1)
+	cloud.fault(fault{Method: "DELETE", Path: "/instance/v1/zones/*/ips/*", Kind: "permission-denied", Effect: "before"})
+	runner.Instances()[0].Delete()
+	runner.settle(t, 0)
+	require.Len(t, cloud.resources().IPs, 1)
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+	}}
+	eventually(t, 15*time.Second, "the metrics show it", func() bool {
+		response, err := client.Get("http://plugin/metrics")
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return strings.Contains(string(text), "windlass_fleeting_left 1")
+	})
+	runner.Request(1)
+	runner.settle(t, 1)
+	cloud.forgetFaults()
+	eventually(t, 120*time.Second, "only what belongs to the second is there", func() bool {
+		all := cloud.resources()
+		return len(all.IPs) == 1 && len(all.Servers) == 1 && len(all.Volumes) == 1
+	})
+}
+
+// In every answer of Update over a whole life with failures: who is told as deleting is really being removed, which shows in
+// that the cloud changes, or is gone by the next answer.
+func TestDeletingIsNeverToldWithoutACleanup(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "20")
+	group, _ := startGroup(t, cloud.config(t, nil))
+	ctx := context.Background()
+	_, err := group.Increase(ctx, 2)
+	require.NoError(t, err)
+	since := map[string]time.Time{}
+	look := func() map[string]provider.State {
+		states := map[string]provider.State{}
+		require.NoError(t, group.Update(ctx, func(id string, state provider.State) { states[id] = state }))
+		for id, state := range states {
+			if state != provider.StateDeleting {
+				delete(since, id)
+			} else if since[id].IsZero() {
+				since[id] = time.Now()
+			}
+			// A cleanup takes a few seconds of simulated time; one that nobody carries out lasts for ever.
+			require.False(t, !since[id].IsZero() && time.Since(since[id]) > 30*time.Second, "%s is told as deleting and stays", id)
+		}
+		return states
+	}
+	eventually(t, 60*time.Second, "two run", func() bool {
+		running := 0
+		for _, state := range look() {
+			if state == provider.StateRunning {
+				running++
+			}
+		}
+		return running == 2
+	})
+	servers := cloud.servers()
+	cloud.force(servers[0].ID, "stopped")
+	cloud.force(servers[1].ID, "stopped in place")
+	require.Len(t, look(), 2)
+	eventually(t, 60*time.Second, "both are forgotten", func() bool { return len(look()) == 0 })
+	require.True(t, cloud.empty())
+}
