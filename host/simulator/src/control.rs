@@ -84,7 +84,7 @@ async fn resources(State(simulator): State<Simulator>) -> Response {
 }
 
 async fn requests(State(simulator): State<Simulator>) -> Response {
-    answer(StatusCode::OK, &json!({"requests": simulator.requests()}))
+    answer(StatusCode::OK, &json!(simulator.requests()))
 }
 
 async fn clear_requests(State(simulator): State<Simulator>) -> StatusCode {
@@ -93,7 +93,7 @@ async fn clear_requests(State(simulator): State<Simulator>) -> StatusCode {
 }
 
 async fn faults(State(simulator): State<Simulator>) -> Response {
-    answer(StatusCode::OK, &json!({"faults": simulator.faults()}))
+    answer(StatusCode::OK, &json!(simulator.faults()))
 }
 
 /// One rule, or a list of them, which is added whole or not at all.
@@ -118,7 +118,7 @@ async fn add_faults(State(simulator): State<Simulator>, body: Bytes) -> Response
             return bad(error.to_string());
         }
     }
-    answer(StatusCode::CREATED, &json!({"faults": simulator.faults()}))
+    answer(StatusCode::CREATED, &json!(simulator.faults()))
 }
 
 async fn clear_faults(State(simulator): State<Simulator>) -> StatusCode {
