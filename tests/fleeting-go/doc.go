@@ -1,7 +1,12 @@
 // Package fleeting runs GitLab's own fleeting code against the plugin: the only judge of a fleeting plugin is the loop
 // that a runner really runs.
 //
-// The binaries are given by environment variables, so that nothing here knows how they are built:
+// The binaries are given by environment variables, so that nothing here knows how they are built. A test whose binary is
+// not named is skipped, and says so:
 //
-//	WINDLASS_GROUP_IN_MEMORY  the example group_in_memory of host/fleeting (protocol tests)
+//	WINDLASS_GROUP_IN_MEMORY    the example group_in_memory of host/fleeting: the protocol alone
+//	WINDLASS_FLEETING_PLUGIN    the plugin, fleeting-plugin-scaleway
+//	WINDLASS_SIMULATOR          the example serve of host/simulator
+//	WINDLASS_MEASURE            anything: hold figures against their bounds, and print them (wants a quiet machine)
+//	WINDLASS_REFERENCE_PLUGINS  other plugins to be measured beside ours, separated by colons
 package fleeting
