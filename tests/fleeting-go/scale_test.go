@@ -130,3 +130,32 @@ func TestAHundredInstancesAtOnce(t *testing.T) {
 	require.Less(t, increase, budget(50*time.Millisecond))
 	require.Less(t, decrease, budget(50*time.Millisecond))
 }
+
+func TestAPolicyThatCannotBeLoadedIsRefusedInItsWords(t *testing.T) {
+	cloud := startSimulator(t)
+	for _, refused := range []struct {
+		policies map[string]any
+		words    string
+	}{
+		{map[string]any{"rety": map[string]any{}}, "policies: unknown key `rety`; did you mean `retry`?"},
+		{map[string]any{"retry": map[string]any{"path": "/nonexistent/retry.wasm"}}, "/nonexistent/retry.wasm"},
+		{map[string]any{"retry": map[string]any{"path": "/etc/hostname"}}, "/etc/hostname"},
+	} {
+		_, err := tryRunner(t, cloud.config(t, map[string]any{"policies": refused.policies}))
+		require.ErrorContains(t, err, refused.words)
+		t.Log(err)
+	}
+	require.Empty(t, cloud.servers())
+}
+
+// Settings reach a built-in policy: with a deadline of a millisecond, the state mapping reaps every server that starts.
+func TestSettingsOfAPolicyDecide(t *testing.T) {
+	cloud := startSimulator(t, "--time-scale", "1")
+	settings := map[string]any{"state-mapping": map[string]any{"settings": map[string]any{"deadline-ms": 1}}}
+	runner := startRunner(t, cloud.config(t, map[string]any{"policies": settings}), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	eventually(t, 30*time.Second, "it is made", func() bool { return len(cloud.servers()) == 1 })
+	eventually(t, 60*time.Second, "it is undone before it runs", func() bool {
+		return cloud.empty() && len(runner.Instances()) == 0
+	})
+}
