@@ -231,6 +231,8 @@ struct Judge<'a> {
     request: &'a SweepRequest,
     servers: BTreeMap<String, Server>,
     known: BTreeMap<OperationId, Option<Known>>,
+    /// When the listing began. What an operation changed since then the listing may show in part only.
+    listed_from: u64,
 }
 
 impl Judge<'_> {
@@ -271,6 +273,11 @@ impl Judge<'_> {
         };
         let unexplained = |why: String| Standing::Unexplained { why, spared: None };
         let operation = &known.operation;
+        // One that ended while the lists were read, each at its own moment: its address may have been listed, and its
+        // server not yet. The next sweep judges it.
+        if operation.updated_at > self.listed_from {
+            return Ok(Standing::Explained);
+        }
         Ok(match operation.state {
             OperationState::Open => Standing::Explained,
             OperationState::Kept => {
@@ -344,8 +351,9 @@ impl Lifecycle {
     pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
         let mut sweep = Sweep::default();
         for zone in &request.zones {
+            let listed_from = self.shared.clock.now();
             let (listed, servers) = list_zone(&self.shared, zone).await?;
-            let mut judge = Judge { shared: &self.shared, request, servers, known: BTreeMap::new() };
+            let mut judge = Judge { shared: &self.shared, request, servers, known: BTreeMap::new(), listed_from };
             let mut remove = Vec::new();
             for resource in &listed {
                 match judge.judge(resource)? {

@@ -2,7 +2,7 @@
 
 use windlass_lifecycle::{Control, SweepRequest};
 use windlass_scaleway::types::instance::CreateIp;
-use windlass_simulator::ForcedState;
+use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState};
 
 use crate::support::{HOUR, World, run, zone};
 
@@ -45,6 +45,35 @@ fn a_live_machine_is_explained_and_what_a_deleted_one_left_is_swept() {
         assert_eq!(sweep.cleanups.len(), 1);
         world.assert_empty("swept");
         world.assert_closed(&lifecycle, "swept");
+    });
+}
+
+#[test]
+fn a_server_that_came_up_while_the_sweep_was_listing_keeps_its_addresses() {
+    run(async {
+        let world = World::new(43).await;
+        let lifecycle = world.start();
+        let control = Control::new();
+        // The list of addresses takes longer than a whole creation, the list of servers no time at all.
+        world
+            .simulator
+            .add_fault(FaultRule {
+                method: Some("GET".into()),
+                path: "/instance/v1/zones/*/ips".to_owned(),
+                nth: Some(1),
+                kind: FaultKind::Delay(std::time::Duration::from_secs(25)),
+                effect: Effect::Before,
+            })
+            .unwrap();
+        let request = here();
+        let (sweep, created) = tokio::join!(
+            lifecycle.sweep(&request, &control),
+            lifecycle.create_server(world.everything(), &control)
+        );
+        let (sweep, created) = (sweep.unwrap(), created.unwrap());
+        assert!(sweep.unexplained.is_empty(), "{sweep:?}");
+        let server = world.client.instance(&zone()).get_server(&created.server.id).await.unwrap();
+        assert_eq!(server.public_ips.len(), 2);
     });
 }
 
