@@ -66,10 +66,8 @@ fn a_server_that_came_up_while_the_sweep_was_listing_keeps_its_addresses() {
             })
             .unwrap();
         let request = here();
-        let (sweep, created) = tokio::join!(
-            lifecycle.sweep(&request, &control),
-            lifecycle.create_server(world.everything(), &control)
-        );
+        let (sweep, created) =
+            tokio::join!(lifecycle.sweep(&request, &control), lifecycle.create_server(world.everything(), &control));
         let (sweep, created) = (sweep.unwrap(), created.unwrap());
         assert!(sweep.unexplained.is_empty(), "{sweep:?}");
         let server = world.client.instance(&zone()).get_server(&created.server.id).await.unwrap();
