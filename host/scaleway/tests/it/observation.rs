@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -64,6 +64,10 @@ impl Write for Log {
 
 /// Runs calls on one thread and returns their counters and their log.
 fn observed(run: impl AsyncFnOnce()) -> (BTreeMap<String, u64>, String) {
+    // While tracing knows of one subscriber only, a span that another test's thread meets first is judged by that
+    // thread, which listens to nothing, and is switched off for all. A second one, for every thread, ends that.
+    static EVERYWHERE: Once = Once::new();
+    EVERYWHERE.call_once(|| tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap());
     let (counters, log) = (Counters::default(), Log::default());
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
