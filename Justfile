@@ -22,6 +22,16 @@ test-scaleway-sdk: _wasm_target _python
     cargo build --quiet --package windlass-cli
     {{ python_venv }}/bin/python -m pytest -q tests/scaleway-sdk-python
 
+# GitLab's own fleeting code against the runner plugin and the simulator: the real loop, with crashes and faults. Some minutes.
+test-fleeting: _wasm_target
+    @command -v go >/dev/null || { echo "SKIPPED: no Go, so GitLab's own code was not run"; exit 0; }; \
+    cargo build --quiet --package windlass-fleeting --bins --examples && \
+    cargo build --quiet --package windlass-simulator --example serve && \
+    cd tests/fleeting-go && programs={{ justfile_directory() }}/target/debug && \
+    WINDLASS_FLEETING_PLUGIN=$programs/fleeting-plugin-scaleway \
+    WINDLASS_GROUP_IN_MEMORY=$programs/examples/group_in_memory \
+    WINDLASS_SIMULATOR=$programs/examples/serve go test -timeout 20m -parallel 8 -count=1 ./...
+
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
 
