@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod capabilities;
 mod chaos;
 mod hostile;
 mod kill;
