@@ -6,6 +6,7 @@ fn main() -> Result<(), windlass_guest_build::Error> {
         .package("windlass-guest-retry", "retry")
         .package("windlass-guest-rollback", "rollback")
         .package("windlass-guest-release", "release")
+        .package("windlass-guest-provisioning", "provisioning")
         .run()?;
     Ok(())
 }

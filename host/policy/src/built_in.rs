@@ -2,14 +2,13 @@
 
 use crate::slots::SlotName;
 
-/// The component of a slot's default. Provisioning has none yet: until it has, [`Slot::keep`](crate::slots::Slot::keep)
-/// decides where the chain doesn't.
+/// The component of a slot's default.
 pub(crate) fn component(slot: SlotName) -> Option<&'static [u8]> {
     match slot {
         SlotName::StateMapping => Some(include_bytes!(concat!(env!("OUT_DIR"), "/state-mapping.wasm"))),
         SlotName::Retry => Some(include_bytes!(concat!(env!("OUT_DIR"), "/retry.wasm"))),
         SlotName::Rollback => Some(include_bytes!(concat!(env!("OUT_DIR"), "/rollback.wasm"))),
         SlotName::Release => Some(include_bytes!(concat!(env!("OUT_DIR"), "/release.wasm"))),
-        SlotName::Provisioning => None,
+        SlotName::Provisioning => Some(include_bytes!(concat!(env!("OUT_DIR"), "/provisioning.wasm"))),
     }
 }

@@ -1,0 +1,3 @@
+//! `windlass-controller`: the process around the library.
+
+fn main() {}
