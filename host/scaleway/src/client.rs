@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tracing::field::Empty;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::api::{BlockApi, InstanceApi, IpamApi, MarketplaceApi};
+use crate::api::{AppleSiliconApi, BlockApi, InstanceApi, IpamApi, MarketplaceApi};
 use crate::call::Call;
 use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer};
 use crate::location::{Region, Zone};
@@ -57,7 +58,7 @@ pub struct RawAnswer {
     pub request_id: Option<String>,
     /// The body's media type.
     pub content_type: Option<String>,
-    /// The body, whole; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
+    /// The body, whole but for passwords, which are `<sealed>`; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
     pub body: Bytes,
 }
 
@@ -123,6 +124,11 @@ impl Client {
     /// Block Storage volumes of a zone.
     pub fn block(&self, zone: &Zone) -> BlockApi {
         BlockApi::new(self.clone(), zone.clone())
+    }
+
+    /// Macs of a zone.
+    pub fn apple_silicon(&self, zone: &Zone) -> AppleSiliconApi {
+        AppleSiliconApi::new(self.clone(), zone.clone())
     }
 
     /// Images by label.
@@ -338,8 +344,16 @@ impl Shared {
         }
     }
 
-    /// Should an answer ever repeat the key (a proxy that echoes requests does), it goes no further.
+    /// Passwords that an answer holds stay with those who call for the answer itself. And should an answer ever repeat
+    /// the key (a proxy that echoes requests does), it goes no further.
     fn without_secret(&self, body: &Bytes) -> Bytes {
+        match crate::redaction::sealed(body) {
+            Cow::Borrowed(_) => self.without_key(body),
+            Cow::Owned(sealed) => self.without_key(&sealed.into()),
+        }
+    }
+
+    fn without_key(&self, body: &Bytes) -> Bytes {
         let secret = self.settings.secret_key().expose();
         if !body.windows(secret.len()).any(|window| window.eq_ignore_ascii_case(secret.as_bytes())) {
             return body.clone();

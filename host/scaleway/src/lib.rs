@@ -1,4 +1,4 @@
-//! Scaleway's HTTP APIs, typed: Instance, Block Storage, Marketplace, IPAM. Knows how Scaleway answers and refuses; must
+//! Scaleway's HTTP APIs, typed: Instance, Block Storage, Marketplace, IPAM, Apple silicon. Knows how Scaleway answers and refuses; must
 //! not know WebAssembly, policies, operations, or what anybody wants to do with a server.
 //!
 //! # Guide
@@ -45,11 +45,12 @@ pub mod metric_names;
 mod paging;
 mod rate_limit;
 mod raw;
+mod redaction;
 mod settings;
 mod transport;
 pub mod types;
 
-pub use api::{BlockApi, InstanceApi, IpamApi, MarketplaceApi};
+pub use api::{AppleSiliconApi, BlockApi, InstanceApi, IpamApi, MarketplaceApi};
 pub use client::{Client, RawAnswer};
 pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
 pub use location::{InvalidLocation, Region, Zone};

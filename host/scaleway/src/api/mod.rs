@@ -1,6 +1,7 @@
 //! One file per API, one method per call, named as in Scaleway's SDK. Every method sends one call (lists: one per page)
 //! and fails with [`Error`].
 
+mod apple_silicon;
 mod block;
 mod instance;
 mod instance_ip;
@@ -20,6 +21,7 @@ use crate::error::{Error, MalformedAnswer};
 use crate::paging::{PAGE_SIZE, Page, all_pages};
 use crate::types::Identified;
 
+pub use apple_silicon::AppleSiliconApi;
 pub use block::BlockApi;
 pub use instance::InstanceApi;
 pub use ipam::IpamApi;

@@ -3,6 +3,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::ErrorClass;
+use super::not_before::not_before;
 
 /// How much of a body an error keeps.
 pub(crate) const ERROR_BODY_BYTES: usize = 8 * 1024;
@@ -203,6 +204,29 @@ impl ApiError {
 }
 
 impl std::error::Error for ApiError {}
+
+impl ApiError {
+    /// Until when Scaleway refuses this, where its words tell: an Apple silicon server "cannot be deleted before
+    /// 2025-04-12 13:24:33.836482 +0000 UTC" (recorded). Words are the weaker source, and one of the two shapes of this
+    /// refusal has none: where the server can be read, ask its
+    /// [`deletable_at`](crate::types::apple_silicon::Server::deletable_at).
+    pub fn not_before(&self) -> Option<jiff::Timestamp> {
+        [self.help.as_deref(), Some(self.message.as_str())].into_iter().flatten().find_map(not_before)
+    }
+
+    /// `permissions_denied` on one Apple silicon server: what stands for "not found" in that API.
+    fn is_denied_apple_server(&self) -> bool {
+        let segments: Vec<&str> = self.path.trim_matches('/').split('/').collect();
+        self.class == ErrorClass::PermissionDenied
+            && self.error_type.as_deref() == Some("permissions_denied")
+            && matches!(segments[..], ["apple-silicon", _, "zones", _, "servers", _, ..])
+            && self.details.iter().any(|detail| detail.resource.as_deref() == Some("server"))
+    }
+
+    pub(super) fn is_gone_or_not_ours(&self) -> bool {
+        matches!(self.class, ErrorClass::NotFound | ErrorClass::Expired) || self.is_denied_apple_server()
+    }
+}
 
 impl ApiError {
     /// What Scaleway said, in one line: its message with the resource, the details and the advice that came with it, and

@@ -1,5 +1,6 @@
 mod answer;
 mod class;
+mod not_before;
 
 use std::time::Duration;
 
@@ -174,6 +175,20 @@ impl Error {
     /// `expired`). A 404 of some proxy or of a wrong address is **not** such a proof, see [`ApiError::class`].
     pub fn is_not_found(&self) -> bool {
         matches!(self.class(), ErrorClass::NotFound | ErrorClass::Expired)
+    }
+
+    /// Whether the resource is gone or none that these credentials may see: [`is_not_found`](Self::is_not_found), and
+    /// for Apple silicon the 403 `permissions_denied` that stands for it there (recorded 30 of 30).
+    ///
+    /// A key that may not read servers at all is probably told the same. Who has to be sure lists the zone: a list that
+    /// is permitted and does not hold the server proves that it is gone.
+    pub fn is_gone_or_not_ours(&self) -> bool {
+        self.api().is_some_and(ApiError::is_gone_or_not_ours)
+    }
+
+    /// Until when Scaleway refuses this, where it tells; see [`ApiError::not_before`].
+    pub fn not_before(&self) -> Option<jiff::Timestamp> {
+        self.api().and_then(ApiError::not_before)
     }
 
     /// HTTP method of the call, when one was meant.

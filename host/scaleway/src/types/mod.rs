@@ -5,16 +5,19 @@
 //! SDK writes them, and can be read back, because the simulator reads them. Sizes are bytes. Dates stay text; the
 //! accessors beside them give instants.
 
+pub mod apple_silicon;
 pub mod block;
 pub mod instance;
 pub mod ipam;
 pub mod marketplace;
 
 mod patch;
+mod secret;
 mod tolerant;
 mod word;
 
 pub use patch::Patch;
+pub use secret::Secret;
 
 /// An instant out of Scaleway's text (`2026-07-30T12:54:30.207487+00:00` or `...Z`), `None` when it is none.
 fn instant(text: &str) -> Option<jiff::Timestamp> {
@@ -44,6 +47,9 @@ identified! {
     instance::Image => id,
     instance::SecurityGroup => id,
     instance::PlacementGroup => id,
+    apple_silicon::Server => id,
+    apple_silicon::OperatingSystem => id,
+    apple_silicon::ServerType => name,
     block::BlockVolume => id,
     marketplace::LocalImage => id,
     ipam::IpamIp => id,

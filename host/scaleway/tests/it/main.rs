@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+mod apple_silicon;
 mod limits;
 mod observation;
 mod recordings;
