@@ -129,9 +129,9 @@ impl DefaultStateMapping {
         if server.in_flight == Operation::Create && server.age <= self.deadline_ms {
             return Answer::report(Report::Creating);
         }
-        // Nobody can use it, stop it or delete it: only Scaleway's support unlocks it. Left out, it gives its capacity
-        // back; and as it is listed each time, it is judged again as soon as it is unlocked.
-        Answer::report(Report::Nothing).because("Scaleway has locked it: it cannot be used or deleted")
+        // Nobody can use it, stop it or delete it: only Scaleway's support unlocks it. Given up, it gives its capacity back
+        // at once; and as it is listed each time, it is judged again as soon as it is unlocked.
+        Answer::report(Report::Timeout).because("Scaleway has locked it: it cannot be used or deleted")
     }
 }
 

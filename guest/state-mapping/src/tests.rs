@@ -84,10 +84,26 @@ fn deleting_is_said_only_with_a_cleanup_in_flight_or_a_reap() {
 }
 
 #[test]
-fn what_exists_is_never_called_deleted_or_timed_out() {
+fn what_exists_is_never_called_deleted() {
     for server in every_server() {
-        assert!(!matches!(mapping(&server).report, Report::Deleted | Report::Timeout), "{server:?}");
+        assert_ne!(mapping(&server).report, Report::Deleted, "{server:?}");
     }
+}
+
+#[test]
+fn only_what_nobody_can_use_or_delete_is_given_up() {
+    for server in every_server() {
+        if mapping(&server).report == Report::Timeout {
+            assert_eq!(server.state, ServerState::Locked, "{server:?}");
+        }
+    }
+}
+
+#[test]
+fn a_locked_server_gives_its_capacity_back_and_is_not_reaped_against_the_wall() {
+    let locked = Server { has_run: true, in_flight: Operation::None, ..server(ServerState::Locked) };
+    assert_eq!(mapping(&locked), Mapping { report: Report::Timeout, deed: Deed::Nothing });
+    assert_eq!(mapping(&Server { state: ServerState::Running, ..locked }).report, Report::Running, "unlocked again");
 }
 
 #[test]
@@ -181,7 +197,9 @@ fn the_ordinary_cases_carry_no_reason_and_a_reap_always_does() {
         let answer = decide(&server);
         let ordinary = !matches!(
             answer.verdict,
-            Verdict::Mapped(Mapping { deed: Deed::Reap, .. } | Mapping { report: Report::Nothing, .. })
+            Verdict::Mapped(
+                Mapping { deed: Deed::Reap, .. } | Mapping { report: Report::Nothing | Report::Timeout, .. }
+            )
         );
         assert_eq!(answer.reason.is_none(), ordinary, "{server:?}");
     }

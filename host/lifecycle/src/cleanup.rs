@@ -12,7 +12,7 @@ use crate::Error;
 use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId};
 use crate::inventory::{Made, Scope};
-use crate::journal::{OperationFilter, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, left_open, parse_zone, state_after};
 use crate::run::{Run, Stop};
 use crate::specification::ServerSpecification;
@@ -89,19 +89,9 @@ impl Lifecycle {
         }
         let specification =
             CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server };
-        for open in shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open],
-            kind: Some(OperationKind::CleanupServer),
-            ..Default::default()
-        })? {
-            let Ok(other) = serde_json::from_value::<CleanupSpecification>(open.specification.clone()) else {
-                continue;
-            };
-            if (other.creation.is_some() && other.creation == specification.creation)
-                || (other.server.is_some() && other.server == specification.server)
-            {
-                return Err(Error::CleanupUnderWay { operation: open.id });
-            }
+        let open = shared.journal.open_cleanup(specification.creation.as_ref(), specification.server.as_deref())?;
+        if let Some(operation) = open {
+            return Err(Error::CleanupUnderWay { operation });
         }
         let zone = match (zone, &creation) {
             (Some(zone), _) => zone,

@@ -95,6 +95,17 @@ impl Entry {
         }
     }
 
+    /// What to tell about it, where the policy gave this word for its server.
+    ///
+    /// The runner never takes up an instance whose first report is none, `deleted` or `timeout`; it would stay pending for
+    /// ever. So what the runner still waits for is told as `creating` once, whatever the policy said.
+    pub(crate) fn first_sight(&self, told: Option<State>) -> Option<State> {
+        match told {
+            None | Some(State::Deleted | State::Timeout) if self.owed => Some(State::Creating),
+            told => told,
+        }
+    }
+
     /// What to tell about it when there is no server that a policy could judge.
     pub(crate) fn without_server(&self) -> Option<State> {
         match self.work {
@@ -160,6 +171,18 @@ impl Book {
         {
             entry.work = work;
         }
+    }
+
+    /// Takes an instance for a cleanup that is about to be journalled, so that of several who want it removed only one
+    /// begins. Answers its creation, its server, and what was being done with it, which is to be set again when the cleanup
+    /// cannot begin. Nothing where it is unknown, or its removal is under way or has ended.
+    pub(crate) fn claim_for_cleanup(&mut self, id: &str) -> Option<(OperationId, Option<String>, Work)> {
+        let entry = self.entries.get_mut(id)?;
+        if !matches!(entry.work, Work::Idle | Work::Suspending | Work::Resuming) {
+            return None;
+        }
+        let before = std::mem::replace(&mut entry.work, Work::CleaningUp);
+        Some((entry.operation.clone(), entry.server.clone(), before))
     }
 
     /// Notes that an update with these reports reached the runner, and forgets what nobody needs any more.
@@ -299,6 +322,35 @@ mod tests {
         runner.work(Work::Gone);
         assert_eq!(runner.update(), None);
         assert_eq!(runner.book.iter().count(), 0);
+    }
+
+    #[test]
+    fn what_the_runner_has_never_seen_is_seen_once_whatever_the_policy_says() {
+        let mut book = Book::default();
+        book.insert(Entry::demanded(operation(ID)));
+        book.set_work(ID, Work::Idle);
+        for word in [None, Some(State::Deleted), Some(State::Timeout)] {
+            assert_eq!(book.get(ID).unwrap().first_sight(word), Some(State::Creating), "{word:?}");
+        }
+        assert_eq!(book.get(ID).unwrap().first_sight(Some(State::Running)), Some(State::Running));
+        book.delivered(&[(ID.to_owned(), State::Creating)].into());
+        for word in [None, Some(State::Deleted), Some(State::Timeout)] {
+            assert_eq!(book.get(ID).unwrap().first_sight(word), word, "seen once is enough");
+        }
+    }
+
+    #[test]
+    fn of_several_who_want_an_instance_removed_one_begins() {
+        let mut book = Book::default();
+        book.insert(Entry::found(operation(ID), Work::Idle));
+        let (creation, server, before) = book.claim_for_cleanup(ID).unwrap();
+        assert_eq!((creation, server, before), (operation(ID), None, Work::Idle));
+        assert!(book.claim_for_cleanup(ID).is_none());
+        book.set_work(ID, Work::Idle);
+        assert!(book.claim_for_cleanup(ID).is_some(), "one that could not begin is wanted again");
+        assert!(book.claim_for_cleanup("nobody").is_none());
+        book.insert(Entry::demanded(operation(ID)));
+        assert!(book.claim_for_cleanup(ID).is_none(), "a creation is called off instead");
     }
 
     #[test]

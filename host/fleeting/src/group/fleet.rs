@@ -10,7 +10,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Error, Lifecycle, OperationId, ServerSpecification, Target};
+use windlass_lifecycle::{Control, Error, Lifecycle, OperationId, PendingCleanup, ServerSpecification, Target};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -163,14 +163,17 @@ impl Fleet {
                 Some((Work::Idle | Work::Suspending | Work::Resuming, _)) => to_begin.push(id),
             }
         }
-        let begun = join_all(to_begin.into_iter().map(|id| async move {
-            let begun = self.begin_cleanup(&id, "the runner no longer wants it").await;
-            (id, begun)
-        }))
-        .await;
-        for (id, begun) in begun {
+        // All are journalled before any is carried out: the caller waits for the former only.
+        let why = "the runner no longer wants it";
+        let begun = join_all(to_begin.iter().map(|id| self.journal_cleanup(id))).await;
+        for (id, begun) in to_begin.into_iter().zip(begun) {
             match begun {
-                Ok(()) => accepted.push(id),
+                Ok(pending) => {
+                    if let Some(pending) = pending {
+                        self.start_cleanup(&id, pending, why);
+                    }
+                    accepted.push(id);
+                }
                 Err(error) => tracing::error!(
                     instance = id,
                     error = &error as &dyn std::error::Error,
@@ -191,10 +194,16 @@ impl Fleet {
 
     /// Opens a cleanup in the journal and starts it. `why` is for the log.
     pub(crate) async fn begin_cleanup(self: &Arc<Self>, id: &str, why: &str) -> Result<(), Error> {
-        let Some((operation, server)) =
-            self.book.lock().get(id).map(|entry| (entry.operation.clone(), entry.server.clone()))
-        else {
-            return Ok(());
+        if let Some(pending) = self.journal_cleanup(id).await? {
+            self.start_cleanup(id, pending, why);
+        }
+        Ok(())
+    }
+
+    /// Opens a cleanup in the journal. Nothing where the instance is unknown or somebody removes it already.
+    async fn journal_cleanup(&self, id: &str) -> Result<Option<PendingCleanup>, Error> {
+        let Some((operation, server, before)) = self.book.lock().claim_for_cleanup(id) else {
+            return Ok(None);
         };
         let begun = match self.lifecycle.begin_cleanup(&Target::Operation(operation)).await {
             // A server of ours whose creation stands in a journal that was lost.
@@ -208,15 +217,21 @@ impl Fleet {
             other => other,
         };
         match begun {
-            Ok(pending) => {
-                tracing::info!(instance = id, operation = %pending.id(), "removing: {why}");
-                self.book.lock().set_work(id, Work::CleaningUp);
-                self.spawn_cleanup(id.to_owned(), pending);
-                Ok(())
+            Ok(pending) => Ok(Some(pending)),
+            Err(error) => {
+                self.book.lock().set_work(id, before);
+                match error {
+                    Error::CleanupUnderWay { .. } => Ok(None),
+                    error => Err(error),
+                }
             }
-            Err(Error::CleanupUnderWay { .. }) => Ok(()),
-            Err(error) => Err(error),
         }
+    }
+
+    /// Starts a cleanup that is in the journal.
+    fn start_cleanup(self: &Arc<Self>, id: &str, pending: PendingCleanup, why: &str) {
+        tracing::info!(instance = id, operation = %pending.id(), "removing: {why}");
+        self.spawn_cleanup(id.to_owned(), pending);
     }
 
     /// The runner shuts down. Instances stay unless the configuration says otherwise.

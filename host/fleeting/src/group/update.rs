@@ -144,11 +144,14 @@ impl Fleet {
             if mapping.deed == Deed::Reap {
                 self.reap(&id, reason.as_deref()).await;
             }
-            let entry_in_flight = self.book.lock().get(&id).map(Entry::in_flight);
-            let told = match (mapping.deed, entry_in_flight) {
-                // Accepted just now: from here on the cleanup is in flight, whatever the policy wanted to be told.
-                (Deed::Reap, Some(Operation::Cleanup)) => Some(State::Deleting),
-                (_, in_flight) => report(mapping.report, in_flight.unwrap_or(Operation::None)),
+            let told = {
+                let book = self.book.lock();
+                let Some(entry) = book.get(&id) else { continue };
+                entry.first_sight(match (mapping.deed, entry.in_flight()) {
+                    // Accepted just now: from here on the cleanup is in flight, whatever the policy wanted to be told.
+                    (Deed::Reap, Operation::Cleanup) => Some(State::Deleting),
+                    (_, in_flight) => report(mapping.report, in_flight),
+                })
             };
             if let Some(told) = told {
                 reports.insert(id, told);
@@ -306,9 +309,15 @@ impl Fleet {
 
     /// Sets the gauges.
     fn count(&self, reports: &BTreeMap<String, State>) {
-        for state in
-            [State::Creating, State::Running, State::Deleting, State::Suspending, State::Suspended, State::Resuming]
-        {
+        for state in [
+            State::Creating,
+            State::Running,
+            State::Deleting,
+            State::Timeout,
+            State::Suspending,
+            State::Suspended,
+            State::Resuming,
+        ] {
             let count = reports.values().filter(|told| **told == state).count();
             metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
         }

@@ -179,6 +179,15 @@ impl Journal {
         read::entries(&self.reader.lock(), id)
     }
 
+    /// The open cleanup of this creation or of this server, if there is one.
+    pub(crate) fn open_cleanup(
+        &self,
+        creation: Option<&OperationId>,
+        server: Option<&str>,
+    ) -> Result<Option<OperationId>, Error> {
+        read::open_cleanup(&self.reader.lock(), creation, server)
+    }
+
     /// The operations whose entries speak of this resource, the newest first.
     ///
     /// # Errors

@@ -171,6 +171,29 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
     )
 }
 
+/// The open cleanup of this creation or of this server. Asked in SQL: a hundred removals at once must not each read the
+/// rows of all the others.
+pub(super) fn open_cleanup(
+    connection: &Connection,
+    creation: Option<&OperationId>,
+    server: Option<&str>,
+) -> Result<Option<OperationId>, Error> {
+    let found = collect(
+        connection,
+        "select id from operations
+         where state = 'open' and kind = 'cleanup-server'
+           and case when json_valid(specification)
+                    then coalesce(json_extract(specification, '$.creation') = ?1, false)
+                      or coalesce(json_extract(specification, '$.server') = ?2, false)
+                    else false end
+         limit 1",
+        // The empty text is nobody's id.
+        &[creation.map_or_else(String::new, ToString::to_string), server.unwrap_or_default().to_owned()],
+        |row| Checked { row, table: "operations", name: "?".to_owned() }.id("id"),
+    )?;
+    Ok(found.into_iter().next())
+}
+
 pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<Entry>, Error> {
     collect(
         connection,

@@ -105,6 +105,30 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
 }
 
 #[tokio::test]
+async fn an_open_cleanup_is_found_by_its_creation_or_its_server_and_by_nothing_else() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let (cleanup, other) = (id(1), id(2));
+    let specification = json!({"creation": id(7), "server": null});
+    journal
+        .begin(NewOperation { kind: OperationKind::CleanupServer, specification, ..new(&cleanup, 5) })
+        .await
+        .unwrap();
+    let specification = json!({"creation": null, "server": "a-server"});
+    journal.begin(NewOperation { kind: OperationKind::CleanupServer, specification, ..new(&other, 5) }).await.unwrap();
+    // A creation that names itself is no cleanup.
+    let specification = json!({"creation": id(8)});
+    journal.begin(NewOperation { specification, ..new(&id(3), 5) }).await.unwrap();
+    let found = |creation: Option<OperationId>, server| journal.open_cleanup(creation.as_ref(), server).unwrap();
+    assert_eq!(found(Some(id(7)), None), Some(cleanup.clone()));
+    assert_eq!(found(Some(id(8)), Some("a-server")), Some(other));
+    assert_eq!(found(Some(id(8)), None), None);
+    assert_eq!(found(None, None), None, "nothing asked for is nothing found");
+    journal.close(closing(&cleanup, OperationState::Done)).await.unwrap();
+    assert_eq!(found(Some(id(7)), None), None);
+}
+
+#[tokio::test]
 async fn an_id_is_taken_once() {
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();
