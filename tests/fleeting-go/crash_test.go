@@ -58,6 +58,7 @@ func startGroup(t *testing.T, config map[string]any) (provider.InstanceGroup, fu
 // SIGKILL as soon as the cloud has seen so many calls since the work began: after each call of a creation and a removal in
 // turn. The next plugin process takes over: nothing leaks, nothing that runs is lost, and the runner can go on.
 func TestAKilledPluginLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for _, work := range []string{"increase", "decrease"} {
 		for calls := 0; calls <= 9; calls++ {
 			t.Run(fmt.Sprintf("%s killed after %d calls", work, calls), func(t *testing.T) {
@@ -138,6 +139,7 @@ func TestAKilledPluginLeavesNothingBehind(t *testing.T) {
 }
 
 func TestASecondPluginWithTheSameGroupIsRefused(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	config := cloud.config(t, nil)
 	startGroup(t, config)
@@ -150,6 +152,7 @@ func TestASecondPluginWithTheSameGroupIsRefused(t *testing.T) {
 
 // A restarted runner is shown the survivors, and can reach them with the key that its predecessor made.
 func TestARestartedPluginReachesTheMachinesOfItsPredecessor(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20", "--loopback-addresses")
 	config := cloud.config(t, nil)
 	first := startRunner(t, config, fleeting.WithMaxSize(2))
@@ -176,6 +179,7 @@ func TestARestartedPluginReachesTheMachinesOfItsPredecessor(t *testing.T) {
 }
 
 func TestDeleteOnShutdownRemovesEverything(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "60")
 	runner := startRunner(t, cloud.config(t, map[string]any{"delete_on_shutdown": true}), fleeting.WithMaxSize(2))
 	runner.Request(2)
@@ -206,6 +210,7 @@ func TestThePluginLeavesWithinTwoSecondsInTheMiddleOfItsWork(t *testing.T) {
 }
 
 func TestTheBinarySaysWhatItIs(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	for _, argument := range []string{"version", "-version"} {
 		output, err := exec.Command(binary, argument).Output()

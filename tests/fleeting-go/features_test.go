@@ -19,6 +19,7 @@ import (
 )
 
 func TestSuspendedInstancesAreResumedAndNeverTakenForDead(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "30")
 	runner := startRunner(t, cloud.config(t, map[string]any{"suspend": true}), fleeting.WithMaxSize(1))
 	require.True(t, runner.HasCapability(provider.CapabilitySuspendResume))
@@ -38,12 +39,14 @@ func TestSuspendedInstancesAreResumedAndNeverTakenForDead(t *testing.T) {
 }
 
 func TestWithoutTheSwitchSuspensionIsNotAnnounced(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	runner := startRunner(t, cloud.config(t, nil))
 	require.False(t, runner.HasCapability(provider.CapabilitySuspendResume))
 }
 
 func TestAnInstanceInAPrivateNetworkHasAnInternalAddress(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	var network struct {
 		ID string `json:"id"`
@@ -67,6 +70,7 @@ func TestAnInstanceInAPrivateNetworkHasAnInternalAddress(t *testing.T) {
 }
 
 func TestAHeartbeatFailsForAServerThatStopped(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
 	runner.Request(1)
@@ -82,6 +86,7 @@ func TestAHeartbeatFailsForAServerThatStopped(t *testing.T) {
 
 // The names that the documents and the dashboard use are those that are served.
 func TestMetricsAreServedUnderTheNamesOfTheDashboard(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	socket := filepath.Join(t.TempDir(), "m.sock")
 	runner := startRunner(t, cloud.config(t, map[string]any{"metrics": "unix:" + socket}), fleeting.WithMaxSize(1))
@@ -142,6 +147,7 @@ func TestNoSecretReachesTheRunnersLog(t *testing.T) {
 
 // What cannot be removed costs money, but no capacity; and it is tried again until it is gone.
 func TestWhatCannotBeRemovedGivesItsCapacityBackAndIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	socket := filepath.Join(t.TempDir(), "m.sock")
 	runner := startRunner(t, cloud.config(t, map[string]any{"metrics": "unix:" + socket}), fleeting.WithMaxSize(1))
@@ -174,6 +180,7 @@ func TestWhatCannotBeRemovedGivesItsCapacityBackAndIsTriedAgain(t *testing.T) {
 // In every answer of Update over a whole life with failures: who is told as deleting is really being removed, which shows in
 // that the cloud changes, or is gone by the next answer.
 func TestDeletingIsNeverToldWithoutACleanup(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	group, _ := startGroup(t, cloud.config(t, nil))
 	ctx := context.Background()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +21,72 @@ import (
 // A runner's side of a group: the real provisioner over the plugin's process.
 type runner struct {
 	*fleeting.Provisioner
-	kill func()
+	group *watchedGroup
+	kill  func()
+}
+
+// The plugin as the loop sees it; it notes what it tells.
+type watchedGroup struct {
+	provider.InstanceGroup
+	lock    sync.Mutex
+	states  map[string][]provider.State
+	permits atomic.Pointer[permits]
+}
+
+// What an update waits for before it begins and before it ends.
+type permits struct{ begin, end chan struct{} }
+
+func (g *watchedGroup) Update(ctx context.Context, update func(string, provider.State)) error {
+	if wait := g.permits.Load(); wait != nil {
+		<-wait.begin
+		defer func() { <-wait.end }()
+	}
+	return g.InstanceGroup.Update(ctx, func(id string, state provider.State) {
+		g.lock.Lock()
+		g.states[id] = append(g.states[id], state)
+		g.lock.Unlock()
+		update(id, state)
+	})
+}
+
+// From now on each update waits for a step; the function that is answered ends that.
+func (g *watchedGroup) stepping(t testing.TB) (step func(), release func()) {
+	g.permits.Store(&permits{begin: make(chan struct{}), end: make(chan struct{})})
+	one := g.permits.Load()
+	step = func() {
+		t.Helper()
+		for _, channel := range []chan struct{}{one.begin, one.end} {
+			select {
+			case channel <- struct{}{}:
+			case <-time.After(60 * time.Second):
+				t.Fatal("the loop makes no update")
+			}
+		}
+	}
+	release = sync.OnceFunc(func() {
+		g.permits.Store(nil)
+		close(one.begin)
+		close(one.end)
+	})
+	t.Cleanup(release)
+	return step, release
+}
+
+// All that was told of an instance, in order.
+func (g *watchedGroup) told(id string) []provider.State {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	return append([]provider.State{}, g.states[id]...)
+}
+
+// Whether the runner still counts this instance.
+func (r *runner) knows(id string) bool {
+	for _, instance := range r.Instances() {
+		if instance.ID() == id {
+			return true
+		}
+	}
+	return false
 }
 
 func startRunner(t testing.TB, config map[string]any, options ...fleeting.Option) *runner {
@@ -36,7 +103,8 @@ func tryRunner(t testing.TB, config map[string]any, options ...fleeting.Option) 
 	process, err := fleeting.RunPlugin(binary, encoded(t, config), fleeting.WithPluginLogger(log))
 	require.NoError(t, err)
 	all := append(append([]fleeting.Option{}, quick...), options...)
-	provisioner, err := fleeting.Init(context.Background(), log, process.InstanceGroup(), all...)
+	group := &watchedGroup{InstanceGroup: process.InstanceGroup(), states: map[string][]provider.State{}}
+	provisioner, err := fleeting.Init(context.Background(), log, group, all...)
 	if err != nil {
 		process.Kill()
 		return nil, err
@@ -50,7 +118,7 @@ func tryRunner(t testing.TB, config map[string]any, options ...fleeting.Option) 
 		}
 	}
 	t.Cleanup(kill)
-	return &runner{Provisioner: provisioner, kill: kill}, nil
+	return &runner{Provisioner: provisioner, group: group, kill: kill}, nil
 }
 
 type capacity struct{ fleeting.Capacity }
@@ -77,6 +145,7 @@ func (r *runner) settle(t testing.TB, count int) {
 }
 
 func TestServersComeAndGoAndNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(3))
 	runner.Request(3)
@@ -100,74 +169,53 @@ func TestServersComeAndGoAndNothingIsLeft(t *testing.T) {
 }
 
 // The failure that started it all: a server that ran is stopped behind our back. Told as "deleting", nobody would ever
-// delete it, and it would hold its capacity for ever.
+// delete it, and it would hold its capacity for ever. The same for one that is deleted, or locked by Scaleway.
 func TestADeadlockedAutoscalerIsImpossible(t *testing.T) {
-	for _, state := range []string{"stopped", "stopped in place"} {
+	t.Parallel()
+	for _, state := range []string{"stopped", "stopped in place", "deleted", "locked"} {
 		t.Run(state, func(t *testing.T) {
-			cloud := startSimulator(t, "--time-scale", "20")
+			t.Parallel()
+			cloud := startSimulator(t, "--time-scale", "60")
 			runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(2))
 			runner.Request(2)
 			runner.settle(t, 2)
-			victim := cloud.servers()[0]
+			victim := cloud.servers()[0] // which has its instance's id as its name
+			require.True(t, runner.knows(victim.Name))
+			step, release := runner.group.stepping(t)
+			step()
 			cloud.force(victim.ID, state)
 			// The runner wants a replacement as soon as it has room for one.
 			runner.Request(1)
-			eventually(t, 30*time.Second, "the stopped server is gone", func() bool {
-				for _, server := range cloud.servers() {
-					if server.ID == victim.ID {
-						return false
-					}
-				}
-				return true
+
+			step() // the first update that can see it
+			if state != "locked" {
+				eventually(t, 60*time.Second, "it is removed with what belongs to it", func() bool {
+					all := cloud.resources()
+					return len(all.Servers) == 1 && len(all.IPs) == 1 && len(all.Volumes) == 1 && cloud.quiet()
+				})
+				step() // the second
+			}
+			eventually(t, 10*time.Second, "its capacity is back after one or two updates", func() bool {
+				return !runner.knows(victim.Name) && runner.Capacity().Pending == 1
 			})
+			release()
 			runner.settle(t, 2)
-			eventually(t, 30*time.Second, "two servers and what belongs to them", func() bool {
-				all := cloud.resources()
-				return len(all.Servers) == 2 && len(all.IPs) == 2 && len(all.Volumes) == 2
-			})
+			told := runner.group.told(victim.Name)
+			if state == "locked" {
+				require.NotContains(t, told, provider.StateDeleting, "nobody can remove it, so nobody claims to")
+				require.Len(t, cloud.servers(), 3)
+				cloud.force(victim.ID, "running")
+				eventually(t, 30*time.Second, "unlocked, it is there again", func() bool { return runner.knows(victim.Name) })
+			} else {
+				require.Contains(t, told, provider.StateDeleting)
+				require.Len(t, cloud.servers(), 2)
+			}
 		})
 	}
 }
 
-func TestAServerThatSomebodyDeletedGivesItsCapacityBackAndLeavesNothing(t *testing.T) {
-	cloud := startSimulator(t, "--time-scale", "20")
-	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
-	runner.Request(1)
-	runner.settle(t, 1)
-	victim := cloud.servers()[0]
-	cloud.force(victim.ID, "deleted")
-	runner.Request(1)
-	eventually(t, 30*time.Second, "another server runs", func() bool {
-		servers := cloud.servers()
-		return len(servers) == 1 && servers[0].ID != victim.ID && servers[0].State == "running"
-	})
-	runner.settle(t, 1)
-	eventually(t, 30*time.Second, "the address and volume of the first are gone", func() bool {
-		all := cloud.resources()
-		return len(all.IPs) == 1 && len(all.Volumes) == 1
-	})
-}
-
-func TestALockedServerDoesNotHoldItsCapacity(t *testing.T) {
-	cloud := startSimulator(t, "--time-scale", "20")
-	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
-	runner.Request(1)
-	runner.settle(t, 1)
-	locked := cloud.servers()[0]
-	cloud.force(locked.ID, "locked")
-	runner.Request(1)
-	eventually(t, 30*time.Second, "another server runs", func() bool {
-		for _, server := range cloud.servers() {
-			if server.ID != locked.ID && server.State == "running" {
-				return true
-			}
-		}
-		return false
-	})
-	runner.settle(t, 1)
-}
-
 func TestALostAnswerToACreationMakesNoSecondServer(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Nth: 1, Kind: "dropped-connection", Effect: "after"})
 	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
@@ -176,53 +224,6 @@ func TestALostAnswerToACreationMakesNoSecondServer(t *testing.T) {
 	all := cloud.resources()
 	require.Len(t, all.Servers, 1)
 	require.Len(t, all.IPs, 1)
-}
-
-// Each fault at each call of a creation, through the real loop: at the end the demand is met, nothing is pending or
-// deleting, and the cloud holds only what the runner knows.
-func TestPendingNeverSticks(t *testing.T) {
-	calls := []struct{ name, method, path string }{
-		{"create-ip", "POST", "/instance/v1/zones/*/ips"},
-		{"create-server", "POST", "/instance/v1/zones/*/servers"},
-		{"tag-volume", "PATCH", "/block/v1/zones/*/volumes/*"},
-		{"power-on", "POST", "/instance/v1/zones/*/servers/*/action"},
-		{"list", "GET", "/instance/v1/zones/*/servers"},
-		{"look", "GET", "/instance/v1/zones/*/servers/*"},
-	}
-	kinds := []string{
-		"internal-server-error", "gateway-timeout", "gateway-unavailable", "rate-limited", "out-of-stock", "quota-exceeded",
-		"transient-state", "locked", "precondition-failed", "permission-denied", "not-found", "dropped-connection",
-		"malformed-body",
-	}
-	for _, call := range calls {
-		t.Run(call.name, func(t *testing.T) {
-			t.Parallel()
-			cloud := startSimulator(t, "--time-scale", "60")
-			runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(2))
-			for _, kind := range kinds {
-				for _, effect := range []string{"before", "after"} {
-					if call.method == "GET" && effect == "after" {
-						continue // a look has no effect
-					}
-					cloud.forgetFaults()
-					cloud.fault(fault{Method: call.method, Path: call.path, Nth: 1, Kind: kind, Effect: effect})
-					// A hopeless failure brings a pause of ten seconds, and a policy's patience may come before it.
-					eventually(t, 120*time.Second, call.name+" "+kind+" "+effect+": the demand is met", func() bool {
-						runner.demand(2)
-						return runner.Capacity().settled(2)
-					})
-					eventually(t, 60*time.Second, call.name+" "+kind+" "+effect+": the cloud holds what the runner knows", func() bool {
-						all := cloud.resources()
-						return len(all.Servers) == 2 && len(all.IPs) == 2 && len(all.Volumes) == 2
-					})
-					runner.Instances()[0].Delete()
-					eventually(t, 60*time.Second, call.name+" "+kind+" "+effect+": one is removed", func() bool {
-						return runner.Capacity().settled(1) && len(cloud.servers()) == 1
-					})
-				}
-			}
-		})
-	}
 }
 
 // An ssh server on each running server's own address, which lets in only the keys that this server was given.
@@ -270,6 +271,7 @@ func authorizedKeys(tags []string) map[string]bool {
 }
 
 func TestFleetingsOwnIntegrationTestPasses(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	cloud := startSimulator(t, "--time-scale", "20", "--loopback-addresses")
 	answerBySSH(t, cloud, 2222)

@@ -39,13 +39,23 @@ func keptLog() (hclog.Logger, *bytes.Buffer) {
 	return hclog.New(&hclog.LoggerOptions{Name: "host", Level: hclog.Trace, Output: buffer, JSONFormat: true}), buffer
 }
 
+// A loop whose updates follow one another quickly: a second of it is half a minute of a runner's. Not more quickly, since each
+// update is a listing, and the client's own limit of calls a second is for creations, too.
 var quick = []fleeting.Option{
-	fleeting.WithUpdateInterval(50 * time.Millisecond),
-	fleeting.WithUpdateIntervalWhenExpecting(20 * time.Millisecond),
-	fleeting.WithDeletionRetryInterval(200 * time.Millisecond),
+	fleeting.WithUpdateInterval(150 * time.Millisecond),
+	fleeting.WithUpdateIntervalWhenExpecting(100 * time.Millisecond),
+	fleeting.WithDeletionRetryInterval(500 * time.Millisecond),
+}
+
+// For many groups at the same time.
+var calm = []fleeting.Option{
+	fleeting.WithUpdateInterval(500 * time.Millisecond),
+	fleeting.WithUpdateIntervalWhenExpecting(250 * time.Millisecond),
+	fleeting.WithDeletionRetryInterval(time.Second),
 }
 
 func TestTheRealProvisionerScalesAGroupUpAndDown(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	runner, err := fleeting.RunPlugin(binary, []byte(`{"max_size": 8}`))
 	require.NoError(t, err)
@@ -82,6 +92,7 @@ func TestTheRealProvisionerScalesAGroupUpAndDown(t *testing.T) {
 }
 
 func TestAPartialSuspensionIsUnderstood(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	runner, err := fleeting.RunPlugin(binary, []byte(`{}`))
 	require.NoError(t, err)
@@ -104,6 +115,7 @@ func TestAPartialSuspensionIsUnderstood(t *testing.T) {
 }
 
 func TestAnErrorOfTheGroupIsAnAnswerAndNotABrokenTransport(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	runner, err := fleeting.RunPlugin(binary, []byte(`{"broken": "the cloud is closed"}`))
 	require.NoError(t, err)
@@ -115,6 +127,7 @@ func TestAnErrorOfTheGroupIsAnAnswerAndNotABrokenTransport(t *testing.T) {
 }
 
 func TestAConfigurationThatIsNoJSONIsRefusedInWords(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	runner, err := fleeting.RunPlugin(binary, []byte(`{`))
 	require.NoError(t, err)
@@ -160,6 +173,7 @@ func TestHashiCorpsLibraryFindsHealthBrokerStdioAndController(t *testing.T) {
 }
 
 func TestLogLinesReachTheHostWithTheirLevelAndFields(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	log, lines := keptLog()
 	runner, err := fleeting.RunPlugin(binary, []byte(`{"max_size": 77}`), fleeting.WithPluginLogger(log))
@@ -238,6 +252,7 @@ func TestAPluginWhoseHostWasKilledLeaves(t *testing.T) {
 }
 
 func TestAProgramStartedByHandSaysWhatItIs(t *testing.T) {
+	t.Parallel()
 	binary := program(t, "WINDLASS_GROUP_IN_MEMORY")
 	for _, refused := range []struct {
 		environment []string

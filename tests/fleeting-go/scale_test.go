@@ -13,6 +13,7 @@ import (
 )
 
 func TestEveryMistakeOfAConfigurationIsReportedAtOnceThroughTheWire(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	_, err := tryRunner(t, cloud.config(t, map[string]any{"server_typ": "X", "volume_size": 3, "image": ""}))
 	require.ErrorContains(t, err, "did you mean `server_type`?")
@@ -21,6 +22,7 @@ func TestEveryMistakeOfAConfigurationIsReportedAtOnceThroughTheWire(t *testing.T
 }
 
 func TestInitAsksScalewayWhetherWhatIsNamedExists(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	_, err := tryRunner(t, cloud.config(t, map[string]any{
 		"server_type":    []string{"DEV1-S", "DEV1-Z"},
@@ -34,6 +36,7 @@ func TestInitAsksScalewayWhetherWhatIsNamedExists(t *testing.T) {
 }
 
 func TestAGroupThatHoldsFewerThanTheRunnerWantsIsRefused(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	_, err := tryRunner(t, cloud.config(t, map[string]any{"max_size": 3}), fleeting.WithMaxSize(4))
 	require.ErrorIs(t, err, fleeting.ErrMaxSizeExceedsInstanceGroupMax)
@@ -41,6 +44,7 @@ func TestAGroupThatHoldsFewerThanTheRunnerWantsIsRefused(t *testing.T) {
 
 // No stock in any type: the creation is undone, and for a while nothing is tried at all.
 func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Kind: "out-of-stock", Effect: "before"})
 	runner := startRunner(t, cloud.config(t, map[string]any{"server_type": []string{"DEV1-S", "DEV1-M"}}), fleeting.WithMaxSize(1))
@@ -67,6 +71,7 @@ func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
 
 // A server that hangs on its way up is given up after create_timeout, and its capacity comes back.
 func TestAServerThatNeverStartsIsUndone(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "0")
 	runner := startRunner(t, cloud.config(t, map[string]any{"create_timeout": "3s"}), fleeting.WithMaxSize(1))
 	runner.Request(1)
@@ -84,6 +89,7 @@ func TestAServerThatNeverStartsIsUndone(t *testing.T) {
 
 // 100 instances demanded at once, at 50 ms for each call: Increase and Decrease answer at once all the same.
 func TestAHundredInstancesAtOnce(t *testing.T) {
+	besideOthers(t)
 	cloud := startSimulator(t, "--latency-ms", "50", "--time-scale", "5")
 	config := cloud.config(t, map[string]any{"max_parallel_creates": 100, "max_size": 100})
 	group, _ := startGroup(t, config)
@@ -131,6 +137,7 @@ func TestAHundredInstancesAtOnce(t *testing.T) {
 }
 
 func TestAPolicyThatCannotBeLoadedIsRefusedInItsWords(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t)
 	for _, refused := range []struct {
 		policies map[string]any
@@ -149,6 +156,7 @@ func TestAPolicyThatCannotBeLoadedIsRefusedInItsWords(t *testing.T) {
 
 // Settings reach a built-in policy: with a deadline of a millisecond, the state mapping reaps every server that starts.
 func TestSettingsOfAPolicyDecide(t *testing.T) {
+	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "1")
 	settings := map[string]any{"state-mapping": map[string]any{"settings": map[string]any{"deadline-ms": 1}}}
 	runner := startRunner(t, cloud.config(t, map[string]any{"policies": settings}), fleeting.WithMaxSize(1))

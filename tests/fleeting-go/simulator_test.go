@@ -3,17 +3,24 @@ package fleeting
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	"gitlab.com/gitlab-org/fleeting/fleeting"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
 )
 
 // A simulated Scaleway, as a process of its own.
@@ -127,6 +134,13 @@ func (s *simulator) requests() []request {
 	return answer.Requests
 }
 
+// Whether nobody has called for a second: no operation is under way.
+func (s *simulator) quiet() bool {
+	before := len(s.requests())
+	time.Sleep(time.Second)
+	return len(s.requests()) == before
+}
+
 func (s *simulator) forgetRequests() { s.call("DELETE", "/_simulator/requests", nil, nil) }
 
 type fault struct {
@@ -138,6 +152,20 @@ type fault struct {
 }
 
 func (s *simulator) fault(f fault) { s.call("POST", "/_simulator/faults", f, nil) }
+
+// How many requests have met a fault.
+func (s *simulator) faultsApplied() int {
+	s.t.Helper()
+	var faults []struct {
+		Applied int `json:"applied"`
+	}
+	s.call("GET", "/_simulator/faults", nil, &faults)
+	applied := 0
+	for _, fault := range faults {
+		applied += fault.Applied
+	}
+	return applied
+}
 
 func (s *simulator) forgetFaults() { s.call("DELETE", "/_simulator/faults", nil, nil) }
 
@@ -165,7 +193,82 @@ func (s *simulator) config(t testing.TB, changes map[string]any) map[string]any 
 	for key, value := range changes {
 		config[key] = value
 	}
+	if name, ok := config["name"].(string); ok && changes["state_dir"] == nil {
+		giveCompiledPolicies(t, filepath.Join(config["state_dir"].(string), "fleeting", name))
+	}
 	return config
+}
+
+// The folder of a group that has been started once: its policies are compiled. Each first start would compile them anew,
+// which takes more than most tests here.
+var compiled = sync.OnceValues(func() (string, error) {
+	state, err := os.MkdirTemp("", "windlass-fleeting-go-")
+	if err != nil {
+		return "", err
+	}
+	compiledState.Store(state)
+	command := exec.Command(os.Getenv("WINDLASS_SIMULATOR"), "--listen", "127.0.0.1:0")
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return state, err
+	}
+	if err := command.Start(); err != nil {
+		return state, err
+	}
+	defer func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	}()
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		return state, err
+	}
+	config, err := json.Marshal(map[string]any{
+		"name": "ci", "secret_key": secretKey, "project": project, "endpoint": strings.TrimSpace(line), "zone": "fr-par-1",
+		"server_type": "DEV1-S", "image": "ubuntu_noble", "state_dir": state,
+	})
+	if err != nil {
+		return state, err
+	}
+	log := hclog.NewNullLogger()
+	process, err := fleeting.RunPlugin(os.Getenv("WINDLASS_FLEETING_PLUGIN"), config, fleeting.WithPluginLogger(log))
+	if err != nil {
+		return state, err
+	}
+	defer process.Kill()
+	_, err = process.InstanceGroup().Init(context.Background(), log, provider.Settings{})
+	return state, err
+})
+
+func giveCompiledPolicies(t testing.TB, folder string) {
+	t.Helper()
+	if os.Getenv("WINDLASS_FLEETING_PLUGIN") == "" {
+		return
+	}
+	state, err := compiled()
+	require.NoError(t, err)
+	group := filepath.Join(state, "fleeting", "ci")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "cache"), 0o700))
+	files, err := filepath.Glob(filepath.Join(group, "cache", "*"))
+	require.NoError(t, err)
+	for _, file := range append(files, filepath.Join(group, "cache.key")) {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		below, err := filepath.Rel(group, file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, below), content, 0o600))
+	}
+}
+
+// The folder above, once it is there.
+var compiledState atomic.Value
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if state, ok := compiledState.Load().(string); ok {
+		_ = os.RemoveAll(state)
+	}
+	os.Exit(code)
 }
 
 func encoded(t testing.TB, config map[string]any) []byte {
@@ -182,7 +285,7 @@ func eventually(t testing.TB, within time.Duration, what string, condition func(
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", within, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
