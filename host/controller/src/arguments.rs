@@ -1,0 +1,218 @@
+//! The command line, as data. Every option can also be an environment variable, as a Deployment sets them.
+
+// The docs of this file are the help on the terminal.
+#![allow(rustdoc::bare_urls)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use windlass_lifecycle::OwnerName;
+use windlass_scaleway::Zone;
+
+/// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
+#[derive(Debug, Parser)]
+#[command(name = "windlass-controller", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do; without one the controller runs.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How the controller runs.
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+/// What else the program does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the definitions of all kinds as YAML
+    Crds,
+}
+
+/// How the controller runs.
+#[derive(Clone, Debug, Args)]
+pub struct RunArguments {
+    /// The namespace to watch; absent: all
+    #[arg(long, env = "WATCH_NAMESPACE", value_parser = non_empty)]
+    pub namespace: Option<String>,
+    /// The kubeconfig file; absent: KUBECONFIG, else the pod's service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The configuration with the key `policies`, as YAML or JSON; absent: the built-in policies decide
+    #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where relative paths of policies start; absent: the folder of the configuration
+    #[arg(long, env = "WINDLASS_POLICY_FOLDER", value_name = "DIRECTORY")]
+    pub policy_folder: Option<PathBuf>,
+    /// Where journal, decision log and compiled policies are kept: on a volume that survives the pod
+    #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
+    pub state_dir: PathBuf,
+    /// Whose machines these are: in owner tags and in the names of claimed hosts; absent: made from the UID of the namespace
+    /// kube-system. Two clusters need two owners
+    #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]
+    pub owner: Option<OwnerName>,
+    /// The zone of machines that name none [env: SCW_DEFAULT_ZONE]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<Zone>,
+    /// Where Scaleway's API is [env: SCW_API_URL] [default: https://api.scaleway.com]
+    #[arg(long, value_name = "URL")]
+    pub api_url: Option<String>,
+    /// The pool of machines that name none: the prefix of its hosts' names
+    #[arg(long, env = "WINDLASS_POOL_PREFIX", value_name = "PREFIX")]
+    pub pool_prefix: Option<String>,
+    /// Let machines whose spec allows it order hosts (each is billed for at least 24 hours)
+    #[arg(long, env = "WINDLASS_ALLOW_ORDERS")]
+    pub allow_orders: bool,
+    /// What becomes of hosts that carry a claim of ours which no object explains
+    #[arg(long, env = "WINDLASS_ORPHANS", value_enum, default_value_t)]
+    pub orphans: Orphans,
+    /// How often orphans are looked for
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration)]
+    pub orphans_interval: Duration,
+    /// How long a host must have been an orphan before it returns to the pool
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    pub orphans_grace: Duration,
+    /// Reconciles at a time; none of them waits for Scaleway's slow work
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub concurrency: u16,
+    /// Operations on machines at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub operations: u16,
+    /// How often machines are compared with what Scaleway has: one listing for each zone, however many machines there are
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub listing_interval: Duration,
+    /// How long a waiting machine waits, when nothing tells it to go on sooner
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub retry_interval: Duration,
+    /// Work only while holding the Lease; `false` for a controller that is surely alone
+    #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
+    pub leader_elect: bool,
+    /// The namespace of the Lease and of the controller itself
+    #[arg(long, env = "POD_NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+    pub leader_elect_namespace: String,
+    /// The Lease's name
+    #[arg(long, default_value = "windlass-controller", value_parser = non_empty)]
+    pub leader_elect_name: String,
+    /// How long a Lease holds that is not renewed
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub lease_duration: Duration,
+    /// This process's name in the Lease and in events; absent: the host's name with a random part
+    #[arg(long, env = "POD_NAME", value_parser = non_empty)]
+    pub identity: Option<String>,
+    /// Where metrics are served; `0` for nowhere
+    #[arg(long, alias = "metrics-address", value_name = "ADDRESS", default_value = "0.0.0.0:8080", value_parser = address)]
+    pub metrics_bind_address: Address,
+    /// Where /healthz and /readyz are served; `0` for nowhere
+    #[arg(long, alias = "health-address", value_name = "ADDRESS", default_value = "0.0.0.0:8081", value_parser = address)]
+    pub health_probe_bind_address: Address,
+    /// How long operations under way get to reach a safe point when the process is to end
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    pub shutdown_grace: Duration,
+    /// The form of log lines
+    #[arg(long, env = "WINDLASS_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// Somewhere to listen, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(pub Option<SocketAddr>);
+
+/// What becomes of orphaned hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Orphans {
+    /// They are reported: metric, log line and event. The default, since a claim that nothing explains here may be explained elsewhere
+    #[default]
+    Report,
+    /// They go back to the pool, when the release policy says so, after the grace
+    Return,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object per line
+    #[default]
+    Json,
+    /// For people
+    Text,
+}
+
+fn non_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    if text == "0" {
+        return Ok(Address(None));
+    }
+    // `:8080`, as Go programs write it.
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    full.parse()
+        .map(|address| Address(Some(address)))
+        .map_err(|_| "expected an address and port such as 0.0.0.0:8080 or :8080, or 0 for nowhere".to_owned())
+}
+
+/// `500ms`, `30s`, `15m`, `1h`; between 100 ms and a day.
+fn duration(text: &str) -> Result<Duration, String> {
+    let problem = || "expected a number with its unit: 500ms, 30s, 15m or 1h".to_owned();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| problem())?;
+    let milliseconds = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        _ => return Err(problem()),
+    };
+    milliseconds
+        .filter(|milliseconds| (100..=86_400_000).contains(milliseconds))
+        .map(Duration::from_millis)
+        .ok_or_else(|| "it is below 100ms or above 24h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<RunArguments, String> {
+        Arguments::try_parse_from([&["windlass-controller"], arguments].concat())
+            .map(|arguments| arguments.run)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_would_be_right() {
+        for (arguments, part) in [
+            (vec!["--listing-interval", "60"], "expected a number with its unit"),
+            (vec!["--listing-interval", "99h"], "above 24h"),
+            (vec!["--metrics-bind-address", "8080"], "such as 0.0.0.0:8080"),
+            (vec!["--owner", "Big Team"], "lower-case letters"),
+            (vec!["--zone", "Paris"], "zone"),
+            (vec!["--concurrency", "0"], "1..=1024"),
+            (vec!["--orphans", "delete"], "possible values: report, return"),
+            (vec!["--naemspace", "x"], "--namespace"),
+        ] {
+            let error = parse(&arguments).unwrap_err();
+            assert!(error.contains(part), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_spellings_of_other_controllers_work() {
+        let run =
+            parse(&["--leader-elect=false", "--metrics-bind-address=:9090", "--health-probe-bind-address=0"]).unwrap();
+        assert!(!run.leader_elect);
+        assert_eq!(run.metrics_bind_address.0, Some("0.0.0.0:9090".parse().unwrap()));
+        assert_eq!(run.health_probe_bind_address, Address(None));
+        assert!(parse(&["--leader-elect"]).unwrap().leader_elect);
+    }
+}

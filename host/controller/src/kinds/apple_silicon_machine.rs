@@ -1,0 +1,114 @@
+//! `AppleSiliconMachine`: a Mac mini, claimed from a pool or ordered.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{MachineStatus, TemplateMetadata};
+
+/// A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "AppleSiliconMachine",
+    plural = "applesiliconmachines",
+    namespaced,
+    status = "MachineStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "asm",
+    doc = "A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
+    printcolumn(name = "Zone", type_ = "string", json_path = ".status.failureDomain"),
+    printcolumn(name = "Host", type_ = "string", json_path = ".status.serverID", priority = 1),
+    printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the host carries it"),
+    validation = Rule::new("self.spec.type == oldSelf.spec.type").message("type cannot be changed: a host is what it is; make a new machine"),
+    validation = Rule::new("self.spec.?zone == oldSelf.spec.?zone").message("zone cannot be changed: a host stays where it is; make a new machine"),
+    validation = Rule::new("self.spec.?operatingSystem == oldSelf.spec.?operatingSystem").message("operatingSystem cannot be changed: make a new machine"),
+    validation = Rule::new("self.spec.?poolPrefix == oldSelf.spec.?poolPrefix").message("poolPrefix cannot be changed: the host goes back to the pool that it came from")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.order) || !self.order.allowed || has(self.order.limit)").message("order.allowed needs order.limit: a host is paid for at least a day")
+)]
+pub struct AppleSiliconMachineSpec {
+    /// `scaleway-apple-silicon://<zone>/<id>`. Set by the controller; set it yourself to take over a host that carries this object's
+    /// claim already.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
+    #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway-apple-silicon://[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
+    pub provider_id: Option<String>,
+    /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    pub zone: Option<String>,
+    /// Scaleway's type, exactly: `M4-S`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
+    pub machine_type: String,
+    /// The name of the operating system that a host must have, exactly: `macos-sequoia-15.6`. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub operating_system: Option<String>,
+    /// Hosts whose name begins so are the pool. Absent: the controller's default. There must be one of the two: without a pool a host
+    /// could only be destroyed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[a-z0-9][a-z0-9-]*$"))]
+    pub pool_prefix: Option<String>,
+    /// What happens when the pool has no host. Absent: wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+}
+
+/// Whether new hosts may be ordered. Each is billed for at least 24 hours.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Order {
+    /// Whether a host is ordered when the pool has none. It also needs the controller's `--allow-orders`.
+    #[serde(default)]
+    pub allowed: bool,
+    /// The most hosts that pool and claims together may have in this zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u32>,
+}
+
+/// What each machine of a template is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct AppleSiliconMachineResource {
+    /// Labels and annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// The machine.
+    pub spec: AppleSiliconMachineSpec,
+}
+
+/// From what Cluster API makes `AppleSiliconMachine`s.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "AppleSiliconMachineTemplate",
+    plural = "applesiliconmachinetemplates",
+    namespaced,
+    derive = "PartialEq",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "asmt",
+    doc = "From what Cluster API makes AppleSiliconMachines.",
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.template.spec.type"),
+    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.template.spec.poolPrefix"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[x_kube(validation = Rule::new("!has(self.template.spec.providerID)").message("a template cannot name one host: leave providerID out"))]
+pub struct AppleSiliconMachineTemplateSpec {
+    /// The template.
+    pub template: AppleSiliconMachineResource,
+}

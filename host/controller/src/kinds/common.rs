@@ -1,0 +1,285 @@
+//! What the kinds share: addresses, conditions, the status of a machine.
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Labels and annotations of what is made from a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateMetadata {
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations: a release policy for each machine of a deployment, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Where a machine is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineAddress {
+    /// `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 32))]
+    pub kind: String,
+    /// The address.
+    #[schemars(length(min = 1, max = 256))]
+    pub address: String,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// A condition, as Kubernetes writes them (`metav1.Condition`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Its type: `Ready`, for example.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316))]
+    pub kind: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// A word for programs.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+    /// Words for people.
+    #[serde(default)]
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// When its status last changed (RFC 3339).
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+    /// The generation of the object that it was told of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// What Cluster API asks of a machine once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Initialization {
+    /// Whether the infrastructure was provisioned. Never unset once it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<bool>,
+}
+
+/// Where a machine stands, for people: programs read the conditions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    /// Waiting for Cluster API, for a pool or for a configuration.
+    #[default]
+    Pending,
+    /// A host of the pool is being claimed.
+    Adopting,
+    /// A new host is ordered or being delivered.
+    Ordering,
+    /// An instance is being created.
+    Creating,
+    /// The machine is there; for a Mac: to be set up by whoever bootstraps it.
+    Provisioned,
+    /// A machine that could not be set up is rebooted or replaced.
+    Recovering,
+    /// A host is being released.
+    Releasing,
+    /// An instance is being removed.
+    Deleting,
+    /// It cannot go on without people.
+    Failed,
+}
+
+impl Phase {
+    /// The word, as the status has it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Adopting => "Adopting",
+            Self::Ordering => "Ordering",
+            Self::Creating => "Creating",
+            Self::Provisioned => "Provisioned",
+            Self::Recovering => "Recovering",
+            Self::Releasing => "Releasing",
+            Self::Deleting => "Deleting",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// A policy that decides for the operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyInUse {
+    /// The slot.
+    pub slot: String,
+    /// The policy's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The digest of its component.
+    pub digest: String,
+    /// The digest of its settings.
+    pub settings_digest: String,
+}
+
+/// A resource of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceInUse {
+    /// `server`, `ip`, `block-volume`, ...
+    pub kind: String,
+    /// Scaleway's id.
+    pub id: String,
+    /// The zone.
+    pub zone: String,
+}
+
+/// The mirror of the operation that is under way or was the last: enough for a controller that lost its journal to find, at Scaleway,
+/// what there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationStatus {
+    /// The operation's id in the journal, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `adopt`, `order`, `create`, `release`, `recover` or `clean-up`.
+    pub kind: String,
+    /// `running`, `done`, `waiting` or `failed`.
+    pub state: String,
+    /// The step that was begun last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// How often it was begun, from 1.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub attempt: u32,
+    /// What it made or changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub resources: Vec<ResourceInUse>,
+    /// Why it stands where it stands, in the words of Scaleway and of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
+    /// When it began (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: Option<String>,
+    /// When this was written (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub updated_at: Option<String>,
+    /// Not to be tried again before (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub not_before: Option<String>,
+}
+
+/// What the controller knows of the attempts to set a Mac up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BootstrapStatus {
+    /// The failures that the release slot has judged.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub judged_failures: u32,
+    /// The failures that the annotation told of when the present host was handed over.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub failures_before: u32,
+    /// Whether the present host was rebooted for recovery.
+    #[serde(default)]
+    pub rebooted: bool,
+}
+
+/// What is known of a machine. Nothing in it is the only copy: a status that is lost (a move between clusters drops it) is found again
+/// from `spec.providerID`, the annotations and Scaleway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineStatus {
+    /// Whether the machine is there (Cluster API's contract v1beta1).
+    #[serde(default)]
+    pub ready: bool,
+    /// The same for the contract v1beta2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// Where the machine stands, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Scaleway's id of the host or server.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
+    #[schemars(length(max = 64))]
+    pub server_id: Option<String>,
+    /// Scaleway's name of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub server_name: Option<String>,
+    /// Where it is reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub addresses: Vec<MachineAddress>,
+    /// The zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub failure_domain: Option<String>,
+    /// The Secret with the credentials of a Mac.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub credentials_secret_name: Option<String>,
+    /// A word for what cannot be mended without people (contract v1beta1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub failure_reason: Option<String>,
+    /// The same in words for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 10240))]
+    pub failure_message: Option<String>,
+    /// The operation that is under way or was the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationStatus>,
+    /// The policies that decide for this machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub policies: Vec<PolicyInUse>,
+    /// The attempts to set a Mac up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapStatus>,
+    /// The conditions, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that was last acted upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+impl MachineStatus {
+    /// Whether the machine was ever provisioned.
+    #[must_use]
+    pub fn was_provisioned(&self) -> bool {
+        self.initialization.and_then(|initialization| initialization.provisioned).unwrap_or(false)
+    }
+
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+}

@@ -1,0 +1,95 @@
+//! `ExternalCluster`: the infrastructure cluster of a control plane that somebody else manages.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{Condition, Initialization, TemplateMetadata};
+
+/// The infrastructure cluster of a control plane that is managed elsewhere: nothing is made for it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "ExternalCluster",
+    plural = "externalclusters",
+    namespaced,
+    status = "ExternalClusterStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "excl",
+    doc = "The infrastructure cluster of a control plane that is managed elsewhere: nothing is made for it.",
+    printcolumn(name = "Host", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
+    printcolumn(name = "Port", type_ = "integer", json_path = ".spec.controlPlaneEndpoint.port"),
+    printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalClusterSpec {
+    /// Where the control plane's API server is reached. The cluster is ready when this is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+}
+
+/// An API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ControlPlaneEndpoint {
+    /// Name or address.
+    #[schemars(length(min = 1, max = 512))]
+    pub host: String,
+    /// Port.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+}
+
+/// What is known of an external cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalClusterStatus {
+    /// Whether it can be used (contract v1beta1).
+    #[serde(default)]
+    pub ready: bool,
+    /// The same for the contract v1beta2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// The conditions, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that was last acted upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// What each cluster of a template is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct ExternalClusterResource {
+    /// Labels and annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// The cluster.
+    pub spec: ExternalClusterSpec,
+}
+
+/// From what a ClusterClass makes `ExternalCluster`s.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "ExternalClusterTemplate",
+    plural = "externalclustertemplates",
+    namespaced,
+    derive = "PartialEq",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "exclt",
+    doc = "From what a ClusterClass makes ExternalClusters.",
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct ExternalClusterTemplateSpec {
+    /// The template.
+    pub template: ExternalClusterResource,
+}

@@ -1,0 +1,184 @@
+//! `InstanceMachine`: an Instance server, created and removed whole.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{MachineStatus, TemplateMetadata};
+
+/// An Instance server on Scaleway with everything that belongs to it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "InstanceMachine",
+    plural = "instancemachines",
+    namespaced,
+    status = "MachineStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "im",
+    doc = "An Instance server on Scaleway with everything that belongs to it.",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Types", type_ = "string", json_path = ".spec.types"),
+    printcolumn(name = "Zone", type_ = "string", json_path = ".status.failureDomain"),
+    printcolumn(name = "Server", type_ = "string", json_path = ".status.serverID", priority = 1),
+    printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the server carries it"),
+    validation = Rule::new("!has(oldSelf.spec.providerID) || self.spec.?providerID == oldSelf.spec.?providerID").message("providerID cannot be changed once it is set"),
+    validation = Rule::new("self.spec.types == oldSelf.spec.types && self.spec.image == oldSelf.spec.image && self.spec.?zone == oldSelf.spec.?zone && self.spec.?project == oldSelf.spec.?project").message("types, image, zone and project cannot be changed: make a new machine"),
+    validation = Rule::new("self.spec.?rootVolume == oldSelf.spec.?rootVolume && self.spec.?additionalVolumes == oldSelf.spec.?additionalVolumes").message("volumes cannot be changed: make a new machine"),
+    validation = Rule::new("self.spec.?publicIPs == oldSelf.spec.?publicIPs && self.spec.?dynamicIPRequired == oldSelf.spec.?dynamicIPRequired && self.spec.?privateNetworks == oldSelf.spec.?privateNetworks && self.spec.?securityGroup == oldSelf.spec.?securityGroup && self.spec.?placementGroup == oldSelf.spec.?placementGroup && self.spec.?tags == oldSelf.spec.?tags").message("networks, groups and tags cannot be changed: make a new machine")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && self.publicIPs.size() > 0)").message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a server without a flexible one")
+)]
+pub struct InstanceMachineSpec {
+    /// `scaleway://instance/<zone>/<id>`, as Scaleway's cloud controller manager writes it into the Node. Set by the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
+    #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway://instance/[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
+    pub provider_id: Option<String>,
+    /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    pub zone: Option<String>,
+    /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
+    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]
+    pub types: Vec<String>,
+    /// A label of the marketplace (`ubuntu_noble`) or the id of an image in the zone.
+    #[schemars(length(min = 1, max = 128))]
+    pub image: String,
+    /// The root volume. Absent: as large as the image, on Block Storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_volume: Option<Volume>,
+    /// Further volumes, which go with the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 15))]
+    pub additional_volumes: Option<Vec<Volume>>,
+    /// Flexible addresses to make and attach. Absent: one IPv4 address. Empty: none.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "publicIPs")]
+    #[schemars(length(max = 4))]
+    pub public_ips: Option<Vec<PublicIp>>,
+    /// Whether Scaleway gives it a dynamic address at power-on.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "dynamicIPRequired")]
+    pub dynamic_ip_required: Option<bool>,
+    /// Ids of private networks to join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
+    pub private_networks: Option<Vec<String>>,
+    /// Id of a security group. Absent: the project's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub security_group: Option<String>,
+    /// Id of a placement group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub placement_group: Option<String>,
+    /// Id of the project. Absent: the credentials' default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub project: Option<String>,
+    /// Tags beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
+    #[x_kube(validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))").message("a tag holds a comma, or begins with `windlass-`, which is reserved"))]
+    pub tags: Option<Vec<String>>,
+    /// The cloud-init of a machine without Cluster API above it. Where a Machine owns the object, its bootstrap data is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<Bootstrap>,
+    /// How long the creation may take, in seconds. Absent: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 30, max = 86400))]
+    pub create_deadline_seconds: Option<u32>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.iops) || !has(self.type) || self.type == 'sbs_volume'").message("iops can only be chosen for sbs_volume")
+)]
+pub struct Volume {
+    /// Where it lives. Absent: Block Storage.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
+    pub kind: Option<VolumeType>,
+    /// Gigabytes (10^9 bytes). Absent for a root volume: as large as the image.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "sizeGB")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub size_gb: Option<u32>,
+    /// Operations per second: 5000 or 15000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self == 5000 || self == 15000").message("iops is 5000 or 15000"))]
+    pub iops: Option<u32>,
+}
+
+/// Scaleway's types of volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum VolumeType {
+    /// Block Storage: outlives its server; removed by us with it.
+    #[default]
+    #[serde(rename = "sbs_volume")]
+    BlockStorage,
+    /// The hypervisor's disk.
+    #[serde(rename = "l_ssd")]
+    LocalSsd,
+}
+
+/// Kinds of flexible addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PublicIp {
+    /// One IPv4 address.
+    #[serde(rename = "routed_ipv4")]
+    Ipv4,
+    /// One IPv6 prefix.
+    #[serde(rename = "routed_ipv6")]
+    Ipv6,
+}
+
+/// Where the cloud-init is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Bootstrap {
+    /// The Secret in the same namespace; its key `value` holds the cloud-init, as Cluster API's bootstrap providers write it.
+    #[schemars(length(min = 1, max = 253))]
+    pub data_secret_name: String,
+}
+
+/// What each machine of a template is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct InstanceMachineResource {
+    /// Labels and annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// The machine.
+    pub spec: InstanceMachineSpec,
+}
+
+/// From what Cluster API makes `InstanceMachine`s.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "InstanceMachineTemplate",
+    plural = "instancemachinetemplates",
+    namespaced,
+    derive = "PartialEq",
+    category = "cluster-api",
+    category = "windlass",
+    shortname = "imt",
+    doc = "From what Cluster API makes InstanceMachines.",
+    printcolumn(name = "Types", type_ = "string", json_path = ".spec.template.spec.types"),
+    printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.spec.image"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[x_kube(validation = Rule::new("!has(self.template.spec.providerID)").message("a template cannot name one server: leave providerID out"))]
+pub struct InstanceMachineTemplateSpec {
+    /// The template.
+    pub template: InstanceMachineResource,
+}

@@ -1,0 +1,71 @@
+//! The kinds of the group `infrastructure.windlass.dev`, as Rust types from which the definitions are generated.
+//!
+//! Field names are those of Cluster API's contracts (both versions' fields are there) and, for what a machine is to be, Scaleway's.
+
+mod apple_silicon_machine;
+mod common;
+mod external_cluster;
+mod instance_machine;
+
+pub use apple_silicon_machine::{
+    AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
+    AppleSiliconMachineTemplateSpec, Order,
+};
+pub use common::{
+    BootstrapStatus, Condition, ConditionStatus, Initialization, MachineAddress, MachineStatus, OperationStatus, Phase,
+    PolicyInUse, ResourceInUse, TemplateMetadata,
+};
+pub use external_cluster::{
+    ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec, ExternalClusterStatus,
+    ExternalClusterTemplate, ExternalClusterTemplateSpec,
+};
+pub use instance_machine::{
+    Bootstrap, InstanceMachine, InstanceMachineResource, InstanceMachineSpec, InstanceMachineTemplate,
+    InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
+};
+
+/// The group of all kinds.
+pub const GROUP: &str = "infrastructure.windlass.dev";
+/// Their version.
+pub const VERSION: &str = "v1alpha1";
+
+/// Set by people or by whoever bootstraps a machine; read by the controller.
+pub mod annotations {
+    /// What the owner wishes to become of a machine that is deleted: `pool`, `terminate` or `keep`. An input of the release slot: a
+    /// policy may refuse it.
+    pub const RELEASE_POLICY: &str = "windlass.dev/release-policy";
+    /// The same under the name that another controller of Mac minis used. [`RELEASE_POLICY`] wins where both are there.
+    pub const TUIST_RELEASE_POLICY: &str = "tuist.dev/release-policy";
+    /// How often whoever bootstraps the machine has failed since the machine was handed over: a number that only grows. Each growth
+    /// asks the release slot (occasion `bootstrap-failed`).
+    pub const BOOTSTRAP_FAILURES: &str = "windlass.dev/bootstrap-failures";
+    /// Set by the controller before anything is called: the name that claims a host of the pool. It survives a move between clusters.
+    pub const CLAIM: &str = "windlass.dev/claim";
+    /// Set by the controller before anything is called: the operation that creates the instance, also the value of its operation tag.
+    pub const OPERATION: &str = "windlass.dev/operation";
+    /// Cluster API's: any value pauses the object, deletion included.
+    pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+}
+
+/// Set by Cluster API.
+pub mod labels {
+    /// The cluster that an object belongs to.
+    pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+}
+
+/// Held while something at Scaleway belongs to the object.
+pub const FINALIZER: &str = "infrastructure.windlass.dev/machine";
+
+/// Types of the conditions.
+pub mod conditions {
+    /// The summary, mirrored by Cluster API into the Machine's `InfrastructureReady`.
+    pub const READY: &str = "Ready";
+    /// Whether a host or a server is there for this object.
+    pub const PROVISIONED: &str = "Provisioned";
+    /// Whether nothing is done because of a pause.
+    pub const PAUSED: &str = "Paused";
+    /// Set by whoever bootstraps a Mac: `True` when it is done.
+    pub const BOOTSTRAPPED: &str = "Bootstrapped";
+    /// How the release of a deleted object goes.
+    pub const RELEASED: &str = "Released";
+}
