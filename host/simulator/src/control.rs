@@ -14,8 +14,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::apple_silicon::AppleSiliconPool;
 use crate::fault::FaultRule;
 use crate::forced_state::ForcedState;
+use crate::options::Availability;
 use crate::simulator::{ControlError, Dropped, Simulator};
 
 impl Simulator {
@@ -28,6 +30,9 @@ impl Simulator {
             .route("/_simulator/requests", get(requests).delete(clear_requests))
             .route("/_simulator/faults", get(faults).post(add_faults).delete(clear_faults))
             .route("/_simulator/servers/{id}/state", post(set_state))
+            .route("/_simulator/servers/{id}/name", post(set_name))
+            .route("/_simulator/apple-silicon", post(add_pool))
+            .route("/_simulator/stock", post(set_stock))
             .route("/_simulator/clock", get(clock).post(advance))
             .route("/_simulator", get(unknown_control))
             .route("/_simulator/{*rest}", get(unknown_control).post(unknown_control).delete(unknown_control))
@@ -74,7 +79,8 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Box<Response>> {
 
 async fn unknown_control() -> Response {
     let message = "no such control; there are GET /_simulator/resources, GET and DELETE /_simulator/requests, \
-                   GET, POST and DELETE /_simulator/faults, POST /_simulator/servers/{id}/state, \
+                   GET, POST and DELETE /_simulator/faults, POST /_simulator/servers/{id}/state and .../name, \
+                   POST /_simulator/apple-silicon, POST /_simulator/stock, \
                    GET and POST /_simulator/clock";
     answer(StatusCode::NOT_FOUND, &json!({"message": message}))
 }
@@ -147,6 +153,56 @@ async fn set_state(State(simulator): State<Simulator>, Path(id): Path<String>, b
         }
         Err(error) => bad(error.to_string()),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameRequest {
+    name: String,
+}
+
+async fn set_name(State(simulator): State<Simulator>, Path(id): Path<String>, body: Bytes) -> Response {
+    let name = match parse::<NameRequest>(&body) {
+        Ok(request) => request.name,
+        Err(response) => return *response,
+    };
+    match simulator.rename_server(&id, name.clone()) {
+        Ok(()) => answer(StatusCode::OK, &json!({"id": id, "name": name})),
+        Err(error) => answer(StatusCode::NOT_FOUND, &json!({"message": error.to_string()})),
+    }
+}
+
+async fn add_pool(State(simulator): State<Simulator>, body: Bytes) -> Response {
+    match parse::<AppleSiliconPool>(&body) {
+        Ok(pool) => answer(StatusCode::CREATED, &json!({"ids": simulator.add_apple_silicon_pool(&pool)})),
+        Err(response) => *response,
+    }
+}
+
+/// What is left of a type: of an Instance's in words, of Apple silicon also as a number.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StockRequest {
+    server_type: String,
+    availability: Option<Availability>,
+    left: Option<u32>,
+}
+
+async fn set_stock(State(simulator): State<Simulator>, body: Bytes) -> Response {
+    let request = match parse::<StockRequest>(&body) {
+        Ok(request) => request,
+        Err(response) => return *response,
+    };
+    if request.availability.is_none() && request.left.is_none() {
+        return bad("nothing to set; give `availability` (available, scarce or shortage), `left` (a number) or both");
+    }
+    if let Some(availability) = request.availability {
+        simulator.set_stock(request.server_type.clone(), availability);
+    }
+    if request.left.is_some() {
+        simulator.set_apple_silicon_stock(request.server_type, request.left);
+    }
+    StatusCode::NO_CONTENT.into_response()
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::simulator::ControlError;
-use crate::world::{AppleStatus, ServerState, World};
+use crate::world::{AppleStatus, Departure, ServerState, World};
 
 /// A state that a server is put into from outside, as its owner or Scaleway itself would: [`Simulator::set_server_state`].
 ///
@@ -19,10 +19,16 @@ pub enum ForcedState {
     Starting,
     /// An Instance that stops, and stays at it.
     Stopping,
-    /// An Instance that Scaleway has locked.
+    /// An Instance or an Apple silicon server that Scaleway has locked.
     Locked,
     /// An Apple silicon server that can be used.
     Ready,
+    /// An Apple silicon server that is broken.
+    Error,
+    /// An Apple silicon server that is being changed, and stays at it.
+    Updating,
+    /// An Apple silicon server that does something untold, and stays at it.
+    Busy,
     /// An Apple silicon server that reboots, and stays at it.
     Rebooting,
     /// An Apple silicon server that is being reinstalled, and stays at it.
@@ -31,7 +37,7 @@ pub enum ForcedState {
     Deleted,
 }
 
-const ALL: [(ForcedState, &str); 10] = [
+const ALL: [(ForcedState, &str); 13] = [
     (ForcedState::Running, "running"),
     (ForcedState::Stopped, "stopped"),
     (ForcedState::StoppedInPlace, "stopped in place"),
@@ -39,6 +45,9 @@ const ALL: [(ForcedState, &str); 10] = [
     (ForcedState::Stopping, "stopping"),
     (ForcedState::Locked, "locked"),
     (ForcedState::Ready, "ready"),
+    (ForcedState::Error, "error"),
+    (ForcedState::Updating, "updating"),
+    (ForcedState::Busy, "busy"),
     (ForcedState::Rebooting, "rebooting"),
     (ForcedState::Reinstalling, "reinstalling"),
     (ForcedState::Deleted, "deleted"),
@@ -92,7 +101,12 @@ impl ForcedState {
                 world.delete_server_now(id);
                 return Ok(());
             }
-            ForcedState::Ready | ForcedState::Rebooting | ForcedState::Reinstalling => {
+            ForcedState::Ready
+            | ForcedState::Error
+            | ForcedState::Updating
+            | ForcedState::Busy
+            | ForcedState::Rebooting
+            | ForcedState::Reinstalling => {
                 return Err(ControlError::InvalidState {
                     state: self.to_string(),
                     product: "Instance",
@@ -108,17 +122,21 @@ impl ForcedState {
         let status = match self {
             ForcedState::Ready => AppleStatus::Ready,
             ForcedState::Starting => AppleStatus::Starting,
+            ForcedState::Error => AppleStatus::Error,
+            ForcedState::Updating => AppleStatus::Updating,
+            ForcedState::Busy => AppleStatus::Busy,
+            ForcedState::Locked => AppleStatus::Locked,
             ForcedState::Rebooting => AppleStatus::Rebooting,
             ForcedState::Reinstalling => AppleStatus::Reinstalling,
             ForcedState::Deleted => {
-                world.apple_servers.remove(id);
+                world.remove_apple_server(id, Departure::BehindOurBack);
                 return Ok(());
             }
             _ => {
                 return Err(ControlError::InvalidState {
                     state: self.to_string(),
                     product: "Apple silicon",
-                    valid: "starting, ready, rebooting, reinstalling, deleted",
+                    valid: "starting, ready, error, rebooting, updating, locked, reinstalling, busy, deleted",
                 });
             }
         };

@@ -14,6 +14,7 @@
 
 mod answer;
 mod api;
+mod apple_silicon;
 mod call;
 mod catalogue;
 mod clock;
@@ -30,8 +31,9 @@ mod simulator;
 mod transport;
 mod world;
 
+pub use apple_silicon::{AppleSilicon, AppleSiliconPool, FloorRefusal, InvalidPool};
 pub use fault::{Effect, Fault, FaultKind, FaultRule, UnknownFaultKind};
 pub use forced_state::{ForcedState, UnknownState};
-pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus};
+pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus, Span};
 pub use resources::Resources;
 pub use simulator::{ControlError, RequestRecord, Simulator};

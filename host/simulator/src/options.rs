@@ -1,6 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::apple_silicon::AppleSilicon;
+
 /// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -31,6 +35,8 @@ pub struct Options {
     /// How long an Apple silicon server may not be deleted after its creation. A customer's 24 hours; the recorded
     /// organization was exempt, which is `Duration::ZERO`.
     pub apple_silicon_commitment: Duration,
+    /// Who is exempt from that, how it is refused, how many hosts are left, and which are there from the start.
+    pub apple_silicon: AppleSilicon,
     /// How many calls the request log holds; beyond that the oldest are forgotten.
     pub logged_requests: usize,
     /// Largest request body that is read, in bytes. A larger one gets 413.
@@ -77,12 +83,35 @@ pub struct Durations {
     pub private_nic_attach: Duration,
     /// An image of `backup`, and a snapshot, until `available`. Assumption.
     pub snapshot: Duration,
-    /// A new Apple silicon server until `ready`: recorded 129 s (n = 25).
-    pub apple_silicon_create: Duration,
-    /// An Apple silicon server from `reboot` to `ready`: recorded 136 s (n = 3).
-    pub apple_silicon_reboot: Duration,
-    /// An Apple silicon server from `reinstall` to `ready`. Assumption; no recording exists.
-    pub apple_silicon_reinstall: Duration,
+    /// A new Apple silicon server until `ready`: recorded 119 to 162 s (n = 25).
+    pub apple_silicon_create: Span,
+    /// The same of type M1: recorded 30 and 46 s.
+    pub apple_silicon_create_m1: Span,
+    /// An Apple silicon server from `reboot` to `ready`: recorded 106, 136 and 136 s.
+    pub apple_silicon_reboot: Span,
+    /// An Apple silicon server from `reinstall` to `ready`: 5 to 20 minutes. Assumption; no recording exists.
+    pub apple_silicon_reinstall: Span,
+}
+
+/// A duration from `shortest` to `longest`, evenly spread and drawn from the seed; any [`Duration`] is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// At least.
+    pub shortest: Duration,
+    /// At most; what is shorter than `shortest` counts as that.
+    pub longest: Duration,
+}
+
+impl Span {
+    const fn seconds(shortest: u64, longest: u64) -> Self {
+        Self { shortest: Duration::from_secs(shortest), longest: Duration::from_secs(longest) }
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        Self { shortest: duration, longest: duration }
+    }
 }
 
 /// How much of each kind may exist over all zones; `None`: any number. One more is answered 403 `quotas_exceeded`.
@@ -126,6 +155,7 @@ impl Default for Options {
             organization: None,
             refusal_status: RefusalStatus::default(),
             apple_silicon_commitment: Duration::from_secs(24 * 60 * 60),
+            apple_silicon: AppleSilicon::default(),
             logged_requests: 100_000,
             body_bytes: 4 * 1024 * 1024,
             loopback_addresses: false,
@@ -146,9 +176,10 @@ impl Default for Durations {
             block_detach: Duration::from_secs(2),
             private_nic_attach: Duration::from_secs(55),
             snapshot: Duration::from_secs(10),
-            apple_silicon_create: Duration::from_secs(130),
-            apple_silicon_reboot: Duration::from_secs(120),
-            apple_silicon_reinstall: Duration::from_secs(600),
+            apple_silicon_create: Span::seconds(119, 162),
+            apple_silicon_create_m1: Span::seconds(30, 46),
+            apple_silicon_reboot: Span::seconds(106, 136),
+            apple_silicon_reinstall: Span::seconds(5 * 60, 20 * 60),
         }
     }
 }
@@ -157,7 +188,8 @@ impl Default for Durations {
 pub(crate) type Stock = BTreeMap<String, Availability>;
 
 /// The stock of a server type, in the Instance API's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Availability {
     /// Enough.
     Available,

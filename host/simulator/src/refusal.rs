@@ -120,6 +120,19 @@ impl Refusal {
         )
     }
 
+    /// SDK: both `precondition` and `help_message` may be absent from a refused precondition.
+    pub(crate) fn precondition_without_details() -> Self {
+        Self::new(
+            StatusCode::PRECONDITION_FAILED,
+            json!({"message": "precondition is not respected", "type": "precondition_failed"}),
+        )
+    }
+
+    /// SDK: an answer without a type is a `ResponseError`, which only its status tells apart.
+    pub(crate) fn precondition_by_status() -> Self {
+        Self::new(StatusCode::PRECONDITION_FAILED, json!({"message": "precondition failed"}))
+    }
+
     /// Recorded for IAM: 403 `quotas_exceeded`.
     pub(crate) fn quota(resource: &str, quota: usize, current: usize) -> Self {
         Self::new(

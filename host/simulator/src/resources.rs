@@ -19,8 +19,14 @@ pub struct Resources {
     pub private_nics: Vec<Value>,
     /// IAM ssh keys.
     pub ssh_keys: Vec<Value>,
-    /// Apple silicon servers.
+    /// Apple silicon servers. Beside what their API shows, `simulator` tells what was done to each: `reboots`,
+    /// `reinstalls`, `reinstalled_at`, `wiped` (when, and under which `name` it was wiped) and `names` (which it had, since
+    /// when).
     pub apple_silicon_servers: Vec<Value>,
+    /// Apple silicon servers that are gone, with `deleted_at` and `deleted_by` (`delete`, `schedule` or `control`). They
+    /// don't exist, so no count counts them.
+    #[serde(default)]
+    pub gone_apple_silicon_servers: Vec<Value>,
 }
 
 impl Resources {
@@ -37,8 +43,9 @@ impl Resources {
             apple_silicon_servers: shown(
                 world.apple_servers.values(),
                 |server| server.created,
-                |server| crate::api::apple_silicon::server::show(world, server, true),
+                |server| world.show_apple_server(server),
             ),
+            gone_apple_silicon_servers: world.gone_apple_servers.clone(),
         }
     }
 
@@ -66,6 +73,7 @@ impl Resources {
             private_nics: keep(&self.private_nics),
             ssh_keys: keep(&self.ssh_keys),
             apple_silicon_servers: keep(&self.apple_silicon_servers),
+            gone_apple_silicon_servers: Vec::new(),
         }
     }
 
@@ -74,9 +82,9 @@ impl Resources {
     }
 }
 
-fn shown<'a, T: 'a>(
+fn shown<'a, T: 'a, K: Ord>(
     items: impl Iterator<Item = &'a T>,
-    created: impl Fn(&T) -> u64,
+    created: impl Fn(&T) -> K,
     view: impl Fn(&T) -> Value,
 ) -> Vec<Value> {
     sorted(items, false, |item| created(item)).into_iter().map(view).collect()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::api;
+use crate::apple_silicon::AppleSiliconPool;
 use crate::call::Call;
 use crate::clock::{Clock, http_date};
 use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
@@ -153,6 +154,36 @@ impl Simulator {
     /// Says how much is left of a server type, of an Instance or of Apple silicon, in every zone.
     pub fn set_stock(&self, server_type: impl Into<String>, availability: Availability) {
         self.shared.state.lock().world.stock.insert(server_type.into(), availability);
+    }
+
+    /// Says how many Apple silicon hosts of a type are left; `None`: any number. Each creation takes one.
+    pub fn set_apple_silicon_stock(&self, server_type: impl Into<String>, left: Option<u32>) {
+        let mut state = self.shared.state.lock();
+        match left {
+            Some(left) => state.world.apple_stock.insert(server_type.into(), left),
+            None => state.world.apple_stock.remove(&server_type.into()),
+        };
+    }
+
+    /// Adds hosts that are delivered and ready, and gives their ids. They are not taken from the stock.
+    pub fn add_apple_silicon_pool(&self, pool: &AppleSiliconPool) -> Vec<String> {
+        self.settled().world.add_apple_pool(pool)
+    }
+
+    /// Gives a server another name behind our back, in either product.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownServer`].
+    pub fn rename_server(&self, id: &str, name: impl Into<String>) -> Result<(), ControlError> {
+        let mut state = self.settled();
+        if state.world.apple_servers.contains_key(id) {
+            state.world.rename_apple_server(id, name.into());
+        } else if let Some(server) = state.world.servers.get_mut(id) {
+            server.name = name.into();
+        } else {
+            return Err(ControlError::UnknownServer(id.to_owned()));
+        }
+        Ok(())
     }
 
     /// Moves simulated time on. What is due in between happens in its order.

@@ -31,7 +31,7 @@ fn class(kind: FaultKind) -> Option<FailureClass> {
         FaultKind::QuotaExceeded => FailureClass::QuotaExceeded,
         FaultKind::TransientState => FailureClass::TransientState,
         FaultKind::Locked => FailureClass::Locked,
-        FaultKind::PreconditionFailed => FailureClass::PreconditionFailed,
+        FaultKind::PreconditionFailed | FaultKind::PreconditionFailedBare => FailureClass::PreconditionFailed,
         FaultKind::PermissionDenied => FailureClass::PermissionDenied,
         FaultKind::NotFound => FailureClass::NotFound,
         FaultKind::DroppedConnection => FailureClass::Connection,

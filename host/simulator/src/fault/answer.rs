@@ -30,9 +30,15 @@ pub(crate) fn answer(world: &World, call: &Call, kind: FaultKind) -> Option<Answ
             "resource_not_usable",
             "server should be stopped",
         ),
-        FaultKind::PreconditionFailed => {
-            Refusal::precondition(StatusCode::PRECONDITION_FAILED, "resource_still_in_use", "resource is still in use")
-        }
+        FaultKind::PreconditionFailedBare => Refusal::precondition_by_status(),
+        FaultKind::PreconditionFailed => match world.apple_servers.get(&id) {
+            Some(server) if call.method == Method::DELETE => crate::api::apple_silicon::server::floor(world, server),
+            _ => Refusal::precondition(
+                StatusCode::PRECONDITION_FAILED,
+                "resource_still_in_use",
+                "resource is still in use",
+            ),
+        },
         FaultKind::PermissionDenied => {
             Refusal::permissions_denied(if call.method == Method::GET { "read" } else { "write" }, resource)
         }

@@ -63,6 +63,8 @@ pub enum FaultKind {
     Locked,
     /// 400 or 412 `precondition_failed` (both recorded).
     PreconditionFailed,
+    /// 412 that only its status tells: no type, no details (Scaleway's SDK makes a `ResponseError` of it).
+    PreconditionFailedBare,
     /// 403 `permissions_denied` (recorded).
     PermissionDenied,
     /// 404 `not_found` (recorded).
@@ -78,7 +80,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind; of the delays, one.
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 15] = [
         FaultKind::InternalServerError,
         FaultKind::GatewayTimeout,
         FaultKind::GatewayUnavailable,
@@ -88,6 +90,7 @@ impl FaultKind {
         FaultKind::TransientState,
         FaultKind::Locked,
         FaultKind::PreconditionFailed,
+        FaultKind::PreconditionFailedBare,
         FaultKind::PermissionDenied,
         FaultKind::NotFound,
         FaultKind::DroppedConnection,
@@ -106,6 +109,7 @@ impl FaultKind {
             FaultKind::TransientState => "transient-state",
             FaultKind::Locked => "locked",
             FaultKind::PreconditionFailed => "precondition-failed",
+            FaultKind::PreconditionFailedBare => "precondition-failed-bare",
             FaultKind::PermissionDenied => "permission-denied",
             FaultKind::NotFound => "not-found",
             FaultKind::DroppedConnection => "dropped-connection",

@@ -137,11 +137,7 @@ impl World {
                 }
             }
             Event::AppleReady { id, turn } => self.apple_ready(&id, turn),
-            Event::AppleDeletion { id, turn } => {
-                if self.apple_servers.get(&id).is_some_and(|server| server.deletion_turn == turn) {
-                    self.apple_servers.remove(&id);
-                }
-            }
+            Event::AppleDeletion { id, turn } => self.apple_deletion_due(&id, turn),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::random::Random;
 
 pub(crate) use address::{Ip, IpKind};
 pub(crate) use agenda::{Agenda, Event, Phase};
-pub(crate) use apple::{AppleServer, AppleStatus, Commitment};
+pub(crate) use apple::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer};
 pub(crate) use block::{BlockSnapshot, BlockStatus, BlockVolume, Reference, ReferenceStatus};
 pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
 pub(crate) use image::{Image, RootVolume, Snapshot};
@@ -37,6 +37,8 @@ pub(crate) type ById<T> = BTreeMap<String, T>;
 pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) stock: Stock,
+    /// How many Apple silicon hosts of a type are left, where that is counted.
+    pub(crate) apple_stock: BTreeMap<String, u32>,
     pub(crate) random: Random,
     pub(crate) agenda: Agenda,
     pub(crate) public_images: PublicImages,
@@ -59,6 +61,8 @@ pub(crate) struct World {
     pub(crate) placement_groups: ById<PlacementGroup>,
     pub(crate) ssh_keys: ById<SshKey>,
     pub(crate) apple_servers: ById<AppleServer>,
+    /// What was last shown of hosts that are gone, oldest departure first.
+    pub(crate) gone_apple_servers: Vec<Value>,
 }
 
 impl World {
@@ -67,8 +71,11 @@ impl World {
         let random = Random::new(options.seed, options.loopback_addresses);
         let stock =
             options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
-        Self {
+        let apple_stock = options.apple_silicon.stock.clone();
+        let pools = options.apple_silicon.pools.clone();
+        let mut world = Self {
             options,
+            apple_stock,
             stock,
             random,
             agenda: Agenda::default(),
@@ -90,7 +97,12 @@ impl World {
             placement_groups: ById::new(),
             ssh_keys: ById::new(),
             apple_servers: ById::new(),
+            gone_apple_servers: Vec::new(),
+        };
+        for pool in &pools {
+            world.add_apple_pool(pool);
         }
+        world
     }
 
     pub(crate) fn now(&self) -> Micros {

@@ -16,6 +16,7 @@ async fn resources_stand_under_their_kinds_and_are_whole() {
         resources.as_object().unwrap().iter().map(|(kind, list)| (kind, list.as_array().unwrap().len())).collect();
     let expected = [
         ("apple_silicon_servers", 0),
+        ("gone_apple_silicon_servers", 0),
         ("ips", 1),
         ("private_nics", 0),
         ("servers", 1),

@@ -38,6 +38,7 @@ async fn each_kind_answers_as_scaleway_does_and_the_effect_is_as_ordered() {
             FaultKind::TransientState => (Some(409), json!("transient_state")),
             FaultKind::Locked => (Some(423), json!("locked")),
             FaultKind::PreconditionFailed => (Some(400), json!("precondition_failed")),
+            FaultKind::PreconditionFailedBare => (Some(412), Value::Null),
             FaultKind::PermissionDenied => (Some(403), json!("permissions_denied")),
             FaultKind::NotFound => (Some(404), json!("not_found")),
             FaultKind::DroppedConnection => (None, Value::Null),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod apple_silicon;
 mod arbitrary_calls;
 mod block_storage;
 mod caller;

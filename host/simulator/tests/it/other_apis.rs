@@ -1,4 +1,4 @@
-//! Authentication, unknown paths, Marketplace, IAM, Apple silicon.
+//! Authentication, unknown paths, Marketplace, IAM.
 
 use bytes::Bytes;
 use http::Method;
@@ -6,8 +6,6 @@ use serde_json::json;
 use windlass_simulator::{Options, Quotas};
 
 use crate::caller::{Caller, INSTANCE, TOKEN};
-
-const APPLE: &str = "/apple-silicon/v1alpha1/zones/fr-par-1";
 
 #[tokio::test]
 async fn a_call_without_a_key_or_with_a_wrong_one_is_denied_and_does_nothing() {
@@ -92,56 +90,4 @@ async fn ssh_keys_are_made_listed_changed_and_limited() {
     assert_eq!(caller.get(path).await.expect(200)["total_count"], 1);
     caller.delete(&format!("{path}/{id}")).await.expect(204);
     caller.delete(&format!("{path}/{id}")).await.expect(404);
-}
-
-#[tokio::test]
-async fn an_apple_silicon_server_cannot_be_deleted_before_its_day_is_over_and_is_403_when_gone() {
-    let caller = Caller::still();
-    let request = json!({"name": "mac", "type": "M4-S"});
-    let created = caller.post(&format!("{APPLE}/servers"), request).await.expect(200);
-    assert_eq!((&created["status"], &created["sudo_password"]), (&json!("starting"), &json!("<sealed>")));
-    let path = format!("{APPLE}/servers/{}", created["id"].as_str().unwrap());
-    caller.advance(200);
-    let ready = caller.get(&path).await.expect(200);
-    assert_eq!((&ready["status"], &ready["delivered"]), (&json!("ready"), &json!(true)));
-    assert_ne!(ready["sudo_password"], "<sealed>");
-    let refusal = caller.delete(&path).await.expect(412);
-    assert_eq!(refusal["precondition"], "unknown_precondition");
-    let words = refusal["help_message"].as_str().unwrap();
-    assert!(words.starts_with("this server cannot be deleted before 2026-08-02 00:00:00"), "{words}");
-    caller.advance(24 * 60 * 60);
-    caller.delete(&path).await.expect(204);
-    assert_eq!(caller.get(&path).await.expect(403)["type"], "permissions_denied");
-}
-
-#[tokio::test]
-async fn a_scheduled_apple_silicon_deletion_happens_by_itself_unless_called_off() {
-    let caller = Caller::still();
-    let mut paths = Vec::new();
-    for _ in 0..2 {
-        let created = caller.post(&format!("{APPLE}/servers"), json!({"type": "M4-S"})).await.expect(200);
-        let path = format!("{APPLE}/servers/{}", created["id"].as_str().unwrap());
-        let scheduled = caller.patch(&path, json!({"schedule_deletion": true})).await.expect(200);
-        assert_eq!(scheduled["deletion_scheduled"], true);
-        paths.push(path);
-    }
-    caller.patch(&paths[1], json!({"schedule_deletion": false})).await.expect(200);
-    caller.advance(25 * 60 * 60);
-    caller.get(&paths[0]).await.expect(403);
-    assert_eq!(caller.get(&paths[1]).await.expect(200)["deletion_scheduled"], false);
-}
-
-#[tokio::test]
-async fn reboot_and_reinstall_come_back_to_ready_and_refuse_a_busy_server() {
-    let caller = Caller::still();
-    let created = caller.post(&format!("{APPLE}/servers"), json!({"type": "M4-S"})).await.expect(200);
-    let path = format!("{APPLE}/servers/{}", created["id"].as_str().unwrap());
-    let busy = caller.post(&format!("{path}/reinstall"), json!({})).await.expect(409);
-    assert_eq!((&busy["type"], &busy["current_state"]), (&json!("transient_state"), &json!("starting")));
-    caller.advance(200);
-    for (action, status) in [("reboot", "rebooting"), ("reinstall", "reinstalling")] {
-        assert_eq!(caller.post(&format!("{path}/{action}"), json!({})).await.expect(200)["status"], status);
-        caller.advance(700);
-        assert_eq!(caller.get(&path).await.expect(200)["status"], "ready");
-    }
 }

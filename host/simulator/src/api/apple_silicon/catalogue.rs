@@ -35,6 +35,8 @@ struct Kind {
 
 const ALL: &[&str] = &["M2-M", "M2-L", "M4-S", "M4-M", "M4-L", "M4-XL", "M1-M"];
 const BEFORE_M4: &[&str] = &["M1-M", "M2-M", "M2-L"];
+/// Assumption: what Scaleway calls a low stock was not recorded.
+const FEW: u32 = 3;
 const GBPS: u64 = 1_000_000_000;
 
 /// The last one is the default of every type that it runs on. Names and labels as recorded; the list is shorter.
@@ -209,12 +211,29 @@ pub(super) fn runs_on(world: &World, id: &str, kind: &str) -> Option<bool> {
     SYSTEMS.iter().find(|os| os_id(world, os) == id).map(|os| os.types.contains(&kind))
 }
 
-pub(super) fn default_os(world: &World, kind: &str) -> String {
+/// The id of a system that exists by this name; of any other, one that nothing has.
+pub(crate) fn os_named(world: &World, name: &str) -> String {
+    Random::named_id(world.options.seed, name)
+}
+
+pub(crate) fn os_named_runs_on(name: &str, kind: &str) -> bool {
+    SYSTEMS.iter().any(|os| os.name == name && os.types.contains(&kind))
+}
+
+pub(crate) fn os_names() -> Vec<&'static str> {
+    SYSTEMS.iter().map(|os| os.name).collect()
+}
+
+pub(crate) fn type_names() -> Vec<&'static str> {
+    TYPES.iter().map(|kind| kind.name).collect()
+}
+
+pub(crate) fn default_os(world: &World, kind: &str) -> String {
     let os = SYSTEMS.iter().rev().find(|os| os.types.contains(&kind)).unwrap_or(&SYSTEMS[0]);
     os_id(world, os)
 }
 
-pub(super) fn default_bandwidth(kind: &str) -> Option<u64> {
+pub(crate) fn default_bandwidth(kind: &str) -> Option<u64> {
     TYPES.iter().find(|known| known.name == kind).map(|known| known.bandwidths[0])
 }
 
@@ -223,10 +242,15 @@ pub(super) fn has_bandwidth(kind: &str, bandwidth: u64) -> bool {
 }
 
 fn show_type(world: &World, kind: &Kind) -> Value {
-    let stock = match world.stock.get(kind.name) {
-        None | Some(Availability::Available) => "high_stock",
-        Some(Availability::Scarce) => "low_stock",
-        Some(Availability::Shortage) => "no_stock",
+    let stock = match (world.stock.get(kind.name), world.apple_stock.get(kind.name)) {
+        (Some(Availability::Shortage), _) | (_, Some(0)) => "no_stock",
+        (Some(Availability::Scarce), _) | (_, Some(1..=FEW)) => "low_stock",
+        _ => "high_stock",
+    };
+    // A type tells its lease to an exempt organization, too (recorded).
+    let lease = match world.options.apple_silicon_commitment.as_secs() {
+        0 => 24 * 60 * 60,
+        seconds => seconds,
     };
     json!({
         "name": kind.name,
@@ -234,7 +258,7 @@ fn show_type(world: &World, kind: &Kind) -> Value {
         "disk": {"capacity": kind.disk_gb * 1_000_000_000, "type": "SSD"},
         "memory": {"capacity": kind.memory_gb * 1_000_000_000, "type": kind.memory_type},
         "stock": stock,
-        "minimum_lease_duration": format!("{}s", world.options.apple_silicon_commitment.as_secs()),
+        "minimum_lease_duration": format!("{lease}s"),
         "default_os": os_of_server(world, &default_os(world, kind.name)),
         "gpu": {"count": kind.gpu_cores},
         "network": {"public_bandwidth_bps": kind.bandwidths[0], "supported_bandwidth": kind.bandwidths},

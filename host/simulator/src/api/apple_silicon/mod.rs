@@ -1,6 +1,6 @@
 //! Apple silicon API v1alpha1: physical hosts with a billing floor.
 
-mod catalogue;
+pub(crate) mod catalogue;
 pub(crate) mod server;
 
 use serde_json::json;

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use super::{Outcome, catalogue};
 use crate::answer::Answer;
 use crate::api::{fits, within};
+use crate::apple_silicon::FloorRefusal;
 use crate::call::Call;
-use crate::clock::{Micros, go_date, micros, zulu_date};
+use crate::clock::{go_date, instant, micros, zulu_instant};
 use crate::options::Availability;
 use crate::paging;
 use crate::refusal::Refusal;
-use crate::world::{AppleServer, AppleStatus, Commitment, Event, World, sorted};
+use crate::world::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer, World, sorted};
 
 /// What stands where a secret would in every answer but that of GET (recorded).
 const SEALED: &str = "<sealed>";
@@ -46,9 +47,9 @@ pub(crate) fn show(world: &World, server: &AppleServer, sealed: bool) -> Value {
         "vnc_port": 59010,
         "os": catalogue::os_of_server(world, &server.os),
         "status": server.status.as_str(),
-        "created_at": zulu_date(server.created),
-        "updated_at": zulu_date(server.updated),
-        "deletable_at": zulu_date(server.deletable),
+        "created_at": zulu_instant(server.created),
+        "updated_at": zulu_instant(server.updated),
+        "deletable_at": zulu_instant(server.deletable),
         "deletion_scheduled": server.deletion_scheduled,
         "zone": server.zone,
         "delivered": server.delivered,
@@ -104,46 +105,34 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
     };
     let (enable_vpc, enable_kext) = (fields.flag("enable_vpc")?, fields.flag("enable_kext")?);
     let name = fields.text("name")?;
-    let project = fields.text("project_id")?.unwrap_or_else(|| world.options.default_project.clone());
+    let project = fields.text("project_id")?;
     within(world.options.quotas.apple_silicon_servers, "AppleSiliconServers", world.apple_servers.len())?;
     if world.stock.get(&server_type) == Some(&Availability::Shortage) {
         return Err(Refusal::out_of_stock("server"));
     }
-    let id = world.random.id();
-    let ip = world.random.ipv4().to_string();
-    let password = world.random.id()[..8].to_owned();
-    let created = world.stamp();
-    // Assumption: a customer's server can be deleted 24 hours after its creation; the recorded organization was exempt
-    // and its commitment came back as `none` although 24 hours were asked for.
-    let floor = world.options.apple_silicon_commitment;
-    let commitment =
-        if floor.is_zero() && commitment == Commitment::Duration24h { Commitment::None } else { commitment };
-    let server = AppleServer {
-        id: id.clone(),
+    match world.apple_stock.get_mut(&server_type) {
+        None => {}
+        Some(0) => return Err(Refusal::out_of_stock("server")),
+        Some(left) => *left -= 1,
+    }
+    let durations = world.options.durations;
+    let span = match server_type.starts_with("M1-") {
+        true => durations.apple_silicon_create_m1,
+        false => durations.apple_silicon_create,
+    };
+    let id = world.add_apple_server(NewAppleServer {
         zone: zone.to_owned(),
-        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("as-{}", &id[..8])),
+        name,
         server_type,
         os,
-        organization: world.organization_of(&project),
         project,
-        ip,
-        password,
-        status: AppleStatus::Starting,
-        delivered: false,
         enable_vpc: enable_vpc.unwrap_or(false),
         enable_kext: enable_kext.unwrap_or(false),
         commitment,
         public_bandwidth_bps: bandwidth,
-        created,
-        updated: created,
-        deletable: created.saturating_add(micros(floor)),
-        deletion_scheduled: false,
-        turn: 0,
-        deletion_turn: 0,
-    };
-    world.apple_servers.insert(id.clone(), server);
-    let delay = world.options.durations.apple_silicon_create;
-    world.after(delay, Event::AppleReady { id: id.clone(), turn: 0 });
+        age: std::time::Duration::ZERO,
+    });
+    world.begin_apple(&id, AppleStatus::Starting, span);
     Ok(answer(world, &id, true))
 }
 
@@ -169,73 +158,81 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
     };
     let (name, enable_vpc) = (fields.text("name")?, fields.flag("enable_vpc")?);
     let schedule = fields.flag("schedule_deletion")?;
-    let now = world.now();
     let stamp = world.stamp();
-    let mut goes: Option<(Micros, u64)> = None;
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        world.rename_apple_server(id, name);
+    }
     if let Some(server) = world.apple_servers.get_mut(id) {
-        server.updated = stamp;
-        server.name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| server.name.clone());
+        server.updated = instant(stamp);
         server.enable_vpc = enable_vpc.unwrap_or(server.enable_vpc);
         server.public_bandwidth_bps = bandwidth.unwrap_or(server.public_bandwidth_bps);
+        server.deletion_scheduled = schedule.unwrap_or(server.deletion_scheduled);
         if let Some(commitment) = commitment {
             server.commitment = commitment;
             if commitment == Commitment::RenewedMonthly {
-                server.deletable = stamp.saturating_add(micros(MONTH));
+                server.deletable = instant(stamp.saturating_add(micros(MONTH)));
             }
-        }
-        if let Some(schedule) = schedule {
-            // Assumption: the SDK says "automatic deletion depending on deletable_at date"; nothing was recorded.
-            server.deletion_scheduled = schedule;
-            server.deletion_turn += 1;
-            goes = schedule.then_some((server.deletable.max(now), server.deletion_turn));
         }
     }
     let shown = answer(world, id, true);
-    if let Some((at, turn)) = goes {
-        world.agenda.add(at, Event::AppleDeletion { id: id.to_owned(), turn });
+    // A new commitment moves the date of a deletion that was scheduled before.
+    if schedule.is_some() || commitment.is_some() {
+        world.schedule_apple_deletion(id);
     }
     Ok(shown)
 }
 
 pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
+    // Not `now`: two calls of the same microsecond still come one after the other.
+    let present = instant(world.stamp());
     let server = find(world, zone, id, "delete")?;
-    if world.now() < server.deletable {
-        // Recorded, with these words.
-        let help = format!("this server cannot be deleted before {}", go_date(server.deletable));
-        return Err(Refusal::precondition(StatusCode::PRECONDITION_FAILED, "unknown_precondition", &help));
+    if present < server.deletable {
+        return Err(floor(world, server));
     }
-    world.apple_servers.remove(id);
+    if server.status == AppleStatus::Locked {
+        return Err(Refusal::locked("server", id));
+    }
+    world.remove_apple_server(id, Departure::Deleted);
     Ok(Answer::no_content())
 }
 
-fn begin(world: &mut World, id: &str, status: AppleStatus, duration: std::time::Duration) {
-    let stamp = world.stamp();
-    let Some(server) = world.apple_servers.get_mut(id) else { return };
-    server.turn += 1;
-    server.status = status;
-    server.updated = stamp;
-    let turn = server.turn;
-    world.after(duration, Event::AppleReady { id: id.to_owned(), turn });
+/// Too early to be deleted.
+pub(crate) fn floor(world: &World, server: &AppleServer) -> Refusal {
+    match world.options.apple_silicon.floor_refusal {
+        // Recorded, with these words.
+        FloorRefusal::InWords => {
+            let help = format!("this server cannot be deleted before {}", go_date(server.deletable));
+            Refusal::precondition(StatusCode::PRECONDITION_FAILED, "unknown_precondition", &help)
+        }
+        FloorRefusal::WithoutDetails => Refusal::precondition_without_details(),
+        FloorRefusal::StatusAlone => Refusal::precondition_by_status(),
+    }
 }
 
-/// Assumption: while a server is busy with something else it answers `transient_state`; no recording shows the attempt.
-fn ready(world: &World, zone: &str, id: &str) -> Result<(), Refusal> {
+/// Assumption: while a host is busy with something else it answers `transient_state`, and one that is locked `locked`; no
+/// recording shows the attempt. One in `error` can be helped by both.
+fn able(world: &World, zone: &str, id: &str) -> Result<(), Refusal> {
     let server = find(world, zone, id, "write")?;
     match server.status {
-        AppleStatus::Ready => Ok(()),
+        AppleStatus::Ready | AppleStatus::Error => Ok(()),
+        AppleStatus::Locked => Err(Refusal::locked("server", id)),
         busy => Err(Refusal::transient_state("server", id, busy.as_str())),
     }
 }
 
 pub(super) fn reboot(world: &mut World, zone: &str, id: &str) -> Outcome {
-    ready(world, zone, id)?;
-    begin(world, id, AppleStatus::Rebooting, world.options.durations.apple_silicon_reboot);
+    able(world, zone, id)?;
+    if let Some(server) = world.apple_servers.get_mut(id) {
+        server.history.reboots += 1;
+    }
+    world.begin_apple(id, AppleStatus::Rebooting, world.options.durations.apple_silicon_reboot);
     Ok(answer(world, id, true))
 }
 
-// Assumption: `reinstall` was never recorded; by the SDK it answers the server.
+// Assumption: `reinstall` was never recorded; by the SDK it answers the server, and without a system the type's default
+// one is installed.
 pub(super) fn reinstall(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
-    ready(world, zone, id)?;
+    able(world, zone, id)?;
     let kind = find(world, zone, id, "write")?.server_type.clone();
     let fields = call.fields()?;
     let os = match fields.text("os_id")?.filter(|id| !id.is_empty()) {
@@ -245,11 +242,13 @@ pub(super) fn reinstall(world: &mut World, call: &Call, zone: &str, id: &str) ->
     };
     let enable_kext = fields.flag("enable_kext")?.unwrap_or(false);
     let password = world.random.id()[..8].to_owned();
+    let now = world.now();
     if let Some(server) = world.apple_servers.get_mut(id) {
         server.os = os;
         server.enable_kext = enable_kext;
         server.password = password;
+        server.history.wiped(now, &server.name);
     }
-    begin(world, id, AppleStatus::Reinstalling, world.options.durations.apple_silicon_reinstall);
+    world.begin_apple(id, AppleStatus::Reinstalling, world.options.durations.apple_silicon_reinstall);
     Ok(answer(world, id, true))
 }
