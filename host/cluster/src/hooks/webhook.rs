@@ -1,0 +1,113 @@
+//! One signed HTTP request.
+
+use std::time::Duration;
+
+use super::input::word;
+use super::output::{CAPTURED_BYTES, Tail};
+use super::secret::Secret;
+use super::{HookInput, HookOutput, HookProblem, WebhookHook};
+
+/// Holds the signature: `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`.
+pub(super) const SIGNATURE: &str = "windlass-signature";
+/// The same for all attempts at one stage of one operation: a receiver that has done it already answers 2xx at once.
+pub(super) const DELIVERY: &str = "windlass-delivery";
+/// How long the connection may take to come about, within the hook's time limit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// An answer is read up to here, and the connection closed after that.
+const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// What [`DELIVERY`] holds.
+pub(super) fn delivery(input: &HookInput) -> String {
+    format!("{}-{}", input.operation_id, word(input.stage))
+}
+
+/// Sends it and reads the answer.
+pub(super) async fn run(
+    webhook: &WebhookHook,
+    input: &HookInput,
+    limit: Duration,
+    output: &mut HookOutput,
+) -> Result<(), HookProblem> {
+    let secret = Secret::of(webhook)?;
+    let mut answer = Tail::new(CAPTURED_BYTES);
+    let ended = tokio::time::timeout(limit, send(webhook, &secret, input, &mut answer)).await;
+    output.stdout = answer.finish();
+    ended.unwrap_or(Err(HookProblem::TimedOut(limit)))
+}
+
+async fn send(
+    webhook: &WebhookHook,
+    secret: &Secret,
+    input: &HookInput,
+    answer: &mut Tail,
+) -> Result<(), HookProblem> {
+    let body = input.json();
+    let now = jiff::Timestamp::now().as_second();
+    let mut response = client(webhook)?
+        .post(webhook.url.clone())
+        .header(reqwest::header::CONTENT_TYPE, "application/json")
+        .header(SIGNATURE, secret.signature(now, &body))
+        .header(DELIVERY, delivery(input))
+        .body(body)
+        .send()
+        .await
+        .map_err(lost)?;
+    let status = response.status();
+    let mut length = 0;
+    while length < LONGEST_ANSWER {
+        match response.chunk().await {
+            Ok(Some(chunk)) => {
+                length += chunk.len();
+                answer.push(&chunk);
+            }
+            Ok(None) => break,
+            // The status has been read, and it is what counts.
+            Err(_) => break,
+        }
+    }
+    if status.is_success() {
+        return Ok(());
+    }
+    let location = response.headers().get(reqwest::header::LOCATION).and_then(|to| to.to_str().ok());
+    // As in our own words: a query may hold a token.
+    let location = location.map(|to| to.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect());
+    Err(HookProblem::Refused { status: status.as_u16(), location })
+}
+
+/// A client for one request: hooks are rare, and a pool would keep connections of which nobody knows.
+fn client(webhook: &WebhookHook) -> Result<reqwest::Client, HookProblem> {
+    // One provider for the process. When the embedding program installed another one before us, that one stands.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        // A redirect would carry the body and its signature to wherever it points.
+        .redirect(reqwest::redirect::Policy::none())
+        // The retry policy decides about repetitions.
+        .retry(reqwest::retry::never())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+        .referer(false);
+    if super::files::is_loopback(&webhook.url) {
+        builder = builder.no_proxy();
+    }
+    if webhook.url.scheme() == "http" {
+        // No TLS is ever spoken then: trust no certificate, and need none on the system.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| HookProblem::Connection(words(&error)))
+}
+
+fn lost(error: reqwest::Error) -> HookProblem {
+    HookProblem::Connection(words(&error.without_url()))
+}
+
+/// The error with its causes: reqwest's own words stop before what matters.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words.push_str(": ");
+        words.push_str(&error.to_string());
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,140 @@
+//! Sizes and durations as people write them in a specification: `20GB`, `10m`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// `20GB`, `20 GiB`, `1TB`. A number alone is refused: bytes and gigabytes are too easily confused.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| format!("'{text}' is no size: write for example 20GB"))?;
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "b" => 1,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "" => return Err(format!("'{text}' lacks a unit: write {text}GB, {text}GiB, {text}TB, ...")),
+        other => return Err(format!("'{other}' is no unit of size: use B, MB, GB, TB, MiB, GiB or TiB")),
+    };
+    match number.checked_mul(factor) {
+        None => Err(format!("'{text}' is too large")),
+        Some(0) => Err("a size cannot be zero".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// `500ms`, `90s`, `10m`, `1h30m`. A number alone is refused: its unit would be a guess.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m");
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?);
+        let (unit, after) = after.split_at(after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let factor = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(wrong()),
+        };
+        total = number
+            .checked_mul(factor)
+            .and_then(|part| total.checked_add(part))
+            .ok_or_else(|| format!("'{text}' is too long"))?;
+        rest = after;
+    }
+    Ok(Duration::from_millis(total))
+}
+
+/// The fewest units that say exactly the same.
+fn write_duration(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    for (unit, factor) in [("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
+        if milliseconds != 0 && milliseconds.is_multiple_of(factor) {
+            return format!("{}{unit}", milliseconds / factor);
+        }
+    }
+    format!("{milliseconds}ms")
+}
+
+/// For serde: a size in bytes, written as text with its unit.
+pub(crate) mod size {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        for (unit, factor) in [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000)] {
+            if bytes.is_multiple_of(factor) {
+                return serializer.collect_str(&format_args!("{}{unit}", bytes / factor));
+            }
+        }
+        serializer.collect_str(&format_args!("{bytes}B"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        parse_size(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// For serde: the same, where it may be absent.
+pub(crate) mod optional_size {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => super::size::serialize(bytes, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        super::size::deserialize(deserializer).map(Some)
+    }
+}
+
+/// For serde: a duration, written as text with its unit.
+pub(crate) mod duration {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&write_duration(*duration))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        parse_duration(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations_need_their_unit() {
+        assert_eq!(parse_size("20 GB"), Ok(20_000_000_000));
+        assert_eq!(parse_size("1GiB"), Ok(1 << 30));
+        assert!(parse_size("20").unwrap_err().contains("lacks a unit"));
+        assert!(parse_size("0GB").is_err() && parse_size("99999999999TB").is_err());
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5_400)));
+        for wrong in ["", "10", "10 minutes", "m"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for duration in [0, 1, 999, 1_000, 90_000, 600_000, 3_600_000].map(Duration::from_millis) {
+            assert_eq!(parse_duration(&write_duration(duration)), Ok(duration));
+        }
+    }
+}
