@@ -59,6 +59,10 @@ impl Randomness {
         self.0.lock().random()
     }
 
+    pub(crate) fn uuid(&self) -> uuid::Uuid {
+        uuid::Builder::from_random_bytes(self.0.lock().random()).into_uuid()
+    }
+
     pub(crate) fn with<T>(&self, use_it: impl FnOnce(&mut StdRng) -> T) -> T {
         use_it(&mut self.0.lock())
     }

@@ -7,6 +7,7 @@ use windlass_policy::slots::types::Failure;
 
 use crate::identifier::OperationId;
 use crate::journal::{OperationKind, OperationState, ResourceName};
+use crate::machines::{Ineligible, PoolPrefix};
 use crate::undo::Report;
 
 /// The errors of this crate.
@@ -163,6 +164,50 @@ pub enum Error {
     /// Something about the policies of a stored operation, or the keeping of policies, failed.
     #[error("policies: {0}")]
     Policy(#[from] Box<windlass_policy::Error>),
+    /// No host of the pool can be claimed now.
+    #[error("no host of the pool {prefix}... in {zone} can be claimed: {counts}")]
+    NoEligibleMachine {
+        /// The pool.
+        prefix: PoolPrefix,
+        /// The zone.
+        zone: windlass_scaleway::Zone,
+        /// How many there are, and what stands against each.
+        counts: Ineligible,
+    },
+    /// There are as many hosts as may be.
+    #[error("there are {existing} hosts and no more than {limit} may be ordered")]
+    MachineLimit {
+        /// Counted now.
+        existing: usize,
+        /// Allowed.
+        limit: usize,
+    },
+    /// A name, or the beginning of one, that no host may have here.
+    #[error("{name:?} is no {what}: {problem}")]
+    MachineName {
+        /// `claim`, `pool prefix` or `prefix of claims`.
+        what: &'static str,
+        /// The name, cut to a bounded length.
+        name: String,
+        /// The rule it breaks.
+        problem: String,
+    },
+    /// The host that carries the claim is being let go.
+    #[error(
+        "host {host} carries the claim and is being let go by operation {operation}; wait until that has ended, or resume it"
+    )]
+    ReleaseUnderWay {
+        /// Scaleway's id of the host.
+        host: String,
+        /// The operation.
+        operation: OperationId,
+    },
+    /// Other processes hold the lock over the names of hosts.
+    #[error("others are claiming and releasing machines (they hold {}); try again later", path.display())]
+    MachinesLocked {
+        /// The lock.
+        path: PathBuf,
+    },
     /// An operation of this id exists.
     #[error("there is an operation {operation} already")]
     OperationExists {

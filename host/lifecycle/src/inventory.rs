@@ -405,7 +405,8 @@ impl<'a> Look<'a> {
                     self.volume_by_id(name, Evidence::Journal, scope).await?;
                 }
                 // Servers were looked at before; a NIC exists with its server only, and shows there.
-                ResourceKind::Server | ResourceKind::PrivateNic => {}
+                // Hosts are never undone by a plan.
+                ResourceKind::Server | ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => {}
             }
         }
         Ok(())

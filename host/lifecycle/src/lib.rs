@@ -35,6 +35,7 @@ mod images;
 mod inventory;
 mod journal;
 mod lifecycle;
+mod machines;
 pub mod metric_names;
 mod plan;
 mod poller;
@@ -57,6 +58,10 @@ pub use journal::{
     ResourceName,
 };
 pub use lifecycle::{CreatedServer, Lifecycle, Limits, Options, PendingCreate};
+pub use machines::{
+    AdoptedMachine, ClaimName, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
+    ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
+};
 pub use resume::{Resumed, ResumedOperation};
 pub use specification::{
     AddressKind, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume, ServerSpecification,

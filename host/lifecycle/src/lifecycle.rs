@@ -22,6 +22,7 @@ use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
 use crate::inventory::{Made, Scope};
 use crate::journal::{Closing, Durability, Journal, NewOperation, OperationKind, OperationState};
+use crate::machines::Machines;
 use crate::poller::Poller;
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
@@ -43,6 +44,11 @@ pub struct Limits {
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run
     /// within 5 s (recorded).
     pub poll_interval: Duration,
+    /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`], [`Lifecycle::servers`]).
+    pub machine_interval: Duration,
+    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect within this
+    /// time; otherwise two processes that do not share a state directory could claim one host. Zero where all share one.
+    pub claim_settle: Duration,
 }
 
 impl Default for Limits {
@@ -52,6 +58,8 @@ impl Default for Limits {
             parallel_steps: 4,
             settle: Duration::from_secs(2),
             poll_interval: Duration::from_secs(1),
+            machine_interval: Duration::from_secs(30),
+            claim_settle: Duration::from_secs(2),
         }
     }
 }
@@ -106,6 +114,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) poller: Poller,
     pub(crate) images: Images,
+    pub(crate) machines: Machines,
     pub(crate) runner: Runner,
     /// Operations under way in this process.
     pub(crate) active: Mutex<BTreeSet<OperationId>>,
@@ -195,6 +204,7 @@ impl Lifecycle {
                 randomness,
                 limits: options.limits,
                 images: Images::default(),
+                machines: Machines::default(),
                 runner,
                 active: Mutex::new(BTreeSet::new()),
             }),

@@ -22,7 +22,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::sweep::SweepSpecification;
 use crate::undo::{Report, undo};
-use crate::{Error, failure};
+use crate::{Error, failure, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
 const MOST: u32 = 10_000;
@@ -154,7 +154,7 @@ fn identities(operation: &Operation) -> Vec<PolicyIdentity> {
 
 async fn resume_one(shared: &Arc<Shared>, operation: Operation, active: Active, control: &Control) -> ResumedOperation {
     let (id, kind) = (operation.id.clone(), operation.kind);
-    let ended = resume_as(shared, operation, &active, control).await;
+    let ended = resume_as(shared, operation, active, control).await;
     // What it says is what the journal says.
     let row = shared.journal.operation(&id);
     let state = row.as_ref().map_or(OperationState::Open, |row| row.state);
@@ -162,12 +162,7 @@ async fn resume_one(shared: &Arc<Shared>, operation: Operation, active: Active, 
     ResumedOperation { operation: id, kind, state, report, problem: ended.err().map(|error| error.to_string()) }
 }
 
-async fn resume_as(
-    shared: &Arc<Shared>,
-    operation: Operation,
-    active: &Active,
-    control: &Control,
-) -> Result<(), Error> {
+async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, control: &Control) -> Result<(), Error> {
     let zone = parse_zone(&operation.zone)?;
     let group: GroupName = operation.group.parse()?;
     let policies = shared.policies.pinned(&identities(&operation));
@@ -194,12 +189,12 @@ async fn resume_as(
             let specification: ServerSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
             let run = new_run(Some(Duration::from_millis(specification.deadline_milliseconds)));
-            resume_create(&run, active, &operation, &specification).await
+            resume_create(&run, &active, &operation, &specification).await
         }
         OperationKind::CleanupServer => {
             let specification: CleanupSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
-            clean_up(&new_run(None), active, &specification).await.map(drop)
+            clean_up(&new_run(None), &active, &specification).await.map(drop)
         }
         OperationKind::Sweep => {
             let specification: SweepSpecification =
@@ -210,10 +205,13 @@ async fn resume_as(
             scope.made.absorb(Made::from_entries(&shared.journal.entries(&operation.id)?, &BTreeSet::new()));
             let report = match undo(&run, &mut scope, None).await {
                 Ok(report) => report,
-                Err(stop) => return Err(left_open(&run, active, stop)),
+                Err(stop) => return Err(left_open(&run, &active, stop)),
             };
             let state = state_after(&report, OperationState::Done);
-            shared.close(&run, active, state, None, Some(&report), Vec::new()).await
+            shared.close(&run, &active, state, None, Some(&report), Vec::new()).await
+        }
+        OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine => {
+            machines::resume(shared, &operation, new_run(None), active).await
         }
     }
 }

@@ -100,7 +100,7 @@ impl Run {
             policies,
             control,
             deadline: deadline.map(|deadline| Instant::now() + deadline),
-            undoing: AtomicBool::new(kind != OperationKind::CreateServer),
+            undoing: AtomicBool::new(!kind.makes()),
             ambiguous: AtomicBool::new(false),
             reasons: Mutex::new(Vec::new()),
         }

@@ -14,6 +14,7 @@ use crate::identifier::{OwnerName, push_digits};
 const OWNER_FILE: &str = "owner";
 const RUNNERS: &str = "runners";
 const RECOVERY_LOCK: &str = "recovery.lock";
+const MACHINES_LOCK: &str = "machines.lock";
 pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
 
 /// The open state directory.
@@ -177,6 +178,19 @@ impl StateDirectory {
             }
             Err(std::fs::TryLockError::Error(error)) => Err(self.failed(RECOVERY_LOCK)(error)),
         }
+    }
+
+    /// The file behind the lock over the names of hosts, not locked yet.
+    pub(crate) fn machines_lock(&self) -> Result<std::fs::File, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let file = self.directory.open_with(MACHINES_LOCK, &options).map_err(self.failed(MACHINES_LOCK))?;
+        Ok(file.into_std())
+    }
+
+    /// Its path, for messages.
+    pub(crate) fn machines_lock_path(&self) -> PathBuf {
+        self.path.join(MACHINES_LOCK)
     }
 }
 

@@ -100,6 +100,7 @@ fn count<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
                 ResourceKind::BlockVolume => "block volume",
                 ResourceKind::LocalVolume => "local volume",
                 ResourceKind::PrivateNic => "private NIC",
+                ResourceKind::AppleSiliconServer => "host",
             };
             match (count, *kind) {
                 (1, _) => format!("1 {word}"),
@@ -118,6 +119,7 @@ fn kind_for_policy(kind: ResourceKind) -> types::ResourceKind {
         ResourceKind::BlockVolume => types::ResourceKind::BlockVolume,
         ResourceKind::LocalVolume => types::ResourceKind::LocalVolume,
         ResourceKind::PrivateNic => types::ResourceKind::PrivateNic,
+        ResourceKind::AppleSiliconServer => types::ResourceKind::AppleSiliconServer,
     }
 }
 
@@ -132,6 +134,10 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
             OperationKind::CreateServer => OperationKind::CreateServer,
             // To a policy a sweep is the deletion of something that nobody wants.
             OperationKind::CleanupServer | OperationKind::Sweep => OperationKind::CleanupServer,
+            // Never undone by a plan.
+            other @ (OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine) => {
+                other
+            }
         }
         .as_str()
         .to_owned(),

@@ -101,7 +101,8 @@ impl Journal {
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-        if found != schema::VERSION {
+        // An older one has the same tables and fewer words.
+        if found == 0 || found > schema::VERSION {
             return Err(Error::JournalNewer { path, found, known: schema::VERSION });
         }
         Ok(Self { path, writer: None, reader: Mutex::new(reader) })

@@ -36,8 +36,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What an operation does. More kinds come with machines and clusters; the journal refuses a word it does not know,
-    /// naming the row.
+    /// What an operation does. The journal refuses a word it does not know, naming the row.
     OperationKind {
         /// Create one server with everything that belongs to it.
         CreateServer = "create-server",
@@ -45,6 +44,12 @@ words! {
         CleanupServer = "cleanup-server",
         /// Remove what is ours and explained by nothing.
         Sweep = "sweep",
+        /// Claim a host of a pool.
+        AdoptMachine = "adopt-machine",
+        /// Order a host.
+        OrderMachine = "order-machine",
+        /// Let a host go.
+        ReleaseMachine = "release-machine",
     }
 }
 
@@ -91,6 +96,15 @@ words! {
         LocalVolume = "local-volume",
         /// A network interface in a private network.
         PrivateNic = "private-nic",
+        /// An Apple silicon host: a Mac.
+        AppleSiliconServer = "apple-silicon-server",
+    }
+}
+
+impl OperationKind {
+    /// Whether it is called off by undoing it. The others go on: an undo cannot be undone, nor half a release.
+    pub(crate) const fn makes(self) -> bool {
+        matches!(self, Self::CreateServer | Self::AdoptMachine | Self::OrderMachine)
     }
 }
 

@@ -4,8 +4,12 @@ use rusqlite::Connection;
 
 use crate::Error;
 
-/// `user_version` of the tables below. A change here adds a migration from each older version.
-pub(super) const VERSION: i64 = 1;
+/// `user_version` of the tables below, and of the words in them. A change here adds a migration from each older version.
+///
+/// - 1: servers.
+/// - 2: the same tables; machines' words beside the servers' (`adopt-machine`, `apple-silicon-server`, ...), which a program of
+///   version 1 could not read.
+pub(super) const VERSION: i64 = 2;
 
 const TABLES: &str = "
 create table operations (
@@ -62,6 +66,8 @@ pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Re
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
     if found == 0 {
         transaction.execute_batch(TABLES).map_err(failed)?;
+    }
+    if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)

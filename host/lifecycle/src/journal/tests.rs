@@ -165,6 +165,32 @@ async fn a_journal_of_a_newer_version_is_refused_untouched() {
 }
 
 #[tokio::test]
+async fn a_journal_of_the_version_before_machines_is_read_as_it_is_and_raised_when_it_is_written() {
+    let (folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    journal.begin(new(&id(1), 5)).await.unwrap();
+    drop(journal);
+    let path = folder.path().join(JOURNAL_FILE);
+    let version = |value: Option<i64>| {
+        let connection = Connection::open(&path).unwrap();
+        if let Some(value) = value {
+            connection.pragma_update(None, "user_version", value).unwrap();
+        }
+        connection.query_row("pragma user_version", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    version(Some(1));
+    let reader = Journal::read_only(&state).unwrap();
+    assert_eq!(reader.operation(&id(1)).unwrap().kind, OperationKind::CreateServer);
+    assert_eq!(version(None), 1, "a reader changes nothing");
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    assert_eq!(version(None), 2);
+    journal.begin(NewOperation { kind: OperationKind::AdoptMachine, ..new(&id(2), 6) }).await.unwrap();
+    let kinds: Vec<_> =
+        journal.operations(&OperationFilter::default()).unwrap().iter().map(|operation| operation.kind).collect();
+    assert_eq!(kinds, [OperationKind::AdoptMachine, OperationKind::CreateServer]);
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_journal_is_refused_with_its_path() {
     let (folder, state) = state();
     std::fs::write(folder.path().join(JOURNAL_FILE), "not a database at all, but long enough").unwrap();

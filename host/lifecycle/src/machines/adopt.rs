@@ -1,0 +1,430 @@
+//! Claiming a host of a pool, in two phases.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracing::Instrument;
+use windlass_scaleway::types::apple_silicon::Server;
+
+use super::eligibility::{Ineligible, Pool, is_stale};
+use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
+use super::lock::{HELD, lock};
+use super::names::{ClaimName, pending};
+use super::{group, listing};
+use crate::control::{Control, Happening};
+use crate::error::OperationFailure;
+use crate::journal::{Entry, OperationKind, OperationState, Phase};
+use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
+use crate::run::{Run, StepFailure, Stop};
+use crate::undo::{Left, Report};
+use crate::{Error, OperationId};
+
+pub(crate) const PENDING_STEP: &str = "claim-pending";
+pub(crate) const CLAIM_STEP: &str = "claim";
+pub(crate) const PUT_BACK_STEP: &str = "put-back";
+/// Tries of giving a half-claimed host its old name again, before it is left to the next start.
+const PUT_BACK_TRIES: u32 = 4;
+
+/// A host that carries one's claim.
+#[derive(Clone, Debug)]
+pub struct AdoptedMachine {
+    /// The host, as Scaleway showed it last, with its passwords (an ordered one: without; read it again).
+    pub server: Server,
+    /// It carried the claim already: an earlier call, perhaps of a process that died, had claimed it.
+    pub rediscovered: bool,
+    /// The operation that claimed or ordered it; absent where it was rediscovered.
+    pub operation: Option<OperationId>,
+}
+
+/// What an adoption's row in the journal says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AdoptSpecification {
+    pub(crate) pool: Pool,
+    pub(crate) claim: ClaimName,
+}
+
+/// How far one candidate got.
+enum Attempt {
+    Claimed(Box<Server>),
+    /// It has gone to somebody else, or away.
+    Lost,
+}
+
+impl Lifecycle {
+    /// Claims a host of a pool: it carries the claim's name afterwards.
+    ///
+    /// # Expected flow
+    /// 1. A host that carries the claim already is answered as it is (`rediscovered`), and nothing is changed.
+    /// 2. Under the lock of this state directory: each eligible host in turn is read, renamed to
+    ///    `windlass-claim-pending-<uuid>`, read again a moment later
+    ///    ([`Limits::claim_settle`](crate::Limits::claim_settle)), renamed to the claim, and read again. One that shows another
+    ///    name at any look has gone to somebody else, and the next one is tried.
+    ///
+    /// Eligible is a host with the pool's prefix that is delivered, `ready`, not about to be deleted, and of the pool's type
+    /// and system; or one of that type and system which a dead claim of ours, or of anybody a quarter of an hour ago, left between the
+    /// phases.
+    ///
+    /// # Guarantees
+    /// Between processes that share the state directory no host is claimed twice. Between others none is, as long as a rename takes
+    /// effect within the settling time: see `docs/machines.md`. After an error no host is left between the phases, or the journal
+    /// knows it and the next start gives it back.
+    ///
+    /// # Errors
+    /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
+    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::ReleaseUnderWay`] when the host with this claim is being let go.
+    pub async fn adopt_machine(
+        &self,
+        pool: &Pool,
+        claim: &ClaimName,
+        control: &Control,
+    ) -> Result<AdoptedMachine, Error> {
+        claim.check_against(&pool.prefix)?;
+        let shared = &self.shared;
+        // Without the lock, from what everybody looks at: most calls end here.
+        let seen = listing::hosts(shared, &pool.zone, shared.limits.machine_interval).await?;
+        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+            return Ok(found);
+        }
+        let now = shared.clock.now();
+        let (candidates, counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
+        if candidates.is_empty() {
+            return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
+        }
+        let _held = lock(shared, control).await?;
+        let seen = fresh(shared, &pool.zone).await?;
+        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+            return Ok(found);
+        }
+        let (candidates, mut counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
+        let candidates: Vec<Server> = candidates.into_iter().cloned().collect();
+        if candidates.is_empty() {
+            return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
+        }
+        let policies = shared.policies.pin();
+        let row = json!(AdoptSpecification { pool: pool.clone(), claim: claim.clone() });
+        let (id, active) = shared.begin(OperationKind::AdoptMachine, &group(), &pool.zone, row, &policies).await?;
+        let span = tracing::info_span!("adopt-machine", operation = %id, zone = %pool.zone, %claim);
+        let run = Run::new(
+            Arc::clone(shared),
+            id.clone(),
+            OperationKind::AdoptMachine,
+            group(),
+            pool.zone.clone(),
+            policies,
+            control.clone(),
+            Some(HELD),
+        );
+        async move {
+            run.event(Happening::Opened);
+            for host in &candidates {
+                match claim_host(&run, pool, claim, host).await {
+                    Ok(Attempt::Claimed(server)) => {
+                        shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
+                        return Ok(AdoptedMachine { server: *server, rediscovered: false, operation: Some(id) });
+                    }
+                    Ok(Attempt::Lost) => counts.lost += 1,
+                    Err(Stop::Failed(cause)) => return Err(give_up(&run, &active, *cause).await),
+                    Err(stop) => return Err(left_open(&run, &active, stop)),
+                }
+            }
+            shared.close(&run, &active, OperationState::Undone, None, None, Vec::new()).await?;
+            Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts })
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+/// Lists anew, a few times where that fails.
+pub(crate) async fn fresh(
+    shared: &Shared,
+    zone: &windlass_scaleway::Zone,
+) -> Result<Arc<listing::Listing<Server>>, Error> {
+    let mut attempt = 1;
+    loop {
+        match listing::hosts(shared, zone, std::time::Duration::ZERO).await {
+            Ok(listing) => return Ok(listing),
+            Err(error) if attempt >= 3 => return Err(error),
+            Err(_) => pause(shared, attempt).await,
+        }
+        attempt += 1;
+    }
+}
+
+/// The host that carries the claim, read again.
+async fn rediscover(
+    shared: &Shared,
+    pool: &Pool,
+    hosts: &[Server],
+    claim: &ClaimName,
+) -> Result<Option<AdoptedMachine>, Error> {
+    let carries = |host: &Server| host.name == claim.as_str() && !host.deletion_scheduled;
+    if hosts.iter().filter(|host| carries(host)).count() > 1 {
+        tracing::warn!(%claim, "more than one host carries this claim; the oldest is taken");
+    }
+    for host in hosts.iter().filter(|host| carries(host)) {
+        if let Some(operation) = super::release::unfinished(shared, &host.id)? {
+            return Err(Error::ReleaseUnderWay { host: host.id.clone(), operation: operation.id });
+        }
+        let seen = presence(shared, &pool.zone, &host.id)
+            .await
+            .map_err(|error| Error::scaleway("reading the host that carries the claim", error))?;
+        if let Presence::Here(server) = seen
+            && carries(&server)
+        {
+            return Ok(Some(AdoptedMachine { server: *server, rediscovered: true, operation: None }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a host between the phases of a claim has lost its claimant. Called under the lock.
+fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
+    match standing(shared, host) {
+        Ok(Standing::InUse) | Err(_) => false,
+        Ok(Standing::Orphan) => true,
+        Ok(Standing::Unknown) => is_stale(host, now),
+    }
+}
+
+/// What the journal knows of a host that is between the phases of a claim.
+enum Standing {
+    /// A claim of ours ended well, and it was not let go since. The name is the late echo of an earlier call.
+    InUse,
+    /// A claim of ours gave it this name and came to nothing. Nobody who shares this journal is between the phases while one
+    /// holds the lock, so the claimant is gone.
+    Orphan,
+    Unknown,
+}
+
+fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
+    let mut orphan = false;
+    for operation in shared.journal.operations_of_resource(&host.id)? {
+        let entries = shared.journal.entries(&operation.id)?;
+        let concluded = |step: &str| {
+            entries.iter().any(|entry| {
+                entry.step == step
+                    && entry.phase == Phase::Outcome
+                    && entry.resource.as_ref().is_some_and(|resource| resource.id == host.id)
+            })
+        };
+        match operation.kind {
+            OperationKind::AdoptMachine if concluded(CLAIM_STEP) => return Ok(Standing::InUse),
+            OperationKind::OrderMachine if concluded(super::order::ORDER_STEP) => return Ok(Standing::InUse),
+            OperationKind::AdoptMachine => {
+                orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
+            }
+            OperationKind::ReleaseMachine if concluded(super::deeds::RENAME_STEP) => break,
+            _ => {}
+        }
+    }
+    Ok(if orphan { Standing::Orphan } else { Standing::Unknown })
+}
+
+/// The names between the phases that an adoption was about to give to a host.
+fn names_given<'e>(entries: &'e [Entry], host: &'e str) -> impl Iterator<Item = &'e str> {
+    entries
+        .iter()
+        .filter(move |entry| {
+            entry.step == PENDING_STEP
+                && entry.phase == Phase::Intent
+                && entry.resource.as_ref().is_some_and(|resource| resource.id == host)
+        })
+        .filter_map(|entry| entry.data.get("name")?.as_str())
+}
+
+async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) -> Result<Attempt, Stop> {
+    let shared = &run.shared;
+    let id = listed.id.as_str();
+    let name = pending(shared.randomness.uuid());
+    // Read immediately before it is renamed: what the list said may be old.
+    let before = match presence(shared, &run.zone, id).await {
+        Ok(Presence::Here(server)) => server,
+        Ok(Presence::Gone) => return Ok(Attempt::Lost),
+        Err(error) => return Err(Stop::failed(PENDING_STEP, crate::failure::of_error(&error))),
+    };
+    if before.name != listed.name || pool.fit(&before, |_| true) != super::eligibility::Fit::Eligible {
+        return Ok(Attempt::Lost);
+    }
+    run.intend(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": before.name })).await?;
+    match rename(run, PENDING_STEP, id, &[&before.name], &name).await? {
+        Changed::Done(_) => {}
+        Changed::Over(over) => return lost(run, PENDING_STEP, id, over).await,
+        Changed::Refused(refused) => return Err(refusal(PENDING_STEP, *refused)),
+    }
+    run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+    // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever reads
+    // it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
+    run.sleep(PENDING_STEP, shared.limits.claim_settle).await?;
+    match look(run, id).await? {
+        None => return lost(run, PENDING_STEP, id, Over::Gone).await,
+        Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
+        Some(_) => {}
+    }
+    run.intend(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+    match rename(run, CLAIM_STEP, id, &[&name], claim.as_str()).await? {
+        Changed::Done(_) => {}
+        Changed::Over(over) => return lost(run, CLAIM_STEP, id, over).await,
+        Changed::Refused(refused) => return Err(refusal(CLAIM_STEP, *refused)),
+    }
+    match look(run, id).await? {
+        None => lost(run, CLAIM_STEP, id, Over::Gone).await,
+        Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
+        Some(server) => {
+            run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+            shared.machines.hosts.replace(&run.zone, &server).await;
+            Ok(Attempt::Claimed(server))
+        }
+    }
+}
+
+fn refusal(step: &str, refused: Refused) -> Stop {
+    Stop::failed(step, refused.failure)
+}
+
+async fn look(run: &Run, id: &str) -> Result<Option<Box<Server>>, Stop> {
+    match presence(&run.shared, &run.zone, id).await {
+        Ok(Presence::Here(server)) => Ok(Some(server)),
+        Ok(Presence::Gone) => Ok(None),
+        Err(error) => Err(Stop::failed(CLAIM_STEP, crate::failure::of_error(&error))),
+    }
+}
+
+async fn lost(run: &Run, step: &str, id: &str, over: Over) -> Result<Attempt, Stop> {
+    let data = match &over {
+        Over::Gone => json!({ "lost": "it is gone" }),
+        Over::Renamed(name) => json!({ "lost": "somebody renamed it", "name": name }),
+    };
+    tracing::info!(operation = %run.id, host = id, ?over, "a candidate was lost");
+    run.write(step, Phase::Note, Some(resource(&run.zone, id)), data).await?;
+    Ok(Attempt::Lost)
+}
+
+/// Ends a failed adoption: what stands between the phases gets its old name again.
+async fn give_up(run: &Run, active: &Active, cause: StepFailure) -> Error {
+    let report = match put_back(run).await {
+        Ok(report) => report,
+        Err(stop) => return left_open(run, active, stop),
+    };
+    let state = if report.is_clean() { OperationState::Undone } else { OperationState::Left };
+    if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
+        return error;
+    }
+    Error::Failed(Box::new(OperationFailure {
+        operation: run.id.clone(),
+        kind: run.kind,
+        state,
+        step: cause.step,
+        cause: cause.failure,
+        report,
+        reasons: run.reasons(),
+    }))
+}
+
+/// Gives every host that this operation left between the phases the name that it had before.
+///
+/// What carries the claim stays as it is: the claimant finds it again, and a reclaim shows it where there is none any more.
+pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
+    run.begin_undo();
+    let mut report = Report::default();
+    let entries = run.shared.journal.entries(&run.id)?;
+    let mut intended: Vec<(&str, &str, &str)> = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.step == PENDING_STEP && entry.phase == Phase::Intent) {
+        let (Some(host), Some(name), Some(from)) =
+            (entry.resource.as_ref(), entry.data["name"].as_str(), entry.data["from"].as_str())
+        else {
+            continue;
+        };
+        intended.push((&host.id, name, from));
+    }
+    for (id, name, from) in intended {
+        let mut attempt = 1;
+        let problem = loop {
+            match put_one_back(run, id, name, from).await {
+                Ok(()) => break None,
+                Err(PutBack::Stop(stop)) => return Err(stop),
+                Err(PutBack::Failed(problem)) if attempt >= PUT_BACK_TRIES => break Some(problem),
+                Err(PutBack::Failed(_)) => pause(&run.shared, attempt).await,
+            }
+            attempt += 1;
+        };
+        if let Some(why) = problem {
+            report.left.push(Left { resource: resource(&run.zone, id), why });
+        }
+    }
+    Ok(report)
+}
+
+enum PutBack {
+    Stop(Stop),
+    Failed(String),
+}
+
+impl From<Stop> for PutBack {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(), PutBack> {
+    let failed =
+        |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));
+    let shared = &run.shared;
+    let seen = presence(shared, &run.zone, id).await.map_err(|error| failed(&error))?;
+    // Another name: it was never ours, or is no longer.
+    if !matches!(&seen, Presence::Here(server) if server.name == name) {
+        return Ok(());
+    }
+    if run.control.left().is_cancelled() {
+        return Err(Stop::Left.into());
+    }
+    run.write(PUT_BACK_STEP, Phase::Intent, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
+    let request = windlass_scaleway::types::apple_silicon::UpdateServer::rename(from);
+    match shared.client.apple_silicon(&run.zone).update_server(id, &request).await {
+        Ok(server) => {
+            shared.machines.hosts.replace(&run.zone, &server).await;
+            run.conclude(PUT_BACK_STEP, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
+            Ok(())
+        }
+        // The next look tells whether it took effect.
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// After a restart: what an adoption left is given back, under the lock.
+pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
+    run.event(Happening::Opened);
+    let shared = &run.shared;
+    let _held = match lock(shared, &run.control).await {
+        Ok(held) => held,
+        Err(Error::NotBegun) => return Err(left_open(run, active, Stop::Left)),
+        Err(error) => return Err(error),
+    };
+    let entries = shared.journal.entries(&run.id)?;
+    let claimed = entries.iter().rev().find(|entry| entry.step == CLAIM_STEP && entry.phase == Phase::Intent);
+    let mut claimed_well = false;
+    if let Some(host) = claimed.and_then(|entry| entry.resource.as_ref()) {
+        let claim = claimed.and_then(|entry| entry.data["name"].as_str()).unwrap_or_default();
+        let seen = presence(shared, &run.zone, &host.id).await;
+        claimed_well = matches!(seen, Ok(Presence::Here(server)) if server.name == claim);
+    }
+    let report = match put_back(run).await {
+        Ok(report) => report,
+        Err(stop) => return Err(left_open(run, active, stop)),
+    };
+    let state = match (report.is_clean(), claimed_well) {
+        (false, _) => OperationState::Left,
+        (true, true) => OperationState::Done,
+        (true, false) => OperationState::Undone,
+    };
+    shared.close(run, active, state, None, Some(&report), Vec::new()).await
+}
+
+impl Ineligible {
+    /// Whether the pool holds nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.in_pool == 0
+    }
+}

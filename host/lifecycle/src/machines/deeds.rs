@@ -1,0 +1,328 @@
+//! What a release can do to a host. Each deed is done under the lock, to a host that was just read and carries the right
+//! name, and can be repeated after a crash.
+
+use serde_json::json;
+use windlass_policy::slots::release::Deed;
+use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::types::apple_silicon::{
+    ListOperatingSystems, OperatingSystem, ReinstallServer, Server, ServerStatus, UpdateServer,
+};
+
+use super::host::{Changed, Over, Presence, Refused, Seen, change, presence, rename, resource};
+use super::names::{PoolPrefix, is_pending};
+use super::release::{ReleaseOutcome, ReleaseSpecification};
+use crate::failure;
+use crate::journal::{Entry, Phase};
+use crate::run::{Run, Stop};
+
+pub(crate) const REINSTALL_STEP: &str = "reinstall";
+pub(crate) const RENAME_STEP: &str = "rename-to-pool";
+pub(crate) const TERMINATE_STEP: &str = "terminate";
+pub(crate) const SCHEDULE_STEP: &str = "schedule-deletion";
+pub(crate) const REBOOT_STEP: &str = "reboot";
+
+/// How a deed ended.
+pub(crate) enum End {
+    Done(ReleaseOutcome),
+    Refused(Deed, Box<Refused>),
+}
+
+/// Whose a host is, by its name.
+pub(crate) enum Owner {
+    /// The claimant's, who lets it go.
+    Claim,
+    /// An earlier release of ours has put it into the pool already.
+    Returned,
+    /// Somebody else's.
+    Other,
+}
+
+/// Compares a host's name with what this release may touch. `names` are those that our own operations gave it.
+pub(crate) fn owner(specification: &ReleaseSpecification, host: &Server, names: &Given) -> Owner {
+    if host.name == specification.request.claim.as_str() {
+        Owner::Claim
+    } else if names.pool.iter().any(|name| *name == host.name) {
+        Owner::Returned
+    } else if is_pending(&host.name) && names.pending.iter().any(|name| *name == host.name) {
+        Owner::Claim
+    } else {
+        Owner::Other
+    }
+}
+
+/// The names that our own operations gave to a host, by the journal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    /// By releases of this claim.
+    pub(crate) pool: Vec<String>,
+    /// By adoptions for this claim.
+    pub(crate) pending: Vec<String>,
+}
+
+/// What an earlier asking of the same release has done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// The name in the pool that was written down.
+    pub(crate) name: Option<String>,
+    /// Whether Scaleway had taken the reinstallation.
+    pub(crate) reinstalled: bool,
+}
+
+impl Progress {
+    pub(crate) fn from_entries(entries: &[Entry]) -> Self {
+        let last =
+            |step: &str, phase: Phase| entries.iter().rev().find(|entry| entry.step == step && entry.phase == phase);
+        Self {
+            name: last(REINSTALL_STEP, Phase::Intent).and_then(|entry| entry.data["name"].as_str()).map(str::to_owned),
+            reinstalled: last(REINSTALL_STEP, Phase::Outcome).is_some(),
+        }
+    }
+}
+
+/// Reads the host under the lock and answers it if it is still the claimant's, or else how the release ended without us.
+async fn still_ours(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    names: &Given,
+) -> Result<Result<Box<Server>, ReleaseOutcome>, Box<Refused>> {
+    let id = &specification.request.host;
+    match presence(&run.shared, &run.zone, id).await {
+        Err(error) => Err(Box::new(Refused::of(failure::of_error(&error)))),
+        Ok(Presence::Gone) => Ok(Err(ReleaseOutcome::AlreadyGone)),
+        Ok(Presence::Here(host)) => Ok(match owner(specification, &host, names) {
+            Owner::Claim => Ok(host),
+            Owner::Returned => Err(ReleaseOutcome::ReturnedToPool { name: host.name }),
+            Owner::Other => Err(ReleaseOutcome::NotOurs { name: host.name }),
+        }),
+    }
+}
+
+macro_rules! ours_or_return {
+    ($deed:expr, $run:expr, $specification:expr, $names:expr) => {
+        match still_ours($run, $specification, $names).await {
+            Ok(Ok(host)) => host,
+            Ok(Err(outcome)) => return Ok(End::Done(outcome)),
+            Err(refused) => return Ok(End::Refused($deed, refused)),
+        }
+    };
+}
+
+fn over(over: Over) -> End {
+    End::Done(match over {
+        Over::Gone => ReleaseOutcome::AlreadyGone,
+        Over::Renamed(name) => ReleaseOutcome::NotOurs { name },
+    })
+}
+
+/// Wipes the host and gives it back to its pool, in this order: as long as its disk is old it carries the claim, so nobody can
+/// adopt it; when it carries a pool's name it is being reinstalled, and becomes eligible when it is `ready` again.
+///
+/// (The other way round there is a moment in which a host stands in the pool, ready, with its old disk and a reinstallation
+/// on its way: who claims it then, from another state directory, has it wiped under his work.)
+pub(crate) async fn return_to_pool(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    prefix: &PoolPrefix,
+    system: Option<&str>,
+    names: &Given,
+    progress: &Progress,
+) -> Result<End, Stop> {
+    let deed = Deed::ReturnToPool;
+    let host = ours_or_return!(deed, run, specification, names);
+    let id = host.id.as_str();
+    let name = progress
+        .name
+        .clone()
+        .filter(|name| prefix.holds(name))
+        .unwrap_or_else(|| prefix.name(run.shared.randomness.uuid()));
+    if !progress.reinstalled {
+        let os_id = match system_id(run, &host, system).await {
+            Ok(os_id) => os_id,
+            Err(refused) => return Ok(End::Refused(deed, refused)),
+        };
+        let running = host.status == ServerStatus::Reinstalling;
+        if host.status.is_transient() && !running {
+            // It would be refused (assumption: `transient_state`), and the lock is not the place to wait for it.
+            let words = format!("host {id} is {} and cannot be reinstalled now", host.status);
+            return Ok(End::Refused(
+                deed,
+                Box::new(Refused::of(failure::of_class(FailureClass::TransientState, words))),
+            ));
+        }
+        let data = json!({ "name": name, "system": os_id });
+        run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), data).await?;
+        let api = run.shared.client.apple_silicon(&run.zone);
+        let request = ReinstallServer { os_id, enable_kext: host.kext_enabled };
+        let expected = host.name.clone();
+        let changed = change(
+            run,
+            REINSTALL_STEP,
+            id,
+            || async { if running { Ok(None) } else { api.reinstall_server(id, &request).await.map(Some) } },
+            |seen| match &seen.status {
+                _ if seen.name != expected => Seen::Over(Over::Renamed(seen.name.clone())),
+                // Already running, whoever began it: the disk is being wiped, which is what is wanted.
+                ServerStatus::Reinstalling => Seen::Done(()),
+                _ => Seen::NotYet,
+            },
+            |_| Some(()),
+            || None,
+        )
+        .await?;
+        match changed {
+            Changed::Done(()) => {}
+            Changed::Over(ended) => return Ok(over(ended)),
+            Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+        }
+        run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+    }
+    run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
+    match rename(run, RENAME_STEP, id, &[&host.name], &name).await? {
+        Changed::Done(_) => {}
+        Changed::Over(ended) => return Ok(over(ended)),
+        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+    }
+    run.conclude(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+    Ok(End::Done(ReleaseOutcome::ReturnedToPool { name }))
+}
+
+/// The id of the operating system to install: the one asked for by name, else the one that the host has.
+///
+/// Never left out: without an id Scaleway installs the type's default (SDK), which may be another one than the pool's.
+async fn system_id(run: &Run, host: &Server, wanted: Option<&str>) -> Result<Option<String>, Box<Refused>> {
+    let has = host.os.as_ref();
+    let Some(wanted) = wanted else {
+        return Ok(has.map(|os| os.id.clone()).filter(|id| !id.is_empty()));
+    };
+    if let Some(os) = has.filter(|os| os.name.eq_ignore_ascii_case(wanted) && !os.id.is_empty()) {
+        return Ok(Some(os.id.clone()));
+    }
+    let request =
+        ListOperatingSystems { server_type: Some(host.server_type.clone()), ..ListOperatingSystems::default() };
+    let systems = run
+        .shared
+        .client
+        .apple_silicon(&run.zone)
+        .list_os(&request)
+        .await
+        .map_err(|error| Box::new(Refused::of(failure::of_error(&error))))?;
+    match find_system(&systems, wanted) {
+        Some(id) => Ok(Some(id)),
+        None => Err(Box::new(Refused::of(failure::of_class(
+            FailureClass::InvalidArguments,
+            format!("Scaleway has no operating system {wanted:?} for {} in {}", host.server_type, run.zone),
+        )))),
+    }
+}
+
+/// The id of the system of this name, else of the newest of this family.
+pub(crate) fn find_system(systems: &[OperatingSystem], wanted: &str) -> Option<String> {
+    let version = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+    let of_family = systems
+        .iter()
+        .filter(|os| os.family.eq_ignore_ascii_case(wanted) && !os.is_beta)
+        .max_by_key(|os| version(&os.version));
+    systems.iter().find(|os| os.name.eq_ignore_ascii_case(wanted)).or(of_family).map(|os| os.id.clone())
+}
+
+/// Deletes the host. Under its billing floor Scaleway refuses.
+pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, names: &Given) -> Result<End, Stop> {
+    let deed = Deed::Terminate;
+    let host = ours_or_return!(deed, run, specification, names);
+    let id = host.id.as_str();
+    run.intend(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
+    let api = run.shared.client.apple_silicon(&run.zone);
+    let changed = change(
+        run,
+        TERMINATE_STEP,
+        id,
+        || api.delete_server(id),
+        |seen| if seen.name == host.name { Seen::NotYet } else { Seen::Over(Over::Renamed(seen.name.clone())) },
+        |()| Some(()),
+        || Some(()),
+    )
+    .await?;
+    match changed {
+        Changed::Done(()) => {}
+        Changed::Over(ended) => return Ok(over(ended)),
+        Changed::Refused(mut refused) => {
+            // Scaleway's words may leave the date out; the host has it.
+            refused.not_before = refused.not_before.or(super::release::instant(host.deletable_at()));
+            return Ok(End::Refused(deed, refused));
+        }
+    }
+    run.shared.machines.hosts.forget(&run.zone, id).await;
+    run.conclude(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    Ok(End::Done(ReleaseOutcome::Terminated))
+}
+
+/// Has Scaleway delete the host as soon as it can be deleted.
+pub(crate) async fn schedule_deletion(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    names: &Given,
+) -> Result<End, Stop> {
+    let deed = Deed::ScheduleDeletion;
+    let host = ours_or_return!(deed, run, specification, names);
+    let id = host.id.as_str();
+    run.intend(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
+    let api = run.shared.client.apple_silicon(&run.zone);
+    let request = UpdateServer::schedule_deletion(true);
+    let changed = change(
+        run,
+        SCHEDULE_STEP,
+        id,
+        || api.update_server(id, &request),
+        |seen| {
+            if seen.name != host.name {
+                Seen::Over(Over::Renamed(seen.name.clone()))
+            } else if seen.deletion_scheduled {
+                Seen::Done(seen.clone())
+            } else {
+                Seen::NotYet
+            }
+        },
+        |server: Server| server.deletion_scheduled.then_some(server),
+        || None,
+    )
+    .await?;
+    let scheduled = match changed {
+        Changed::Done(server) => server,
+        Changed::Over(ended) => return Ok(over(ended)),
+        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+    };
+    run.shared.machines.hosts.replace(&run.zone, &scheduled).await;
+    let deletable_at = super::release::instant(scheduled.deletable_at().or(host.deletable_at()));
+    run.conclude(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "deletable-at": deletable_at })).await?;
+    Ok(End::Done(ReleaseOutcome::DeletionScheduled { deletable_at }))
+}
+
+/// Restarts the host, for whoever sets it up to try again.
+pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, names: &Given) -> Result<End, Stop> {
+    let deed = Deed::Reboot;
+    let host = ours_or_return!(deed, run, specification, names);
+    let id = host.id.as_str();
+    run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    let api = run.shared.client.apple_silicon(&run.zone);
+    let changed = change(
+        run,
+        REBOOT_STEP,
+        id,
+        || api.reboot_server(id),
+        |seen| match &seen.status {
+            _ if seen.name != host.name => Seen::Over(Over::Renamed(seen.name.clone())),
+            ServerStatus::Rebooting => Seen::Done(()),
+            _ => Seen::NotYet,
+        },
+        |_| Some(()),
+        || None,
+    )
+    .await?;
+    match changed {
+        Changed::Done(()) => {}
+        Changed::Over(ended) => return Ok(over(ended)),
+        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+    }
+    run.conclude(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    Ok(End::Done(ReleaseOutcome::Rebooted))
+}

@@ -1,0 +1,204 @@
+//! One host: whether it is there, and changing its name so that the outcome is known.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::types::apple_silicon::{ListServers, Server, UpdateServer};
+use windlass_scaleway::{ErrorClass, Zone};
+
+use crate::failure;
+use crate::journal::{Phase, ResourceKind, ResourceName};
+use crate::lifecycle::Shared;
+use crate::run::{Run, Stop};
+
+/// Tries of a look at a host before it is given up for now: whoever asked comes back.
+const LOOKS: u32 = 3;
+
+/// Whether a host exists.
+#[derive(Clone, Debug)]
+pub(crate) enum Presence {
+    Here(Box<Server>),
+    Gone,
+}
+
+pub(crate) fn resource(zone: &Zone, id: &str) -> ResourceName {
+    ResourceName { kind: ResourceKind::AppleSiliconServer, id: id.to_owned(), zone: zone.to_string(), server: None }
+}
+
+/// Reads a host. That one is gone is believed only of a list that is permitted and does not hold it: what stands for "not
+/// found" in this API (403 `permissions_denied`, recorded) is also what a key without permission is told.
+async fn read(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
+    let api = shared.client.apple_silicon(zone);
+    let error = match api.get_server(id).await {
+        Ok(server) => return Ok(Presence::Here(Box::new(server))),
+        Err(error) if error.is_gone_or_not_ours() => error,
+        Err(error) => return Err(error),
+    };
+    let listed = api.list_servers(&ListServers::default()).await?;
+    if listed.iter().any(|server| server.id == id) { Err(error) } else { Ok(Presence::Gone) }
+}
+
+/// Reads a host, a few times where that fails. Changes nothing, so no policy is asked and nothing is journalled.
+pub(crate) async fn presence(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
+    let mut attempt = 1;
+    loop {
+        let error = match read(shared, zone, id).await {
+            Ok(presence) => return Ok(presence),
+            Err(error) => error,
+        };
+        let hopeless = matches!(error.class(), ErrorClass::AuthenticationDenied | ErrorClass::InvalidArguments);
+        if attempt >= LOOKS || hopeless {
+            return Err(error);
+        }
+        pause(shared, attempt).await;
+        attempt += 1;
+    }
+}
+
+/// Half a second to two, jittered.
+pub(crate) async fn pause(shared: &Shared, attempt: u32) {
+    let longest = 500_u64 << attempt.min(2);
+    tokio::time::sleep(Duration::from_millis(longest / 2 + shared.randomness.word() % (longest / 2))).await;
+}
+
+/// How a change that was asked for stands, as far as it can be seen.
+pub(crate) enum Seen<T> {
+    /// It took effect.
+    Done(T),
+    /// It did not, and may be tried again.
+    NotYet,
+    /// It cannot any more: the host has gone, or has gone to somebody else.
+    Over(Over),
+}
+
+/// Why a host is no longer ours to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Gone,
+    /// It carries this name instead of the one that it should.
+    Renamed(String),
+}
+
+/// What became of a change.
+pub(crate) enum Changed<T> {
+    Done(T),
+    Over(Over),
+    /// Scaleway refused it and may go on to; the host is as it was.
+    Refused(Box<Refused>),
+}
+
+/// A refusal, as the release slot is told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) failure: Failure,
+    pub(crate) not_before: Option<u64>,
+}
+
+impl Refused {
+    pub(crate) fn of(failure: Failure) -> Self {
+        Self { failure, not_before: None }
+    }
+}
+
+/// Sends a call until its effect is seen, it is refused for good, or the host is no longer ours.
+///
+/// After each failed call the host is read again and `judge` says how the change stands, so a lost answer is neither
+/// repeated blindly nor believed. Whether a failed call is sent again is the retry slot's, within the run's deadline; one
+/// that a precondition forbids is not: who asked for it has to think again.
+pub(crate) async fn change<T, C, CFut, A>(
+    run: &Run,
+    step: &str,
+    id: &str,
+    mut call: C,
+    mut judge: impl FnMut(&Server) -> Seen<T>,
+    done: impl Fn(A) -> Option<T>,
+    gone: impl Fn() -> Option<T>,
+) -> Result<Changed<T>, Stop>
+where
+    C: FnMut() -> CFut,
+    CFut: Future<Output = Result<A, windlass_scaleway::Error>>,
+{
+    let began = Instant::now();
+    let mut attempt = 1;
+    // What a call whose effect could not be seen failed with: it is not sent again before it can be.
+    let mut unseen: Option<Failure> = None;
+    loop {
+        run.check(step)?;
+        let mut not_before = None;
+        let (mut failed, sent) = match unseen.take() {
+            Some(failed) => (failed, true),
+            None => match call().await {
+                Ok(answer) => match done(answer) {
+                    Some(value) => return Ok(Changed::Done(value)),
+                    None => {
+                        let words = "Scaleway answered well and shows no change";
+                        (failure::of_class(FailureClass::Other, words), true)
+                    }
+                },
+                Err(error) => {
+                    let failed = failure::of_error(&error);
+                    if error.is_ambiguous() {
+                        run.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
+                        run.sleep(step, run.shared.limits.settle).await?;
+                    }
+                    not_before = error.not_before().and_then(|at| u64::try_from(at.as_millisecond()).ok());
+                    (failed, error.is_ambiguous() || error.status().is_some())
+                }
+            },
+        };
+        if sent {
+            match presence(&run.shared, &run.zone, id).await {
+                Ok(Presence::Gone) => return Ok(gone().map_or(Changed::Over(Over::Gone), Changed::Done)),
+                Ok(Presence::Here(server)) => match judge(&server) {
+                    Seen::Done(value) => return Ok(Changed::Done(value)),
+                    Seen::Over(over) => return Ok(Changed::Over(over)),
+                    Seen::NotYet => {}
+                },
+                Err(error) => {
+                    failed = failure::of_error(&error);
+                    unseen = Some(failed.clone());
+                }
+            }
+        }
+        if failed.class == FailureClass::PreconditionFailed && unseen.is_none() {
+            let data = json!({ "attempt": attempt, "failure": failed, "wait": Value::Null });
+            run.write(step, Phase::Failure, None, data).await?;
+            return Ok(Changed::Refused(Box::new(Refused { failure: failed, not_before })));
+        }
+        match run.after_failure(step, began, attempt, failed, None).await {
+            Ok(()) => attempt += 1,
+            Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
+                return Ok(Changed::Refused(Box::new(Refused::of(failed.failure))));
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+}
+
+/// Renames a host that carries one of `from`. Whoever gave it another name meanwhile has it.
+pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &str) -> Result<Changed<Server>, Stop> {
+    let api = run.shared.client.apple_silicon(&run.zone);
+    let request = UpdateServer::rename(to);
+    let changed = change(
+        run,
+        step,
+        id,
+        || api.update_server(id, &request),
+        |server| match server.name.as_str() {
+            name if name == to => Seen::Done(server.clone()),
+            name if from.contains(&name) => Seen::NotYet,
+            name => Seen::Over(Over::Renamed(name.to_owned())),
+        },
+        |server: Server| (server.name == to && server.id == id).then_some(server),
+        || None,
+    )
+    .await?;
+    match &changed {
+        Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server).await,
+        Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id).await,
+        Changed::Over(Over::Renamed(_)) | Changed::Refused(_) => {}
+    }
+    Ok(changed)
+}

@@ -1,0 +1,56 @@
+//! The one lock over every change of a host's name: in this process, and between all that share the state directory.
+
+use std::fs::{File, TryLockError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::control::Control;
+use crate::lifecycle::Shared;
+
+/// How long one waits for the lock. Whoever holds it makes a handful of calls and no long waits
+/// ([`HELD`]), so many can go before.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// No further attempt begins under the lock after this: one slow host must not hold the others.
+pub(crate) const HELD: Duration = Duration::from_secs(20);
+/// The first wait between two tries of the file's lock; later ones grow to 16 times it.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+
+/// The lock, held until dropped (the kernel lets the file go when the process ends, however it ends).
+pub(crate) struct Held<'a> {
+    _file: File,
+    _process: tokio::sync::MutexGuard<'a, ()>,
+}
+
+/// Takes the lock.
+///
+/// # Errors
+/// [`Error::MachinesLocked`] after five minutes, [`Error::NotBegun`] when the work is called off meanwhile.
+pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
+    let path = || shared.state_directory.machines_lock_path();
+    let take = async {
+        let began = Instant::now();
+        let process = shared.machines.lock.lock().await;
+        let file = shared.state_directory.machines_lock()?;
+        let mut wait = FIRST_WAIT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Held { _file: file, _process: process }),
+                Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {}
+                Err(TryLockError::WouldBlock) => return Err(Error::MachinesLocked { path: path() }),
+                Err(TryLockError::Error(source)) => return Err(Error::StateDirectory { path: path(), source }),
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(FIRST_WAIT * 16);
+        }
+    };
+    tokio::select! {
+        biased;
+        () = control.left().cancelled() => Err(Error::NotBegun),
+        () = control.cancelled().cancelled() => Err(Error::NotBegun),
+        taken = tokio::time::timeout(PATIENCE, take) => {
+            taken.unwrap_or_else(|_| Err(Error::MachinesLocked { path: path() }))
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Machines that are not made but claimed and let go: Apple silicon hosts, each a physical Mac.
+//!
+//! A host's name is the only mark of whose it is. What follows from that, and what a crash leaves at each point, is told in
+//! `docs/machines.md`.
+
+mod adopt;
+mod deeds;
+mod eligibility;
+mod host;
+mod listing;
+mod lock;
+mod names;
+mod order;
+mod reclaim;
+mod release;
+
+use std::sync::Arc;
+
+use windlass_scaleway::types::apple_silicon;
+use windlass_scaleway::types::instance;
+
+pub use adopt::AdoptedMachine;
+pub use eligibility::{Ineligible, Pool};
+pub use listing::Listing;
+pub use names::{ClaimName, PoolPrefix};
+pub use order::OrderRequest;
+pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
+pub use release::{ReleaseOutcome, ReleaseRequest, Released};
+
+use crate::Error;
+use crate::identifier::GroupName;
+use crate::journal::{Operation, OperationKind};
+use crate::lifecycle::{Active, Shared};
+use crate::run::Run;
+
+/// What the machines of a process share.
+#[derive(Default)]
+pub(crate) struct Machines {
+    /// The part of the lock that holds within this process.
+    lock: tokio::sync::Mutex<()>,
+    pub(crate) hosts: listing::Listings<apple_silicon::Server>,
+    pub(crate) servers: listing::Listings<instance::Server>,
+}
+
+/// The group of all operations on hosts: they have no tags, and so no group of their own.
+fn group() -> GroupName {
+    match "machines".parse() {
+        Ok(group) => group,
+        Err(_) => unreachable!("a constant that is a good name"),
+    }
+}
+
+/// After a restart: what an operation on a machine left open is ended.
+pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run, active: Active) -> Result<(), Error> {
+    let spoilt = |error: serde_json::Error| Error::JournalRow {
+        table: "operations",
+        row: operation.id.to_string(),
+        column: "specification".to_owned(),
+        problem: error.to_string(),
+    };
+    match operation.kind {
+        OperationKind::AdoptMachine => adopt::resume(&run, &active).await,
+        OperationKind::OrderMachine => {
+            let request = serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+            order::resume(&run, &active, &request).await
+        }
+        OperationKind::ReleaseMachine => {
+            let specification = serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+            release::resume(shared, specification, run, active).await
+        }
+        OperationKind::CreateServer | OperationKind::CleanupServer | OperationKind::Sweep => Ok(()),
+    }
+}

@@ -1,0 +1,215 @@
+//! The names of hosts: what a pool's begins with, what a claim is called, and the name in between.
+//!
+//! Apple silicon has no tags that could be set, so a host's name is the only mark of whose it is. Anybody with a key may
+//! change it at any time, and the last writer wins.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::Error;
+
+/// What a host is called between two phases of its adoption.
+pub(crate) const PENDING: &str = "windlass-claim-pending-";
+/// The longest prefix, in bytes: with a UUID behind it, a name stays within the 63 bytes of a host name.
+const LONGEST_PREFIX: usize = 63 - 36;
+/// The longest claim, in bytes.
+const LONGEST_CLAIM: usize = 63;
+
+fn refuse(what: &'static str, name: &str, problem: impl Into<String>) -> Error {
+    Error::MachineName { what, name: name.chars().take(2 * LONGEST_CLAIM).collect(), problem: problem.into() }
+}
+
+fn check_letters(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(refuse(what, name, "it is empty"));
+    }
+    if name.len() > longest {
+        return Err(refuse(what, name, format!("it has {} bytes, more than {longest}", name.len())));
+    }
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    if let Some(wrong) = name.chars().find(|c| !allowed(*c)) {
+        return Err(refuse(
+            what,
+            name,
+            format!("it holds {wrong:?}; lower-case letters, digits, dashes and dots are good"),
+        ));
+    }
+    if !name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) {
+        return Err(refuse(what, name, "it does not begin with a letter or a digit"));
+    }
+    Ok(())
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $check:path) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(String);
+
+        impl $type {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(name: &str) -> Result<Self, Error> {
+                Self::try_from(name.to_owned())
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = Error;
+
+            fn try_from(name: String) -> Result<Self, Error> {
+                $check(&name)?;
+                Ok(Self(name))
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// What the names of a pool's hosts begin with, for example `ci-pool-`: at most 27 bytes, ending with a dash.
+    ///
+    /// No pool's prefix may be the beginning of another's: `ci-` takes the hosts of `ci-pool-` for its own. Nor may a claim
+    /// begin with it.
+    PoolPrefix, check_prefix
+}
+
+name! {
+    /// The name that a host carries while it is claimed: at most 63 bytes, lower-case letters, digits, dashes and dots.
+    ///
+    /// It has to be the claimant's own for ever: two claimants of one name share a host, and one that comes back under the
+    /// name of a dead one inherits its host. Put something unique into it (of a Kubernetes object, a part of its UID).
+    ClaimName, check_claim
+}
+
+fn check_prefix(name: &str) -> Result<(), Error> {
+    let what = "pool prefix";
+    check_letters(what, name, LONGEST_PREFIX)?;
+    if !name.ends_with('-') {
+        return Err(refuse(
+            what,
+            name,
+            "it does not end with a dash, so it would also match names that only begin alike",
+        ));
+    }
+    if PENDING.starts_with(name) || name.starts_with(PENDING) {
+        return Err(refuse(what, name, format!("it would match hosts that are being claimed ({PENDING}...)")));
+    }
+    Ok(())
+}
+
+fn check_claim(name: &str) -> Result<(), Error> {
+    let what = "claim";
+    check_letters(what, name, LONGEST_CLAIM)?;
+    if name.starts_with(PENDING) {
+        return Err(refuse(what, name, format!("{PENDING} marks hosts that are being claimed")));
+    }
+    Ok(())
+}
+
+impl PoolPrefix {
+    /// Whether a host of this name stands in the pool.
+    #[must_use]
+    pub fn holds(&self, name: &str) -> bool {
+        name.starts_with(&self.0)
+    }
+
+    /// A new name in the pool.
+    pub(crate) fn name(&self, unique: Uuid) -> String {
+        format!("{}{unique}", self.0)
+    }
+}
+
+impl ClaimName {
+    /// A host that carries this claim must not stand in the pool at the same time.
+    pub(crate) fn check_against(&self, prefix: &PoolPrefix) -> Result<(), Error> {
+        if prefix.holds(&self.0) {
+            return Err(refuse("claim", &self.0, format!("it begins with the pool's prefix {prefix}")));
+        }
+        Ok(())
+    }
+}
+
+/// A name for the time of one adoption.
+pub(crate) fn pending(unique: Uuid) -> String {
+    format!("{PENDING}{unique}")
+}
+
+pub(crate) fn is_pending(name: &str) -> bool {
+    name.starts_with(PENDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_prefix_is_refused_with_its_fault() {
+        for (name, part) in [
+            ("", "empty"),
+            ("Pool-", "'P'"),
+            ("pool", "dash"),
+            ("-pool-", "begin"),
+            ("windlass-", "being claimed"),
+            ("windlass-claim-pending-", "being claimed"),
+            ("a-very-long-prefix-indeed-xx-", "27"),
+        ] {
+            let error = name.parse::<PoolPrefix>().unwrap_err().to_string();
+            assert!(error.contains(part), "{name}: {error}");
+        }
+        for good in ["ci-pool-", "windlass-pool-", "tuist-pool-", "p-"] {
+            good.parse::<PoolPrefix>().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_wrong_claim_is_refused_with_its_fault() {
+        let long = "a".repeat(64);
+        for (name, part) in
+            [("", "empty"), ("a b", "' '"), (long.as_str(), "64 bytes"), ("windlass-claim-pending-1", "being claimed")]
+        {
+            let error = name.parse::<ClaimName>().unwrap_err().to_string();
+            assert!(error.contains(part), "{name}: {error}");
+        }
+        let claim: ClaimName = "ci-pool-7".parse().unwrap();
+        let error = claim.check_against(&"ci-pool-".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("ci-pool-7"), "{error}");
+        claim.check_against(&"ci-pool-7-".parse().unwrap()).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_in_the_pool_is_held_by_it_and_is_no_claim_in_progress(prefix in "[a-z][a-z-]{0,20}-", word in any::<u128>()) {
+            let Ok(prefix) = prefix.parse::<PoolPrefix>() else { return Ok(()) };
+            let name = prefix.name(Uuid::from_u128(word));
+            prop_assert!(prefix.holds(&name) && !is_pending(&name));
+            prop_assert!(name.len() <= 63);
+            prop_assert!(!prefix.holds(&pending(Uuid::from_u128(word))));
+        }
+    }
+}

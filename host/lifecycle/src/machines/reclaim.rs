@@ -1,0 +1,172 @@
+//! Hosts that carry a claim which nobody explains.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_policy::slots::release::Occasion;
+use windlass_scaleway::Zone;
+use windlass_scaleway::types::apple_silicon::Server;
+
+use super::adopt::fresh;
+use super::names::{ClaimName, PoolPrefix};
+use super::release::{ReleaseRequest, Released};
+use crate::Error;
+use crate::control::Control;
+use crate::journal::{OperationKind, OperationState};
+use crate::lifecycle::{Lifecycle, Shared};
+
+/// What to look for, and what to do about it.
+#[derive(Clone, Debug)]
+pub struct ReclaimRequest {
+    /// The zone.
+    pub zone: Zone,
+    /// What the names of all claims of this installation begin with. Hosts of other names are none of its business.
+    pub claim_prefix: String,
+    /// Who is alive: names of claims and ids of hosts.
+    pub live: BTreeSet<String>,
+    /// A host that changed within this time is left alone: its claimant may not have been heard of yet.
+    pub grace: Duration,
+    /// What to do.
+    pub mode: ReclaimMode,
+}
+
+/// What a reclaim does with the hosts that it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReclaimMode {
+    /// Nothing: it tells.
+    Report,
+    /// It lets them go by the release slot, occasion `reclaim`, to this pool.
+    ReturnToPool(PoolPrefix),
+}
+
+/// What a reclaim saw and did.
+#[derive(Debug, Default, Serialize)]
+pub struct Reclaim {
+    /// Hosts with a claim that nobody explains.
+    pub stranded: Vec<Stranded>,
+    /// Hosts with a claim of somebody alive.
+    pub explained: usize,
+}
+
+/// A host with a claim that nobody explains.
+#[derive(Debug, Serialize)]
+pub struct Stranded {
+    /// Scaleway's id of it.
+    pub host: String,
+    /// The claim that it carries.
+    pub claim: String,
+    /// Scaleway's status of it.
+    pub status: String,
+    /// When it was created, RFC 3339.
+    pub created_at: String,
+    /// Why it is left alone, where it is.
+    pub spared: Option<String>,
+    /// What became of it, where it was let go.
+    pub released: Option<Released>,
+    /// Why it could not be let go, where that failed.
+    pub problem: Option<String>,
+}
+
+impl Lifecycle {
+    /// Looks for hosts whose claim nobody alive explains, and gives them back to the pool where it is told to.
+    ///
+    /// # Guarantees
+    /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no operation of this
+    /// journal is at work on it, it has not changed within the grace, and, read again under the lock, it still carries the same name. One
+    /// whose deletion is scheduled is told of and left alone.
+    ///
+    /// # Assumptions
+    /// `live` is complete. Who keeps claims elsewhere reads it anew right before each call.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when the zone cannot be listed; [`Error::MachineName`] for an empty prefix, or one that would match the pool. What
+    /// fails about a single host stands in its `problem`.
+    pub async fn reclaim(&self, request: &ReclaimRequest, control: &Control) -> Result<Reclaim, Error> {
+        check_prefix(request)?;
+        let hosts = fresh(&self.shared, &request.zone).await?;
+        let mut reclaim = Reclaim::default();
+        for host in hosts.machines.iter().filter(|host| host.name.starts_with(&request.claim_prefix)) {
+            let Ok(claim) = host.name.parse::<ClaimName>() else { continue };
+            if request.live.contains(&host.id) || request.live.contains(&host.name) {
+                reclaim.explained += 1;
+                continue;
+            }
+            let spared = self.spared(request, host)?;
+            let mut stranded = Stranded {
+                host: host.id.clone(),
+                claim: host.name.clone(),
+                status: host.status.as_str().to_owned(),
+                created_at: host.created_at.clone(),
+                spared,
+                released: None,
+                problem: None,
+            };
+            if stranded.spared.is_none()
+                && let ReclaimMode::ReturnToPool(prefix) = &request.mode
+            {
+                let release = ReleaseRequest {
+                    occasion: Occasion::Reclaim,
+                    ..ReleaseRequest::new(request.zone.clone(), &host.id, claim, Some(prefix.clone()))
+                };
+                match self.release_machine(&release, control).await {
+                    Ok(released) => stranded.released = Some(released),
+                    Err(error @ (Error::LeftOpen { .. } | Error::NotBegun)) => return Err(error),
+                    Err(error) => stranded.problem = Some(error.to_string()),
+                }
+            }
+            reclaim.stranded.push(stranded);
+        }
+        Ok(reclaim)
+    }
+
+    fn spared(&self, request: &ReclaimRequest, host: &Server) -> Result<Option<String>, Error> {
+        if host.deletion_scheduled {
+            return Ok(Some("Scaleway deletes it when it can be deleted".to_owned()));
+        }
+        if let Some(operation) = at_work(&self.shared, &host.id)? {
+            return Ok(Some(format!("operation {operation} is at work on it")));
+        }
+        let now = self.shared.clock.now();
+        let changed = host.updated_at.parse::<jiff::Timestamp>().ok();
+        let recent = super::release::instant(changed)
+            .is_none_or(|at| u128::from(now.saturating_sub(at)) < request.grace.as_millis());
+        Ok(recent.then(|| "it changed a moment ago: its claimant may not have been heard of yet".to_owned()))
+    }
+}
+
+/// An operation of a living process that is working on the host.
+fn at_work(shared: &Shared, host: &str) -> Result<Option<crate::OperationId>, Error> {
+    Ok(shared
+        .journal
+        .operations_of_resource(host)?
+        .into_iter()
+        .find(|operation| {
+            let kind = matches!(
+                operation.kind,
+                OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine
+            );
+            kind && operation.state == OperationState::Open
+        })
+        .map(|operation| operation.id))
+}
+
+fn check_prefix(request: &ReclaimRequest) -> Result<(), Error> {
+    let refuse = |problem: String| {
+        Err(Error::MachineName { what: "prefix of claims", name: request.claim_prefix.clone(), problem })
+    };
+    if request.claim_prefix.is_empty() {
+        return refuse("it is empty, so every host of the zone would be taken for a claim".to_owned());
+    }
+    if super::names::PENDING.starts_with(&request.claim_prefix) {
+        return refuse("hosts that are being claimed begin with it".to_owned());
+    }
+    match &request.mode {
+        ReclaimMode::ReturnToPool(prefix)
+            if prefix.holds(&request.claim_prefix) || prefix.as_str().starts_with(&request.claim_prefix) =>
+        {
+            refuse(format!("hosts of the pool ({prefix}...) begin with it, or it with them"))
+        }
+        _ => Ok(()),
+    }
+}
