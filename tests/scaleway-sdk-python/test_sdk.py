@@ -1,6 +1,7 @@
 """Scaleway's own Python SDK, unchanged, against the simulator: what it sends must be understood, what it gets must parse
 into its types."""
 
+import datetime
 import time
 
 import pytest
@@ -214,15 +215,26 @@ def test_refusals_reach_the_sdk_as_its_own_errors(client, control, resources):
     assert resources() == before
 
 
-def test_ssh_keys_and_apple_silicon(client, control):
-    iam, apple = IamV1Alpha1API(client), ApplesiliconV1Alpha1API(client)
+def test_ssh_keys(client):
+    iam = IamV1Alpha1API(client)
     key = iam.create_ssh_key(public_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFaked me@example", name="sdk")
     assert key.id in [found.id for found in iam.list_ssh_keys_all()]
     iam.delete_ssh_key(ssh_key_id=key.id)
 
+
+def mac(apple, name, type_="M4-S"):
+    return apple.create_server(type_=type_, name=name, enable_vpc=False, public_bandwidth_bps=0, enable_kext=False)
+
+
+def test_a_mac_is_ordered_kept_for_a_day_and_gone(client, control):
+    apple = ApplesiliconV1Alpha1API(client)
     assert "M4-S" in [kind.name for kind in apple.list_server_types().server_types]
-    server = apple.create_server(type_="M4-S", name="mac", enable_vpc=False, public_bandwidth_bps=0, enable_kext=False)
+    server = mac(apple, "mac")
+    assert (server.status, server.delivered, server.sudo_password) == ("starting", False, "<sealed>")
     until(lambda: apple.get_server(server_id=server.id).status == "ready")
+    ready = apple.get_server(server_id=server.id)
+    assert ready.delivered and ready.sudo_password in ready.vnc_url and ready.ssh_username == "m1"
+    assert ready.deletable_at - ready.created_at == datetime.timedelta(days=1)
     assert [found.name for found in apple.list_servers_all()] == ["mac"]
     with pytest.raises(ScalewayException, match="cannot be deleted before"):
         apple.delete_server(server_id=server.id)
@@ -231,3 +243,54 @@ def test_ssh_keys_and_apple_silicon(client, control):
     with pytest.raises(ScalewayException) as refusal:
         apple.get_server(server_id=server.id)
     assert refusal.value.status_code == 403
+
+
+def test_a_mac_is_renamed_rebooted_and_wiped(client, control):
+    apple = ApplesiliconV1Alpha1API(client)
+    server = mac(apple, "claimed")
+    until(lambda: apple.get_server(server_id=server.id).status == "ready")
+    before = apple.get_server(server_id=server.id)
+    assert apple.update_server(server_id=server.id, name="pool-1").name == "pool-1"
+    assert apple.reboot_server(server_id=server.id).status == "rebooting"
+    with pytest.raises(ScalewayException) as busy:
+        apple.reinstall_server(server_id=server.id, enable_kext=False)
+    assert busy.value.status_code == 409
+    until(lambda: apple.get_server(server_id=server.id).status == "ready")
+    assert apple.reinstall_server(server_id=server.id, enable_kext=False, os_id=before.os.id).status == "reinstalling"
+    control("POST", "clock", {"advance_ms": 20 * 60 * 1000})
+    until(lambda: apple.get_server(server_id=server.id).status == "ready")
+    after = apple.get_server(server_id=server.id)
+    assert after.delivered and after.os.id == before.os.id and after.sudo_password != before.sudo_password
+    (host,) = [found for found in control("GET", "resources")["apple_silicon_servers"] if found["id"] == server.id]
+    assert [wipe["name"] for wipe in host["simulator"]["wiped"]] == ["pool-1"]
+    control("POST", f"servers/{server.id}/state", {"state": "deleted"})
+
+
+def test_a_mac_is_scheduled_for_deletion_and_the_date_is_kept(client, control):
+    apple = ApplesiliconV1Alpha1API(client)
+    server = mac(apple, "scheduled")
+    assert apple.update_server(server_id=server.id, schedule_deletion=True).deletion_scheduled
+    assert not apple.update_server(server_id=server.id, schedule_deletion=False).deletion_scheduled
+    apple.update_server(server_id=server.id, schedule_deletion=True)
+    control("POST", "clock", {"advance_ms": 24 * 60 * 60 * 1000})
+    with pytest.raises(ScalewayException) as gone:
+        apple.get_server(server_id=server.id)
+    assert gone.value.status_code == 403
+    (host,) = [found for found in control("GET", "resources")["gone_apple_silicon_servers"] if found["id"] == server.id]
+    assert host["deleted_by"] == "schedule"
+
+
+def test_a_pool_is_listed_in_pages_and_stock_runs_out(client, control):
+    apple = ApplesiliconV1Alpha1API(client)
+    ids = control("POST", "apple-silicon", {"prefix": "pool-", "count": 105, "type": "M2-L", "ages": ["26h"]})["ids"]
+    listed = {found.id: found for found in apple.list_servers_all(page_size=50)}
+    assert set(ids) <= set(listed) and all(listed[id].status == "ready" for id in ids)
+    assert [kind.name for kind in apple.list_os_all(server_type="M4-XL")] == ["macos-tahoe-26.0", "macos-sequoia-15.6"]
+    control("POST", "stock", {"server_type": "M2-L", "left": 0})
+    assert apple.get_server_type(server_type="M2-L").stock == "no_stock"
+    with pytest.raises(ScalewayException) as empty:
+        mac(apple, "one-too-many", "M2-L")
+    assert empty.value.status_code == 503
+    for id in ids:
+        apple.delete_server(server_id=id)
+    assert not set(ids) & {found.id for found in apple.list_servers_all()}

@@ -13,6 +13,7 @@ use clap_complete::Shell;
 
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::SlotName;
+use windlass_simulator::{AppleSiliconPool, FloorRefusal};
 
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -398,6 +399,28 @@ pub(crate) struct Simulator {
     /// The seed that decides ids and random faults [default: a fresh one, which is reported]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+    /// How many milliseconds every call takes
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
+    pub(crate) latency_ms: u64,
+    /// Give servers addresses of 127.64.0.0/15, on which something real can answer
+    #[arg(long)]
+    pub(crate) loopback_addresses: bool,
+    /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S and, if wanted, os=, age=1h+26h, zone=, project=;
+    /// may be repeated
+    #[arg(long, value_name = "POOL")]
+    pub(crate) apple_silicon_pool: Vec<AppleSiliconPool>,
+    /// How long a Mac cannot be deleted after its creation; 0s as for an exempt organization
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub(crate) apple_silicon_floor: Duration,
+    /// How that is refused: in-words, without-details or status-alone
+    #[arg(long, value_name = "SHAPE", default_value = "in-words")]
+    pub(crate) apple_silicon_refusal: FloorRefusal,
+    /// A type of Mac that can be deleted at any time; may be repeated
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) apple_silicon_exempt_type: Vec<String>,
+    /// How many Macs of a type are left, as M4-S=3; may be repeated [default: any number]
+    #[arg(long, value_name = "TYPE=NUMBER", value_parser = parse_stock)]
+    pub(crate) apple_silicon_stock: Vec<(String, u32)>,
 }
 
 #[derive(Debug, Args)]
@@ -426,6 +449,11 @@ fn parse_time_scale(text: &str) -> Result<f64, String> {
 
 fn parse_pace(text: &str) -> Result<f64, String> {
     parse_factor(text, 0.1)
+}
+
+fn parse_stock(text: &str) -> Result<(String, u32), String> {
+    let (server_type, left) = text.split_once('=').ok_or("must be a type and a number, as M4-S=3")?;
+    Ok((server_type.to_owned(), left.parse().map_err(|_| format!("`{left}` is not a number"))?))
 }
 
 /// Scaleway filters by tags as a comma-separated list, so a comma inside a tag would break every search.

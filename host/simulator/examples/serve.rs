@@ -2,9 +2,10 @@
 //! `cargo run -p windlass-simulator --example serve -- --listen 127.0.0.1:0`
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Parser;
-use windlass_simulator::{Latency, Options, Simulator};
+use windlass_simulator::{AppleSilicon, AppleSiliconPool, FloorRefusal, Latency, Options, Simulator};
 
 #[derive(Parser)]
 struct Arguments {
@@ -23,6 +24,15 @@ struct Arguments {
     /// Give servers addresses of 127.64.0.0/15, on which something real can answer.
     #[arg(long)]
     loopback_addresses: bool,
+    /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S,age=26h; may be repeated.
+    #[arg(long)]
+    apple_silicon_pool: Vec<AppleSiliconPool>,
+    /// Seconds for which a Mac cannot be deleted after its creation.
+    #[arg(long, default_value_t = 24 * 60 * 60)]
+    apple_silicon_floor_seconds: u64,
+    /// How that is refused: in-words, without-details or status-alone.
+    #[arg(long, default_value = "in-words")]
+    apple_silicon_refusal: FloorRefusal,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -34,6 +44,12 @@ async fn main() -> std::io::Result<()> {
         time_scale: arguments.time_scale,
         latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
         loopback_addresses: arguments.loopback_addresses,
+        apple_silicon_commitment: Duration::from_secs(arguments.apple_silicon_floor_seconds),
+        apple_silicon: AppleSilicon {
+            pools: arguments.apple_silicon_pool,
+            floor_refusal: arguments.apple_silicon_refusal,
+            ..AppleSilicon::default()
+        },
         ..Options::default()
     });
     let listener = tokio::net::TcpListener::bind(arguments.listen).await?;

@@ -37,6 +37,24 @@ pub enum FloorRefusal {
     StatusAlone,
 }
 
+impl FloorRefusal {
+    /// Every one, with its word on command lines.
+    pub const ALL: [(&'static str, FloorRefusal); 3] = [
+        ("in-words", FloorRefusal::InWords),
+        ("without-details", FloorRefusal::WithoutDetails),
+        ("status-alone", FloorRefusal::StatusAlone),
+    ];
+}
+
+impl FromStr for FloorRefusal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().find(|(word, _)| *word == text).map(|(_, refusal)| *refusal);
+        found.ok_or_else(|| format!("must be {}", Self::ALL.map(|(word, _)| word).join(", ")))
+    }
+}
+
 /// Longest pool that is made at once.
 const HOSTS: usize = 10_000;
 

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_simulator::{Options, Simulator};
+use windlass_simulator::{AppleSilicon, Latency, Options, Simulator};
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -23,7 +23,21 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
     let url = format!("http://{}", listener.local_addr().map_err(refused)?);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(refused)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(refused)?;
-    let simulator = Simulator::new(Options { seed, time_scale: arguments.time_scale, ..Options::default() });
+    let simulator = Simulator::new(Options {
+        seed,
+        time_scale: arguments.time_scale,
+        latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
+        loopback_addresses: arguments.loopback_addresses,
+        apple_silicon_commitment: arguments.apple_silicon_floor,
+        apple_silicon: AppleSilicon {
+            pools: arguments.apple_silicon_pool,
+            floor_refusal: arguments.apple_silicon_refusal,
+            exempt_types: arguments.apple_silicon_exempt_type.into_iter().collect(),
+            stock: arguments.apple_silicon_stock.into_iter().collect(),
+            ..AppleSilicon::default()
+        },
+        ..Options::default()
+    });
 
     // Programs read this line and go on, so it must come first and be alone on its line.
     match output.is_json() {

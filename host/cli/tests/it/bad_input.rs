@@ -110,3 +110,14 @@ fn an_address_in_use_is_told_with_the_remedy() {
     let address = world.url.strip_prefix("http://").unwrap();
     world.run(&["simulator", "--listen", address]).expect(2).says("port 0 takes a free one");
 }
+
+#[test]
+fn wrong_macs_for_the_simulator_are_refused_with_what_would_be_right() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).arg("simulator").args(arguments).output().unwrap());
+    ran(&["--apple-silicon-pool", "prefix=ci-,count=3,type=M9"]).expect(2).says("M4-S");
+    ran(&["--apple-silicon-pool", "prefix=ci-,count=3,type=M4-S,colour=red"]).expect(2).says("`colour`");
+    ran(&["--apple-silicon-refusal", "politely"]).expect(2).says("without-details");
+    ran(&["--apple-silicon-stock", "M4-S"]).expect(2).says("M4-S=3");
+    ran(&["--apple-silicon-floor", "soon"]).expect(2).says("soon");
+}
