@@ -2,6 +2,7 @@
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
 python_venv := justfile_directory() / "target/python"
+target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 
 _default:
     @just --list --unsorted
@@ -11,7 +12,7 @@ demo *arguments: _wasm_target
     @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
 
 # All tests: Rust's, and the clients of other people against our servers.
-test: _wasm_target test-rust test-scaleway-sdk
+test: _wasm_target test-rust test-scaleway-sdk test-fleeting
 
 # The Rust tests alone. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
@@ -22,15 +23,18 @@ test-scaleway-sdk: _wasm_target _python
     cargo build --quiet --package windlass-cli
     {{ python_venv }}/bin/python -m pytest -q tests/scaleway-sdk-python
 
-# GitLab's own fleeting code against the runner plugin and the simulator: the real loop, with crashes and faults. Some minutes.
-test-fleeting: _wasm_target
-    @command -v go >/dev/null || { echo "SKIPPED: no Go, so GitLab's own code was not run"; exit 0; }; \
+# GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some two minutes.
+test-fleeting *arguments: _wasm_target
+    @command -v go >/dev/null || { echo "SKIPPED: no Go, so GitLab's own code was not run against the runner plugin"; exit 0; }; \
     cargo build --quiet --package windlass-fleeting --bins --examples && \
     cargo build --quiet --package windlass-simulator --example serve && \
-    cd tests/fleeting-go && programs={{ justfile_directory() }}/target/debug && \
-    WINDLASS_FLEETING_PLUGIN=$programs/fleeting-plugin-scaleway \
-    WINDLASS_GROUP_IN_MEMORY=$programs/examples/group_in_memory \
-    WINDLASS_SIMULATOR=$programs/examples/serve go test -timeout 20m -parallel 8 -count=1 ./...
+    cargo run --quiet --package windlass-guest-build -- --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
+    cd tests/fleeting-go && \
+    WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
+    WINDLASS_GROUP_IN_MEMORY={{ target }}/debug/examples/group_in_memory \
+    WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
+    WINDLASS_POLICIES={{ target }}/policies \
+    go test -timeout 20m -parallel 48 -count=1 {{ arguments }} ./...
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny

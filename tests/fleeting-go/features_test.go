@@ -217,3 +217,69 @@ func TestDeletingIsNeverToldWithoutACleanup(t *testing.T) {
 	eventually(t, 60*time.Second, "both are forgotten", func() bool { return len(look()) == 0 })
 	require.True(t, cloud.empty())
 }
+
+// A policy's file is replaced while the plugin runs: the next update is judged by the new one. A file that is no policy
+// changes nothing.
+func TestAPolicyThatIsReplacedJudgesFromThenOnAndABadFileChangesNothing(t *testing.T) {
+	t.Parallel()
+	policies := os.Getenv("WINDLASS_POLICIES")
+	if policies == "" {
+		t.Skip("SKIPPED: WINDLASS_POLICIES names no folder")
+	}
+	file := filepath.Join(t.TempDir(), "state-mapping.wasm")
+	put := func(content []byte) {
+		require.NoError(t, os.WriteFile(file+".new", content, 0o600))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	policy := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(policies, name+".wasm"))
+		require.NoError(t, err)
+		return content
+	}
+	put(policy("windlass-guest-state-mapping"))
+	cloud := startSimulator(t, "--time-scale", "20")
+	log, lines := keptLog()
+	config := cloud.config(t, map[string]any{
+		"policies": map[string]any{"state-mapping": map[string]any{"path": file}},
+	})
+	runner, err := tryRunnerWithLog(t, log, config, fleeting.WithMaxSize(3))
+	require.NoError(t, err)
+	logged := func(words string, times int) {
+		t.Helper()
+		eventually(t, 30*time.Second, words, func() bool { return strings.Count(lines.String(), words) >= times })
+	}
+	runner.Request(3)
+	runner.settle(t, 3)
+	servers := cloud.servers()
+	stays := func(victim server) {
+		t.Helper()
+		told := len(runner.group.told(victim.Name))
+		eventually(t, 30*time.Second, "ten more updates", func() bool { return len(runner.group.told(victim.Name)) >= told+10 })
+		for _, state := range runner.group.told(victim.Name)[told+1:] {
+			require.Equal(t, provider.StateCreating, state, "within its time of grace")
+		}
+	}
+
+	// The first policy reaps what has stopped.
+	cloud.force(servers[0].ID, "stopped")
+	runner.settle(t, 2)
+
+	// The second leaves it alone for ten minutes.
+	put(policy("grace-for-stopped"))
+	logged("a policy was replaced", 1)
+	cloud.force(servers[1].ID, "stopped")
+	stays(servers[1])
+
+	put([]byte("this is no policy"))
+	logged("a policy can't be replaced; the last good one stays", 1)
+	stays(servers[1])
+	require.Len(t, cloud.servers(), 2)
+
+	put(policy("windlass-guest-state-mapping"))
+	logged("a policy was replaced", 2)
+	runner.settle(t, 1)
+	eventually(t, 30*time.Second, "one server and what belongs to it", func() bool {
+		all := cloud.resources()
+		return len(all.Servers) == 1 && len(all.IPs) == 1 && len(all.Volumes) == 1
+	})
+}

@@ -98,8 +98,15 @@ func startRunner(t testing.TB, config map[string]any, options ...fleeting.Option
 
 func tryRunner(t testing.TB, config map[string]any, options ...fleeting.Option) (*runner, error) {
 	t.Helper()
-	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	log := hclog.New(&hclog.LoggerOptions{Name: t.Name(), Level: hclog.Warn})
+	return tryRunnerWithLog(t, log, config, options...)
+}
+
+func tryRunnerWithLog(
+	t testing.TB, log hclog.Logger, config map[string]any, options ...fleeting.Option,
+) (*runner, error) {
+	t.Helper()
+	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	process, err := fleeting.RunPlugin(binary, encoded(t, config), fleeting.WithPluginLogger(log))
 	require.NoError(t, err)
 	all := append(append([]fleeting.Option{}, quick...), options...)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,9 +34,27 @@ func program(t testing.TB, variable string) string {
 	return absolute
 }
 
+// What is written while others read it.
+type lockedBuffer struct {
+	lock  sync.Mutex
+	bytes bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.bytes.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.bytes.String()
+}
+
 // The host's log, kept to be looked at.
-func keptLog() (hclog.Logger, *bytes.Buffer) {
-	buffer := new(bytes.Buffer)
+func keptLog() (hclog.Logger, *lockedBuffer) {
+	buffer := new(lockedBuffer)
 	return hclog.New(&hclog.LoggerOptions{Name: "host", Level: hclog.Trace, Output: buffer, JSONFormat: true}), buffer
 }
 
@@ -181,7 +200,7 @@ func TestLogLinesReachTheHostWithTheirLevelAndFields(t *testing.T) {
 	_, err = runner.InstanceGroup().Init(context.Background(), log, provider.Settings{})
 	require.NoError(t, err)
 	runner.Kill()
-	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+	for scanner := bufio.NewScanner(strings.NewReader(lines.String())); scanner.Scan(); {
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(scanner.Bytes(), &line))
 		if line["@message"] == "a group in memory" {
