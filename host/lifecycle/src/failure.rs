@@ -38,7 +38,8 @@ pub(crate) fn bounded(text: &str) -> String {
 }
 
 /// The failure that an error of the client is. Without bodies; Scaleway's words are cut to 1 KiB.
-pub(crate) fn of_error(error: &windlass_scaleway::Error) -> Failure {
+#[must_use]
+pub fn of_error(error: &windlass_scaleway::Error) -> Failure {
     let message = error
         .api()
         .map(windlass_scaleway::ApiError::words)

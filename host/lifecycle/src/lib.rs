@@ -52,6 +52,7 @@ pub use cleanup::{CleanedUp, PendingCleanup, Target};
 pub use clock::Clock;
 pub use control::{Control, Event, Happening};
 pub use error::{Error, OperationFailure};
+pub use failure::of_error as failure_of;
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
     Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,

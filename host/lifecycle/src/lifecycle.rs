@@ -223,6 +223,13 @@ impl Lifecycle {
         &self.shared.owner
     }
 
+    /// This process's name in the state directory: it lives as long as the process does
+    /// ([`StateDirectory::runner_lives`]).
+    #[must_use]
+    pub fn runner(&self) -> &str {
+        self.shared.runner.name()
+    }
+
     /// The operations under way in this process.
     #[must_use]
     pub fn in_flight(&self) -> Vec<OperationId> {

@@ -135,7 +135,8 @@ impl StateDirectory {
     /// Whether the process behind a runner's name still lives.
     ///
     /// A missing file means that it does not: the file is made before the name is used and removed after.
-    pub(crate) fn runner_lives(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn runner_lives(&self, name: &str) -> bool {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             return false;
         }

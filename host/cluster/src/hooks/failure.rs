@@ -115,7 +115,9 @@ impl HookProblem {
             Self::Nodes { failed, .. } => {
                 let mut classes = failed.iter().map(|failure| failure.problem.passing());
                 let first = classes.next()??;
-                classes.try_fold(first, |slowest, class| Some(if class? == slowest { slowest } else { FailureClass::Connection }))
+                classes.try_fold(first, |slowest, class| {
+                    Some(if class? == slowest { slowest } else { FailureClass::Connection })
+                })
             }
             _ => None,
         }

@@ -302,7 +302,10 @@ impl ProgramHook {
         if self.command.trim().is_empty() {
             return Err("program.command is empty: name a program".to_owned());
         }
-        if self.arguments.len() > MOST_WORDS || self.environment.len() > MOST_WORDS || self.pass_environment.len() > MOST_WORDS {
+        if self.arguments.len() > MOST_WORDS
+            || self.environment.len() > MOST_WORDS
+            || self.pass_environment.len() > MOST_WORDS
+        {
             return Err(format!("a program takes at most {MOST_WORDS} arguments and variables"));
         }
         let words = self.arguments.iter().chain(self.environment.values()).chain([&self.command]);

@@ -89,7 +89,8 @@ impl Tail {
     pub(super) fn finish(self) -> Captured {
         let bytes: Vec<u8> = self.bytes.into();
         // A character that was cut at the front is dropped, not shown as a wrong one.
-        let cut = if self.dropped == 0 { 0 } else { bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count() };
+        let cut =
+            if self.dropped == 0 { 0 } else { bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count() };
         Captured {
             text: String::from_utf8_lossy(&bytes[cut..]).replace('\0', "\u{FFFD}"),
             dropped: self.dropped + cut as u64,

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-use super::output::{CAPTURED_BYTES, Tail};
 use super::input::word;
+use super::output::{CAPTURED_BYTES, Tail};
 use super::{HookInput, HookOutput, HookProblem, ProgramHook};
 
 /// What a program sees of windlass's own environment, where it is set.
@@ -28,8 +28,7 @@ pub(super) fn find(program: &ProgramHook) -> Result<PathBuf, HookProblem> {
         std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
     if program.command.contains('/') {
-        let path = std::path::absolute(&program.command)
-            .map_err(|error| HookProblem::NotStarted(error.to_string()))?;
+        let path = std::path::absolute(&program.command).map_err(|error| HookProblem::NotStarted(error.to_string()))?;
         return match std::fs::metadata(&path) {
             Ok(_) if runnable(&path) => Ok(path),
             Ok(_) => Err(HookProblem::NotStarted(format!("{} is no executable file: chmod +x", path.display()))),
@@ -98,11 +97,7 @@ pub(super) async fn run(
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ended = {
         let read_and_write = async {
-            tokio::join!(
-                write(streams.0, input.json()),
-                read(streams.1, &mut stdout),
-                read(streams.2, &mut stderr)
-            );
+            tokio::join!(write(streams.0, input.json()), read(streams.1, &mut stdout), read(streams.2, &mut stderr));
         };
         tokio::pin!(read_and_write);
         let mut open = true;

@@ -48,10 +48,14 @@ impl Identity {
             })
         })?;
         if key.is_encrypted() {
-            return Err(wrong("it has a passphrase: make one without for hooks (ssh-keygen -t ed25519 -N '')".to_owned()));
+            return Err(wrong(
+                "it has a passphrase: make one without for hooks (ssh-keygen -t ed25519 -N '')".to_owned(),
+            ));
         }
         if key.algorithm().is_rsa() {
-            return Err(wrong("it is an RSA key, which is not supported: make one with ssh-keygen -t ed25519".to_owned()));
+            return Err(wrong(
+                "it is an RSA key, which is not supported: make one with ssh-keygen -t ed25519".to_owned(),
+            ));
         }
         Ok(Self(Arc::new(key)))
     }
@@ -132,16 +136,21 @@ impl Visit<'_> {
 
     async fn visit(&self, shown: &Arc<Mutex<Shown>>, progress: &mut Progress) -> Result<(), HookProblem> {
         let address = self.node.ssh_address(self.ssh).ok_or(HookProblem::NoAddress)?;
-        let session = tokio::time::timeout(CONNECT_TIMEOUT, self.log_in(address, shown))
-            .await
-            .unwrap_or_else(|_| Err(HookProblem::Connection(format!("{address} did not answer within {CONNECT_TIMEOUT:?}"))))?;
+        let session =
+            tokio::time::timeout(CONNECT_TIMEOUT, self.log_in(address, shown)).await.unwrap_or_else(|_| {
+                Err(HookProblem::Connection(format!("{address} did not answer within {CONNECT_TIMEOUT:?}")))
+            })?;
         let ended = self.command(&session, progress).await;
         // The work is done or lost by now; a farewell that doesn't arrive changes nothing.
         let _ = session.disconnect(Disconnect::ByApplication, "", "en").await;
         ended
     }
 
-    async fn log_in(&self, address: IpAddr, shown: &Arc<Mutex<Shown>>) -> Result<client::Handle<HostCheck>, HookProblem> {
+    async fn log_in(
+        &self,
+        address: IpAddr,
+        shown: &Arc<Mutex<Shown>>,
+    ) -> Result<client::Handle<HostCheck>, HookProblem> {
         let lost = |error: russh::Error| match &*shown.lock() {
             Shown::Wrong { shown, expected } => {
                 HookProblem::HostKey { shown: shown.clone(), expected: expected.clone() }
@@ -155,8 +164,7 @@ impl Visit<'_> {
             nodelay: true,
             ..client::Config::default()
         };
-        let mut session =
-            client::connect(Arc::new(config), (address, self.ssh.port), check).await.map_err(lost)?;
+        let mut session = client::connect(Arc::new(config), (address, self.ssh.port), check).await.map_err(lost)?;
         let key = PrivateKeyWithHashAlg::new(self.identity.0.clone(), None);
         let login = session.authenticate_publickey(&self.ssh.user, key).await.map_err(lost)?;
         if login.success() { Ok(session) } else { Err(HookProblem::LoginRefused { user: self.ssh.user.clone() }) }
@@ -268,7 +276,8 @@ impl client::Handler for HostCheck {
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
         let key = server.public_key();
         // Comments don't count: only the key itself.
-        let right = self.expected.is_empty() || self.expected.iter().any(|expected| expected.key_data() == key.key_data());
+        let right =
+            self.expected.is_empty() || self.expected.iter().any(|expected| expected.key_data() == key.key_data());
         let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
         *self.shown.lock() = if right {
             Shown::Right(PublicKey::new(key.key_data().clone(), "").to_openssh().unwrap_or_default())

@@ -35,12 +35,7 @@ pub(super) async fn run(
     ended.unwrap_or(Err(HookProblem::TimedOut(limit)))
 }
 
-async fn send(
-    webhook: &WebhookHook,
-    secret: &Secret,
-    input: &HookInput,
-    answer: &mut Tail,
-) -> Result<(), HookProblem> {
+async fn send(webhook: &WebhookHook, secret: &Secret, input: &HookInput, answer: &mut Tail) -> Result<(), HookProblem> {
     let body = input.json();
     let now = jiff::Timestamp::now().as_second();
     let mut response = client(webhook)?

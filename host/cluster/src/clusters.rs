@@ -1,0 +1,659 @@
+//! The entry: what all operations on clusters share, and how they begin, are taken over and are looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use windlass_lifecycle::{Clock, Control, Lifecycle, OperationId, OperationState as JournalState, Phase, ResourceKind};
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::{Host, PolicyIdentity};
+use windlass_scaleway::Client;
+
+use crate::control::ClusterControl;
+use crate::hooks::RunHooks;
+use crate::name::{ClusterName, NodeGroupName};
+use crate::operation::{Start, perform};
+use crate::record::{
+    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
+    OperationKind, OperationState, Stage,
+};
+use crate::run::{Book, Run, Stop};
+use crate::selection::{ScaleRequest, select};
+use crate::specification::ClusterSpecification;
+use crate::stages::validate;
+use crate::store::{Begin, ClusterStore, StoreError, StoredCluster, Wishes};
+use crate::{Error, failure};
+
+/// Operations of a history at most, and events.
+const MOST_OPERATIONS: u32 = 1_000;
+const MOST_EVENTS: u32 = 1_000_000;
+
+/// What bounds the work.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterLimits {
+    /// Servers of one step that are made or removed at a time. The lifecycle's and the client's own limits lie below.
+    pub parallel_nodes: usize,
+    /// How often a running operation looks whether another process wishes its end.
+    pub watch_interval: Duration,
+    /// How often servers and addresses are looked at that are not ready yet.
+    pub poll_interval: Duration,
+}
+
+impl Default for ClusterLimits {
+    fn default() -> Self {
+        Self { parallel_nodes: 64, watch_interval: Duration::from_secs(2), poll_interval: Duration::from_secs(2) }
+    }
+}
+
+/// What [`Clusters`] are made from.
+pub struct ClusterOptions {
+    /// Makes and removes servers.
+    pub lifecycle: Lifecycle,
+    /// Speaks to Scaleway.
+    pub client: Client,
+    /// Judges.
+    pub policies: Arc<Host>,
+    /// Keeps clusters.
+    pub store: Arc<dyn ClusterStore>,
+    /// Runs hooks.
+    pub hooks: Arc<dyn RunHooks>,
+    /// What time it is.
+    pub clock: Clock,
+    /// Makes jitter reproducible. Absent: the operating system's randomness.
+    pub seed: Option<u64>,
+    /// Bounds.
+    pub limits: ClusterLimits,
+}
+
+/// What all operations of a process share.
+pub(crate) struct Shared {
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) client: Client,
+    pub(crate) policies: Arc<Host>,
+    pub(crate) store: Arc<dyn ClusterStore>,
+    pub(crate) hooks: Arc<dyn RunHooks>,
+    pub(crate) clock: Clock,
+    pub(crate) limits: ClusterLimits,
+    random: Mutex<rand::rngs::StdRng>,
+    /// Clusters with an operation under way in this process.
+    active: Mutex<BTreeSet<ClusterName>>,
+}
+
+impl Shared {
+    pub(crate) fn random(&self) -> u64 {
+        rand::RngExt::random(&mut *self.random.lock())
+    }
+}
+
+/// Marks a cluster as worked on in this process, as long as it lives.
+struct Active {
+    shared: Arc<Shared>,
+    name: ClusterName,
+}
+
+impl Active {
+    fn new(shared: &Arc<Shared>, name: &ClusterName) -> Option<Self> {
+        shared.active.lock().insert(name.clone()).then(|| Self { shared: Arc::clone(shared), name: name.clone() })
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.shared.active.lock().remove(&self.name);
+    }
+}
+
+/// Clusters: created, scaled, terminated, resumed, looked at. Cheap to clone.
+#[derive(Clone)]
+pub struct Clusters {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Clusters {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Clusters").field("store", &self.shared.store).finish_non_exhaustive()
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterOutcome {
+    /// The cluster's nth operation.
+    pub number: u64,
+    /// `done`, or `cancelled`: the user deleted the cluster meanwhile.
+    pub state: OperationState,
+    /// The cluster; absent when it is gone.
+    pub cluster: Option<Cluster>,
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+}
+
+/// A cluster with everything that can be seen of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterStatus {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Its nodes, by group and number.
+    pub nodes: Vec<Node>,
+    /// The operation under way, if one is.
+    pub operation: Option<ClusterOperation>,
+    /// Whether the process that runs it lives. One that died waits for [`Clusters::resume`].
+    pub operation_lives: bool,
+    /// Whether its deletion is wished.
+    pub deletion_wished: bool,
+}
+
+/// An operation and what happened in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterHistory {
+    /// The operation.
+    pub operation: ClusterOperation,
+    /// Its events, in order.
+    pub events: Vec<ClusterEvent>,
+}
+
+/// What a resume did with one cluster.
+#[derive(Debug)]
+pub struct ResumedCluster {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The operation that was taken over.
+    pub number: u64,
+    /// How it ended: a creation or scaling as a failure with what its recovery did, a termination as done.
+    pub outcome: Result<ClusterOutcome, Error>,
+}
+
+impl Clusters {
+    /// Makes the entry. Opens nothing and asks nobody; what an earlier process left open is not touched yet: see
+    /// [`Clusters::resume`].
+    #[must_use]
+    pub fn new(options: ClusterOptions) -> Self {
+        use rand::SeedableRng as _;
+        let random = match options.seed {
+            Some(seed) => rand::rngs::StdRng::seed_from_u64(seed),
+            None => rand::rngs::StdRng::from_rng(&mut rand::rng()),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                lifecycle: options.lifecycle,
+                client: options.client,
+                policies: options.policies,
+                store: options.store,
+                hooks: options.hooks,
+                clock: options.clock,
+                limits: options.limits,
+                random: Mutex::new(random),
+                active: Mutex::new(BTreeSet::new()),
+            }),
+        }
+    }
+
+    /// Asks Scaleway whether it has what a specification wants. Gives what is wrong; nothing is spent and nothing stored.
+    ///
+    /// # Errors
+    /// [`Error::Specification`] for what can be seen without asking.
+    pub async fn validate(&self, specification: &ClusterSpecification) -> Result<Vec<Failure>, Error> {
+        specification.check()?;
+        Ok(validate::problems(&self.shared.client, specification).await)
+    }
+
+    /// Creates a cluster: validate → servers → wait → prepare → configure → start → active.
+    ///
+    /// # Guarantees
+    /// The cluster is `active` with every node configured and started, or the provisioning policy's answer to the failure was carried
+    /// out (by default: every server is removed, and the cluster is left in `error`). What that needs is stored before the first stage.
+    ///
+    /// # Errors
+    /// [`Error::Specification`], [`Error::Exists`]: nothing was touched. [`Error::Failed`] says what failed and what became of it;
+    /// [`Error::LeftOpen`] after [`ClusterControl::leave`].
+    pub async fn create(
+        &self,
+        specification: ClusterSpecification,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
+        specification.check()?;
+        let shared = &self.shared;
+        let name = specification.name.clone();
+        let exists = |state| Error::Exists { name: name.to_string(), state };
+        if let Some(stored) = shared.store.cluster(&name).await? {
+            return Err(exists(stored.cluster.state));
+        }
+        let now = shared.clock.now();
+        let (mut nodes, mut counts, mut last_index) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        for (group, data) in &specification.groups {
+            nodes.extend((1..=data.count).map(|index| Node::planned(&name, group, index)));
+            counts.insert(group.clone(), Counts { before: 0, wanted: data.count });
+            last_index.insert(group.clone(), data.count);
+        }
+        let cluster = Cluster {
+            name: name.clone(),
+            state: ClusterState::Creating,
+            reasons: Vec::new(),
+            left: Vec::new(),
+            specification,
+            last_index,
+            created_at: now,
+            updated_at: now,
+        };
+        let operation = self.operation(OperationKind::Create, Stage::Validate, counts);
+        let begin = Begin { expected: None, cluster, nodes, operation };
+        match self.begin(begin, Vec::new(), control).await {
+            Err(Error::Store(StoreError::Overtaken)) => Err(exists(ClusterState::Creating)),
+            ended => ended,
+        }
+    }
+
+    /// Lets nodes come and go, in several groups at once: validate → decommission → resize → configure → start → active.
+    ///
+    /// A cluster in `error` can be scaled too: nodes that an earlier failure left unconfigured or unstarted are configured and started,
+    /// those that are decommissioned leave. So scaling it to the counts that it has repairs it.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], [`Error::UnknownGroup`], [`Error::Node`], [`Error::Busy`], [`Error::Interrupted`]: nothing was touched.
+    /// Otherwise as [`Clusters::create`].
+    pub async fn scale(
+        &self,
+        name: &ClusterName,
+        request: &ScaleRequest,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
+        let stored = self.stored(name).await?;
+        self.refuse_busy(&stored).await?;
+        let selection = select(&stored.cluster, &stored.nodes, request)?;
+        let now = self.shared.clock.now();
+        let mut cluster = Cluster { state: ClusterState::Scaling, updated_at: now, ..stored.cluster };
+        cluster.last_index = selection.last_index;
+        for (group, counts) in &selection.counts {
+            if let Some(group) = cluster.specification.groups.get_mut(group) {
+                group.count = counts.wanted;
+            }
+        }
+        cluster.specification.check()?;
+        let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
+        let unchanged = stored.nodes.into_iter().filter(|node| !changed.contains(node.name.as_str())).collect();
+        let operation = self.operation(OperationKind::Scale, Stage::Validate, selection.counts);
+        let begin = Begin { expected: Some(stored.fence), cluster, nodes: selection.nodes, operation };
+        self.begin(begin, unchanged, control).await
+    }
+
+    /// Takes all of a cluster away: decommission (unless `force`) → servers → gone.
+    ///
+    /// An operation under way is called off first: it stops quietly and leaves nothing behind. One that runs in another process ends
+    /// with the termination there, and this call waits for that; one whose process died is taken over.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]: nothing was touched. [`Error::Failed`] when a hook failed (nothing was removed), or something is left;
+    /// terminating again tries again.
+    pub async fn terminate(
+        &self,
+        name: &ClusterName,
+        force: bool,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
+        let mut waited_for = None;
+        loop {
+            let stored = match self.stored(name).await {
+                Err(Error::Unknown { .. }) if waited_for.is_some() => {
+                    let number = waited_for.unwrap_or_default();
+                    return Ok(ClusterOutcome {
+                        number,
+                        state: OperationState::Done,
+                        cluster: None,
+                        nodes: Vec::new(),
+                    });
+                }
+                stored => stored?,
+            };
+            let Some(open) = &stored.open else {
+                return match self.begin_terminate(stored, force, control).await {
+                    // Somebody was quicker: look again at what it does.
+                    Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => continue,
+                    ended => ended,
+                };
+            };
+            waited_for = Some(open.number);
+            self.shared.store.wish(name, Wishes { cancel: false, delete: true }).await?;
+            if !self.lives(&stored).await {
+                self.resume_one(stored, control).await.outcome.map(drop).or_else(|error| match error {
+                    Error::Failed(_) | Error::Busy { .. } | Error::TakenOver { .. } => Ok(()),
+                    other => Err(other),
+                })?;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = control.left().cancelled() => {
+                    return Err(Error::LeftOpen { cluster: name.to_string(), number: open.number });
+                }
+                () = tokio::time::sleep(self.shared.limits.watch_interval) => {}
+            }
+        }
+    }
+
+    async fn begin_terminate(
+        &self,
+        stored: StoredCluster,
+        force: bool,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
+        let mut counts = BTreeMap::<NodeGroupName, Counts>::new();
+        for node in stored.nodes.iter().filter(|node| node.exists()) {
+            counts.entry(node.group.clone()).or_insert(Counts { before: 0, wanted: 0 }).before += 1;
+        }
+        let leaving = |node: Node| Node { role: NodeRole::Leaving, ..node };
+        let nodes: Vec<Node> = stored.nodes.into_iter().map(leaving).collect();
+        let now = self.shared.clock.now();
+        let cluster = Cluster { state: ClusterState::Terminating, updated_at: now, ..stored.cluster };
+        let mut operation = self.operation(OperationKind::Terminate, Stage::Decommission, counts);
+        operation.force = force;
+        self.begin(Begin { expected: Some(stored.fence), cluster, nodes, operation }, Vec::new(), control).await
+    }
+
+    /// Wishes that the operation under way is called off, wherever it runs. False when none is.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], and the store's.
+    pub async fn cancel(&self, name: &ClusterName) -> Result<bool, Error> {
+        let stored = self.stored(name).await?;
+        if stored.open.is_none() {
+            return Ok(false);
+        }
+        Ok(self.shared.store.wish(name, Wishes { cancel: true, delete: false }).await?)
+    }
+
+    /// Every cluster, by name; without nodes.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self) -> Result<Vec<ClusterStatus>, Error> {
+        let mut all = Vec::new();
+        for stored in self.shared.store.clusters().await? {
+            all.push(self.status_of(stored).await);
+        }
+        Ok(all)
+    }
+
+    /// One cluster with its nodes and its operation.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], and the store's.
+    pub async fn status(&self, name: &ClusterName) -> Result<ClusterStatus, Error> {
+        let stored = self.stored(name).await?;
+        Ok(self.status_of(stored).await)
+    }
+
+    async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
+        let operation_lives = stored.open.is_some() && self.lives(&stored).await;
+        ClusterStatus {
+            cluster: stored.cluster,
+            nodes: stored.nodes,
+            operation: stored.open,
+            operation_lives,
+            deletion_wished: stored.wishes.delete,
+        }
+    }
+
+    /// What was done with the clusters of this name, the newest operation first; also after its termination.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] when there never was one (or its history is forgotten), and the store's.
+    pub async fn history(&self, name: &ClusterName) -> Result<Vec<ClusterHistory>, Error> {
+        let operations = self.shared.store.operations(name, MOST_OPERATIONS).await?;
+        if operations.is_empty() {
+            return Err(self.unknown(name).await?);
+        }
+        let mut events: BTreeMap<u64, Vec<ClusterEvent>> = BTreeMap::new();
+        for event in self.shared.store.events(name, None, 0, MOST_EVENTS).await? {
+            events.entry(event.operation).or_default().push(event);
+        }
+        let with_events = |operation: ClusterOperation| {
+            let events = events.remove(&operation.number).unwrap_or_default();
+            ClusterHistory { operation, events }
+        };
+        Ok(operations.into_iter().map(with_events).collect())
+    }
+
+    /// The events of one operation after the one with this sequence, the oldest first: for a view of what another process does.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn events(&self, name: &ClusterName, operation: u64, after: u64) -> Result<Vec<ClusterEvent>, Error> {
+        Ok(self.shared.store.events(name, Some(operation), after, MOST_EVENTS).await?)
+    }
+
+    /// Takes over what processes that died left open, and ends it: first the servers' operations in the journal, then the clusters'.
+    ///
+    /// # Expected flow
+    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the policies with
+    /// which it began; one whose recovery was decided already is recovered as decided. A *termination*, and a deletion that was
+    /// wished, is carried out.
+    ///
+    /// # Errors
+    /// The journal's and the store's. What becomes of single clusters stands in their outcome.
+    pub async fn resume(&self, control: &ClusterControl) -> Result<Vec<ResumedCluster>, Error> {
+        self.shared.lifecycle.resume(&Control::new()).await?;
+        let mut resumed = Vec::new();
+        for stored in self.shared.store.clusters().await? {
+            let name = stored.cluster.name.clone();
+            if control.left().is_cancelled() {
+                break;
+            }
+            if stored.open.is_none() {
+                if stored.wishes.delete {
+                    let outcome = self.terminate(&name, false, control).await;
+                    resumed.push(ResumedCluster { cluster: name, number: 0, outcome });
+                }
+                continue;
+            }
+            let Some(stored) = self.shared.store.cluster(&name).await? else { continue };
+            if stored.open.is_none() || self.lives(&stored).await {
+                continue;
+            }
+            resumed.push(self.resume_one(stored, control).await);
+        }
+        Ok(resumed)
+    }
+
+    async fn resume_one(&self, stored: StoredCluster, control: &ClusterControl) -> ResumedCluster {
+        let cluster = stored.cluster.name.clone();
+        let number = stored.open.as_ref().map_or(0, |open| open.number);
+        let outcome = self.take_over(stored, control).await;
+        ResumedCluster { cluster, number, outcome }
+    }
+
+    async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
+        let shared = &self.shared;
+        let name = stored.cluster.name.clone();
+        let Some(mut operation) = stored.open else { return Err(self.unknown(&name).await?) };
+        let busy = Error::Busy {
+            cluster: name.to_string(),
+            number: operation.number,
+            kind: operation.kind,
+            stage: operation.stage,
+        };
+        let Some(active) = Active::new(shared, &name) else { return Err(busy) };
+        // The servers' own operations first: only then the journal says of each node what became of it.
+        shared.lifecycle.resume(&Control::new()).await?;
+        let runner = shared.lifecycle.runner().to_owned();
+        let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
+            Err(StoreError::Overtaken) => return Err(busy),
+            fence => fence?,
+        };
+        let from = std::mem::replace(&mut operation.runner, runner);
+        let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
+        let policies = shared.policies.pinned(&identities);
+        let (kind, stage) = (operation.kind, operation.stage);
+        let mut nodes: BTreeMap<String, Node> =
+            stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+        for node in nodes.values_mut() {
+            self.settle(node);
+        }
+        let book = Book { cluster: stored.cluster, nodes, operation };
+        let run = Run::new(Arc::clone(shared), fence, policies, control, book);
+        let at = run.now();
+        let taken = run
+            .change(|book, change| {
+                change.nodes = book.nodes.values().cloned().collect();
+                change.events.push((at, ClusterHappening::TakenOver { from }));
+            })
+            .await;
+        let start = match (taken, kind) {
+            (Err(stop), _) => Start::Handler(stop),
+            (Ok(()), OperationKind::Terminate) if run.book.lock().operation.recovery.is_none() => Start::Stages,
+            (Ok(()), _) => {
+                let words = "the process that ran the operation ended before it did";
+                Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))
+            }
+        };
+        self.run_to_end(run, start, active).await
+    }
+
+    /// Where a node stands that a dead process was making or removing: as the journal says.
+    fn settle(&self, node: &mut Node) {
+        let was_moving = matches!(node.state, NodeState::Creating | NodeState::Removing);
+        let Some(creation) = node.creation.as_ref().filter(|_| was_moving) else { return };
+        let unsure = |node: &mut Node, problem: String| {
+            node.state = NodeState::Left;
+            node.problem = Some(problem);
+        };
+        match self.shared.lifecycle.journal().operation(creation) {
+            Ok(row) => match row.state {
+                JournalState::Done if row.ended_by.is_some() => node.state = NodeState::Removed,
+                JournalState::Done => {
+                    node.state = NodeState::Running;
+                    if node.server.is_none() {
+                        node.server = self.server_of(creation);
+                    }
+                }
+                JournalState::Undone | JournalState::Kept => node.state = NodeState::Removed,
+                JournalState::Left | JournalState::Open => {
+                    let problem =
+                        format!("operation {creation} has not ended well: see `windlass operation show {creation}`");
+                    unsure(node, problem);
+                }
+            },
+            Err(error) => unsure(node, error.to_string()),
+        }
+    }
+
+    /// The server that a creation of the journal made.
+    fn server_of(&self, creation: &OperationId) -> Option<String> {
+        let entries = self.shared.lifecycle.journal().entries(creation).ok()?;
+        entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
+            entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
+        })
+    }
+
+    fn operation(
+        &self,
+        kind: OperationKind,
+        stage: Stage,
+        counts: BTreeMap<NodeGroupName, Counts>,
+    ) -> ClusterOperation {
+        ClusterOperation {
+            number: 0,
+            kind,
+            state: OperationState::Open,
+            stage,
+            runner: self.shared.lifecycle.runner().to_owned(),
+            policies: serde_json::Value::Null,
+            counts,
+            force: false,
+            recovery: None,
+            reasons: Vec::new(),
+            began_at: self.shared.clock.now(),
+            ended_at: None,
+        }
+    }
+
+    /// Stores an operation under the policies of this moment, and runs it to its end.
+    async fn begin(
+        &self,
+        mut begin: Begin,
+        unchanged: Vec<Node>,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
+        let shared = &self.shared;
+        let name = begin.cluster.name.clone();
+        let Some(active) = Active::new(shared, &name) else {
+            return Err(Error::Busy {
+                cluster: name.to_string(),
+                number: begin.operation.number,
+                kind: begin.operation.kind,
+                stage: begin.operation.stage,
+            });
+        };
+        let policies = shared.policies.pin();
+        begin.operation.policies = serde_json::to_value(policies.identities()).unwrap_or_default();
+        let (cluster, mut operation) = (begin.cluster.clone(), begin.operation.clone());
+        let nodes = begin.nodes.iter().chain(&unchanged).map(|node| (node.name.clone(), node.clone())).collect();
+        let (fence, number) = shared.store.begin(begin).await?;
+        operation.number = number;
+        let (kind, counts) = (operation.kind, operation.counts.clone());
+        let run = Run::new(Arc::clone(shared), fence, policies, control, Book { cluster, nodes, operation });
+        let at = run.now();
+        let opened = run.change(|_, change| change.events.push((at, ClusterHappening::Opened { kind, counts }))).await;
+        let start = opened.map_or_else(Start::Handler, |()| Start::Stages);
+        self.run_to_end(run, start, active).await
+    }
+
+    /// Runs an operation, and the termination that a deletion meanwhile makes of it.
+    async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
+        let ended = perform(&run, start).await;
+        let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
+        let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
+        drop((run, active));
+        let unfinished = matches!(ended, Err(Error::LeftOpen { .. } | Error::TakenOver { .. } | Error::Store(_)));
+        if terminates || unfinished {
+            return ended;
+        }
+        // Wished while it ran, however it ended.
+        match self.shared.store.cluster(&name).await? {
+            Some(stored) if stored.open.is_none() && stored.wishes.delete => {}
+            _ => return ended,
+        }
+        match Box::pin(self.terminate(&name, false, &control)).await {
+            Ok(_) => Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn stored(&self, name: &ClusterName) -> Result<StoredCluster, Error> {
+        match self.shared.store.cluster(name).await? {
+            Some(stored) => Ok(stored),
+            None => Err(self.unknown(name).await?),
+        }
+    }
+
+    async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {
+        let all = self.shared.store.clusters().await?;
+        let near = all
+            .iter()
+            .map(|stored| stored.cluster.name.as_str())
+            .map(|known| (strsim::jaro_winkler(name.as_str(), known), known))
+            .filter(|(likeness, _)| *likeness >= 0.8)
+            .max_by(|left, right| left.0.total_cmp(&right.0));
+        Ok(Error::Unknown { name: name.to_string(), near: near.map(|(_, near)| near.to_owned()) })
+    }
+
+    /// Whether somebody works on the cluster's open operation.
+    async fn lives(&self, stored: &StoredCluster) -> bool {
+        let Some(open) = &stored.open else { return false };
+        if open.runner == self.shared.lifecycle.runner() {
+            return self.shared.active.lock().contains(&stored.cluster.name);
+        }
+        self.shared.store.runner_lives(&open.runner).await
+    }
+
+    async fn refuse_busy(&self, stored: &StoredCluster) -> Result<(), Error> {
+        let Some(open) = &stored.open else { return Ok(()) };
+        let (cluster, number, kind) = (stored.cluster.name.to_string(), open.number, open.kind);
+        if self.lives(stored).await {
+            Err(Error::Busy { cluster, number, kind, stage: open.stage })
+        } else {
+            Err(Error::Interrupted { cluster, number, kind })
+        }
+    }
+}

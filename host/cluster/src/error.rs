@@ -1,0 +1,159 @@
+//! What can go wrong, named by what failed.
+
+use std::path::PathBuf;
+
+use windlass_policy::slots::types::Failure;
+
+use crate::record::{ClusterState, OperationKind, Stage};
+use crate::store::StoreError;
+
+/// The errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name breaks the rules of its kind.
+    #[error("{name:?} is no name for {what}: {problem}")]
+    Name {
+        /// `a cluster` or `a node group`.
+        what: &'static str,
+        /// The name, cut to a bounded length.
+        name: String,
+        /// The rule it breaks.
+        problem: String,
+    },
+    /// A specification asks for something that cannot be.
+    #[error("{place}: {problem}")]
+    Specification {
+        /// The key, or the line.
+        place: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A specification's file cannot be used.
+    #[error("{} cannot be used: {problem}", path.display())]
+    SpecificationFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+    /// There is a cluster of this name.
+    #[error("there is a cluster {name} already, in the state {state}; scale it, or terminate it first")]
+    Exists {
+        /// Its name.
+        name: String,
+        /// Where it stands.
+        state: ClusterState,
+    },
+    /// There is none.
+    #[error("there is no cluster {name}{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The cluster whose name is most like it.
+        near: Option<String>,
+    },
+    /// A scaling names a group that the cluster does not have.
+    #[error("cluster {cluster} has no node group {group}; it has: {}", groups.join(", "))]
+    UnknownGroup {
+        /// The cluster.
+        cluster: String,
+        /// The group that was asked for.
+        group: String,
+        /// The groups that there are.
+        groups: Vec<String>,
+    },
+    /// A scaling names a node that cannot leave.
+    #[error("node {node} cannot be removed: {problem}")]
+    Node {
+        /// The node.
+        node: String,
+        /// Why.
+        problem: String,
+    },
+    /// Another operation is under way.
+    #[error(
+        "cluster {cluster} is busy: operation {number} ({kind}) is at the stage {stage}; wait for it, cancel it, or terminate the cluster"
+    )]
+    Busy {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
+        /// What it does.
+        kind: OperationKind,
+        /// Where it is.
+        stage: Stage,
+    },
+    /// The process that ran the cluster's operation died.
+    #[error("operation {number} ({kind}) of cluster {cluster} was left open by a process that ended; resume it first")]
+    Interrupted {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
+        /// What it does.
+        kind: OperationKind,
+    },
+    /// An operation failed. What its provisioning policy answered was carried out, as far as the failure says.
+    #[error("{0}")]
+    Failed(Box<ClusterFailure>),
+    /// The operation was left, stored, to the next start.
+    #[error("operation {number} of cluster {cluster} is left open; the next start finishes or undoes it")]
+    LeftOpen {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
+    },
+    /// Another process took the operation over.
+    #[error("another process goes on with operation {number} of cluster {cluster}")]
+    TakenOver {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
+    },
+    /// The store of clusters cannot be used.
+    #[error("the clusters' store: {0}")]
+    Store(#[from] StoreError),
+    /// The floor below failed outside of an operation.
+    #[error(transparent)]
+    Lifecycle(#[from] windlass_lifecycle::Error),
+}
+
+/// How an operation failed, and what was done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterFailure {
+    /// The cluster.
+    pub cluster: String,
+    /// Its nth operation.
+    pub number: u64,
+    /// What it did.
+    pub kind: OperationKind,
+    /// Where it failed.
+    pub stage: Stage,
+    /// Why.
+    pub cause: Failure,
+    /// The state in which the cluster is left; absent when it is gone.
+    pub state: Option<ClusterState>,
+    /// Everything there is to say, the first cause first.
+    pub reasons: Vec<String>,
+    /// What should be gone and is not.
+    pub left: Vec<String>,
+}
+
+impl std::fmt::Display for ClusterFailure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} of cluster {} failed at the stage {}: ", self.kind, self.cluster, self.stage)?;
+        write!(formatter, "{}", self.reasons.join("; "))?;
+        match self.state {
+            Some(state) => write!(formatter, "; the cluster is now {state}")?,
+            None => write!(formatter, "; the cluster is gone")?,
+        }
+        if !self.left.is_empty() {
+            write!(formatter, "; LEFT: {}", self.left.join("; "))?;
+        }
+        Ok(())
+    }
+}

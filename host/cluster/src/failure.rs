@@ -1,0 +1,47 @@
+//! Failures: how what went wrong becomes the failure that policies judge and people read.
+
+use windlass_policy::slots::types::{Failure, FailureClass};
+
+/// The longest message that a policy gets, in bytes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// `text`, cut at a character within the bound.
+pub(crate) fn bounded(text: &str) -> String {
+    let mut end = text.len().min(LONGEST_MESSAGE);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// A failure without a call.
+pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure {
+    Failure {
+        class,
+        message: bounded(message.as_ref()),
+        method: String::new(),
+        path: String::new(),
+        status: None,
+        error_type: None,
+        resource: None,
+        ambiguous: false,
+    }
+}
+
+/// A failure in one line for people.
+pub(crate) fn words(failure: &Failure) -> String {
+    let mut words = if failure.message.is_empty() { class_word(failure.class) } else { failure.message.clone() };
+    if !failure.method.is_empty() && !words.contains(&failure.path) {
+        let status = failure.status.map(|status| format!("{status}, ")).unwrap_or_default();
+        words.push_str(&format!(" ({status}{} {})", failure.method, failure.path));
+    }
+    words
+}
+
+/// The class as the contract spells it.
+pub(crate) fn class_word(class: FailureClass) -> String {
+    match serde_json::to_value(class) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "other".to_owned(),
+    }
+}

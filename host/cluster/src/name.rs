@@ -1,0 +1,114 @@
+//! Names of clusters, node groups and nodes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// With the group's name and the number, a node's name stays within the 63 bytes of a host name.
+const LONGEST_CLUSTER: usize = 32;
+const LONGEST_GROUP: usize = 22;
+/// Node numbers of one group at most: seven digits.
+pub(crate) const MOST_INDEX: u32 = 9_999_999;
+
+fn check(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
+    let problem = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > longest {
+        format!("it has {} bytes, more than {longest}", name.len())
+    } else if let Some(wrong) = name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-')) {
+        format!("it holds {wrong:?}; lower-case letters, digits and dashes are allowed")
+    } else if name.starts_with('-') || name.ends_with('-') {
+        "it begins or ends with a dash".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Name { what, name: name.chars().take(64).collect(), problem })
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $longest:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(String);
+
+        impl $type {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(name: &str) -> Result<Self, Error> {
+                check($what, name, $longest)?;
+                Ok(Self(name.to_owned()))
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = Error;
+
+            fn try_from(name: String) -> Result<Self, Error> {
+                check($what, &name, $longest)?;
+                Ok(Self(name))
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a cluster: lower-case letters, digits and dashes, at most 32 bytes. It is also the group of its servers
+    /// in the journal and in the tag `windlass-group`.
+    ClusterName, "a cluster", LONGEST_CLUSTER
+}
+
+name! {
+    /// The name of a node group within its cluster: lower-case letters, digits and dashes, at most 22 bytes.
+    NodeGroupName, "a node group", LONGEST_GROUP
+}
+
+impl ClusterName {
+    /// The name of a node: `<cluster>-<group>-<index>`.
+    pub(crate) fn node(&self, group: &NodeGroupName, index: u32) -> String {
+        format!("{self}-{group}-{index}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_node_name_is_a_host_name() {
+        let cluster: ClusterName = "c".repeat(LONGEST_CLUSTER).parse().unwrap();
+        let group: NodeGroupName = "g".repeat(LONGEST_GROUP).parse().unwrap();
+        assert_eq!(cluster.node(&group, MOST_INDEX).len(), 63);
+    }
+
+    #[test]
+    fn a_bad_name_is_refused_with_the_rule_it_breaks() {
+        for (name, rule) in [("", "empty"), ("Farm", "'F'"), ("-a", "dash"), (&"x".repeat(33), "more than 32")] {
+            let error = name.parse::<ClusterName>().unwrap_err().to_string();
+            assert!(error.contains(rule), "{name}: {error}");
+        }
+    }
+}

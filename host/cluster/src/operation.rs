@@ -1,0 +1,162 @@
+//! The operations as sequences of stages, and their top: the one place where every error ends.
+
+use std::time::Duration;
+
+use futures::future::Either;
+use tokio_util::sync::CancellationToken;
+
+use crate::handler;
+use crate::record::{Node, NodeRole, OperationKind, Stage};
+use crate::run::{Run, Stop};
+use crate::stages::hook::run_hook;
+use crate::stages::servers::{CloudInits, cloud_inits, make, remove};
+use crate::stages::validate::{growing, validate};
+use crate::stages::wait::{prepare, wait};
+use crate::{ClusterOutcome, Error};
+
+/// Where an operation begins in this process.
+pub(crate) enum Start {
+    /// At its first stage.
+    Stages,
+    /// In the handler: an earlier process ended in the middle.
+    Handler(Stop),
+}
+
+/// Runs an operation to its end. Whatever stops its stages comes here, and from here to the one handler.
+pub(crate) async fn perform(run: &Run, start: Start) -> Result<ClusterOutcome, Error> {
+    let ended = match start {
+        Start::Stages => watched(run, stages(run)).await,
+        Start::Handler(stop) => Err(stop),
+    };
+    let stop = match ended {
+        Ok(()) => match handler::succeed(run).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(stop) => stop,
+        },
+        Err(stop) => stop,
+    };
+    handler::handle(run, stop).await
+}
+
+async fn stages(run: &Run) -> Result<(), Stop> {
+    let kind = run.book.lock().operation.kind;
+    match kind {
+        OperationKind::Create => create(run).await,
+        OperationKind::Scale => scale(run).await,
+        OperationKind::Terminate => terminate(run).await,
+    }
+}
+
+/// Validate → servers → wait → prepare → configure → start.
+async fn create(run: &Run) -> Result<(), Stop> {
+    validate(run, &growing(run)).await?;
+    let contents = cloud_inits(run, Stage::Validate)?;
+    let made = run.names_of(NodeRole::Made);
+    make(run, Stage::Servers, &made, &contents, &run.cancel).await?;
+    wait(run, Stage::Wait, &made).await?;
+    prepare(run, Stage::Prepare, &made).await?;
+    configure_and_start(run).await
+}
+
+/// Validate, where nodes are to be made → decommission → resize → configure → start.
+async fn scale(run: &Run) -> Result<(), Stop> {
+    let growing = growing(run);
+    if !growing.is_empty() {
+        validate(run, &growing).await?;
+    }
+    let contents = cloud_inits(run, Stage::Validate)?;
+    run_hook(run, Stage::Decommission, &run.names(|node| node.role == NodeRole::Leaving && to_decommission(node)))
+        .await?;
+    resize(run, &contents).await?;
+    configure_and_start(run).await
+}
+
+/// A node that never was configured holds nothing; one that is decommissioned already isn't asked twice.
+fn to_decommission(node: &Node) -> bool {
+    node.exists() && node.configured && !node.decommissioned
+}
+
+/// Leaving nodes go and new ones come, at the same time. Going is always finished; coming is called off when going fails.
+async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
+    let leaving = run.names(|node| node.role == NodeRole::Leaving && node.exists());
+    let made = run.names_of(NodeRole::Made);
+    let come = run.cancel.child_token();
+    let going = async {
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        let gone = remove(run, Stage::Resize, &leaving).await;
+        if gone.is_err() {
+            come.cancel();
+        }
+        gone
+    };
+    let coming = async {
+        if made.is_empty() {
+            return Ok(());
+        }
+        make(run, Stage::Resize, &made, contents, &come).await?;
+        // From here on nothing is made: it may just end.
+        let ready = async {
+            wait(run, Stage::Resize, &made).await?;
+            prepare(run, Stage::Resize, &made).await
+        };
+        tokio::select! {
+            biased;
+            ready = ready => ready,
+            () = come.cancelled() => Err(Stop::called_off(Stage::Resize)),
+        }
+    };
+    match futures::future::join(going, coming).await {
+        (Ok(()), Ok(())) => Ok(()),
+        (Err(stop), Ok(())) | (Ok(()), Err(stop)) => Err(stop),
+        (Err(going), Err(coming)) => Err(going.or_graver(coming)),
+    }
+}
+
+/// Every node that is to stay and is not configured, or not started: the new ones, and those that an earlier operation left so.
+async fn configure_and_start(run: &Run) -> Result<(), Stop> {
+    let stays = |node: &Node| node.role != NodeRole::Leaving && node.exists();
+    run_hook(run, Stage::Configure, &run.names(|node| stays(node) && !node.configured)).await?;
+    run_hook(run, Stage::Start, &run.names(|node| stays(node) && !node.started)).await
+}
+
+/// Decommission, unless it is forced → servers.
+async fn terminate(run: &Run) -> Result<(), Stop> {
+    let force = run.book.lock().operation.force;
+    if !force {
+        run_hook(run, Stage::Decommission, &run.names(to_decommission)).await?;
+    }
+    let all = run.names(|_| true);
+    remove(run, Stage::Servers, &all).await
+}
+
+/// Runs the stages, and calls them off as soon as another process wishes it: the one place where a running operation looks whether
+/// its cluster is still wanted, since without it a wait could last for hours. It decides nothing: what the wish means, the handler
+/// sees.
+async fn watched(run: &Run, stages: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
+    let watch = watch(run, run.shared.limits.watch_interval, &run.cancel);
+    match futures::future::select(std::pin::pin!(stages), std::pin::pin!(watch)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right(((), stages)) => stages.await,
+    }
+}
+
+async fn watch(run: &Run, interval: Duration, cancel: &CancellationToken) {
+    // A termination is what somebody who deletes wants: nothing calls it off.
+    if run.book.lock().operation.kind == OperationKind::Terminate {
+        return;
+    }
+    loop {
+        tokio::time::sleep(interval).await;
+        match run.shared.store.wishes(&run.name, run.fence).await {
+            Ok(Some(wishes)) if !wishes.cancel && !wishes.delete => {}
+            // A store that cannot be read now says so at the next write, too.
+            Err(error) => tracing::warn!(cluster = %run.name, %error, "the wishes of others cannot be read"),
+            Ok(_) => {
+                cancel.cancel();
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! What is known of a cluster, as data: itself, its nodes, its operations, and what happened.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_lifecycle::OperationId;
+use windlass_policy::slots::provisioning;
+use windlass_policy::slots::types::Failure;
+
+use crate::name::{ClusterName, NodeGroupName};
+use crate::specification::ClusterSpecification;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident { $($(#[$case_doc:meta])* $case:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$case_doc])* #[serde(rename = $word)] $case,)*
+        }
+
+        impl $type {
+            /// The word that the store and every JSON output use.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$case => $word,)* }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where a cluster stands.
+    ClusterState {
+        /// Its nodes are being made for the first time.
+        Creating = "creating",
+        /// It is whole: every node runs, configured and started.
+        Active = "active",
+        /// Nodes come or go.
+        Scaling = "scaling",
+        /// All of it goes.
+        Terminating = "terminating",
+        /// An operation failed, and somebody must look. The reasons say why.
+        Error = "error",
+    }
+}
+
+words! {
+    /// What an operation does.
+    OperationKind {
+        /// Make a cluster.
+        Create = "create",
+        /// Let nodes come and go.
+        Scale = "scale",
+        /// Take all of it away.
+        Terminate = "terminate",
+    }
+}
+
+impl OperationKind {
+    pub(crate) fn for_policy(self) -> provisioning::Operation {
+        match self {
+            Self::Create => provisioning::Operation::Create,
+            Self::Scale => provisioning::Operation::Scale,
+            Self::Terminate => provisioning::Operation::Terminate,
+        }
+    }
+}
+
+words! {
+    /// A part of an operation. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate, decommission,
+    /// resize, configure, start; `terminate` goes decommission, servers.
+    Stage {
+        /// Scaleway is asked whether it has what is wanted, before anything is spent.
+        Validate = "validate",
+        /// Servers are made (create) or removed (terminate).
+        Servers = "servers",
+        /// Until every node runs and has its public addresses.
+        Wait = "wait",
+        /// The private addresses are looked up, so that the hooks know every node.
+        Prepare = "prepare",
+        /// The user's hook for nodes that go.
+        Decommission = "decommission",
+        /// Leaving nodes are removed and new ones made, at the same time.
+        Resize = "resize",
+        /// The user's hook for new nodes.
+        Configure = "configure",
+        /// The user's hook for configured nodes.
+        Start = "start",
+    }
+}
+
+impl Stage {
+    pub(crate) fn for_policy(self) -> provisioning::Stage {
+        match self {
+            Self::Validate => provisioning::Stage::Validate,
+            Self::Servers => provisioning::Stage::Servers,
+            Self::Wait => provisioning::Stage::Wait,
+            Self::Prepare => provisioning::Stage::Prepare,
+            Self::Decommission => provisioning::Stage::Decommission,
+            Self::Resize => provisioning::Stage::Resize,
+            Self::Configure => provisioning::Stage::Configure,
+            Self::Start => provisioning::Stage::Start,
+        }
+    }
+}
+
+words! {
+    /// Where an operation stands.
+    OperationState {
+        /// Running, or left by a process that died.
+        Open = "open",
+        /// Did what it was asked to.
+        Done = "done",
+        /// Failed, and what the provisioning policy answered was carried out.
+        Recovered = "recovered",
+        /// Failed, and so did its recovery: something is left.
+        Failed = "failed",
+        /// The user deleted the cluster meanwhile.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// What a node is to the operation under way.
+    NodeRole {
+        /// It was there before and is to stay.
+        Staying = "staying",
+        /// It was there before and is to go.
+        Leaving = "leaving",
+        /// It is made by this operation.
+        Made = "made",
+    }
+}
+
+impl NodeRole {
+    pub(crate) fn for_policy(self) -> provisioning::NodeRole {
+        match self {
+            Self::Staying => provisioning::NodeRole::Staying,
+            Self::Leaving => provisioning::NodeRole::Leaving,
+            Self::Made => provisioning::NodeRole::Made,
+        }
+    }
+}
+
+words! {
+    /// Where a node stands.
+    NodeState {
+        /// It is to be made; nothing was asked of Scaleway.
+        Planned = "planned",
+        /// Its creation is in the journal.
+        Creating = "creating",
+        /// It was made and ran.
+        Running = "running",
+        /// It is being removed.
+        Removing = "removing",
+        /// It is gone, with everything that belonged to it.
+        Removed = "removed",
+        /// It should be gone, and something of it is left, or nobody could see whether.
+        Left = "left",
+    }
+}
+
+/// A node of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// `<cluster>-<group>-<index>`, also the server's name.
+    pub name: String,
+    /// Its group.
+    pub group: NodeGroupName,
+    /// Its number in the group, from 1. Numbers only grow: none is given twice in the life of a cluster.
+    pub index: u32,
+    /// What it is to the operation under way; `staying` when there is none.
+    pub role: NodeRole,
+    /// Where it stands.
+    pub state: NodeState,
+    /// The operation of the journal that makes, or made, its server.
+    pub creation: Option<OperationId>,
+    /// Scaleway's id of its server.
+    pub server: Option<String>,
+    /// The server's type.
+    pub server_type: Option<String>,
+    /// Public addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses in private networks.
+    pub private_addresses: Vec<IpAddr>,
+    /// The host key that an ssh hook saw first.
+    #[serde(default)]
+    pub ssh_host_key: Option<String>,
+    /// Whether the decommission hook has ended well for it.
+    pub decommissioned: bool,
+    /// Whether the configure hook has ended well for it.
+    pub configured: bool,
+    /// Whether the start hook has ended well for it.
+    pub started: bool,
+    /// Why it failed, or what of it is left.
+    pub problem: Option<String>,
+}
+
+impl Node {
+    pub(crate) fn planned(cluster: &ClusterName, group: &NodeGroupName, index: u32) -> Self {
+        Self {
+            name: cluster.node(group, index),
+            group: group.clone(),
+            index,
+            role: NodeRole::Made,
+            state: NodeState::Planned,
+            creation: None,
+            server: None,
+            server_type: None,
+            addresses: Vec::new(),
+            private_addresses: Vec::new(),
+            ssh_host_key: None,
+            decommissioned: false,
+            configured: false,
+            started: false,
+            problem: None,
+        }
+    }
+
+    /// Whether something of it exists, or may.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        matches!(self.state, NodeState::Creating | NodeState::Running | NodeState::Removing | NodeState::Left)
+    }
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Its name.
+    pub name: ClusterName,
+    /// Where it stands.
+    pub state: ClusterState,
+    /// Why it stands there, the newest operation's words. Empty when all is well.
+    pub reasons: Vec<String>,
+    /// What should be gone and is not.
+    pub left: Vec<String>,
+    /// What it is to be. While an operation is under way, the counts are those that are wanted.
+    pub specification: ClusterSpecification,
+    /// The highest node number given so far, by group.
+    pub last_index: BTreeMap<NodeGroupName, u32>,
+    /// Milliseconds since 1970.
+    pub created_at: u64,
+    /// Milliseconds since 1970.
+    pub updated_at: u64,
+}
+
+/// How many nodes a group had before an operation, and how many it is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Before.
+    pub before: u32,
+    /// Wanted.
+    pub wanted: u32,
+}
+
+/// An operation on a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterOperation {
+    /// The cluster's nth operation, from 1.
+    pub number: u64,
+    /// What it does.
+    pub kind: OperationKind,
+    /// Where it stands.
+    pub state: OperationState,
+    /// The stage that it is in, or ended in.
+    pub stage: Stage,
+    /// The process that runs it, or ran it.
+    pub runner: String,
+    /// The policies with which it began.
+    pub policies: Value,
+    /// What a rollback needs, stored before the first stage: the counts of each group.
+    pub counts: BTreeMap<NodeGroupName, Counts>,
+    /// Whether the servers of a termination go without the decommission hook.
+    #[serde(default)]
+    pub force: bool,
+    /// What is done about its failure, stored before it is done.
+    pub recovery: Option<Recovery>,
+    /// What happened and why, in words for people.
+    pub reasons: Vec<String>,
+    /// Milliseconds since 1970.
+    pub began_at: u64,
+    /// Milliseconds since 1970.
+    pub ended_at: Option<u64>,
+}
+
+/// What is done about a failure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Where it failed.
+    pub stage: Stage,
+    /// Why.
+    pub cause: Failure,
+    /// The state in which the cluster is left.
+    pub state: ClusterState,
+    /// The names of the nodes that are deleted.
+    pub delete: Vec<String>,
+    /// Who decided.
+    pub decided_by: String,
+    /// What the policy said.
+    pub reason: Option<String>,
+    /// The decision's id in the decision log.
+    pub decision: String,
+}
+
+/// What happened at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterEvent {
+    /// Grows from event to event, over all clusters of a store. 0 in the live view.
+    #[serde(default)]
+    pub sequence: u64,
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Its nth operation.
+    pub operation: u64,
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// What.
+    pub what: ClusterHappening,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub enum ClusterHappening {
+    /// An operation is stored and begins.
+    Opened {
+        /// What it does.
+        kind: OperationKind,
+        /// The groups' counts.
+        counts: BTreeMap<NodeGroupName, Counts>,
+    },
+    /// Another process goes on with an operation.
+    TakenOver {
+        /// The process that began it.
+        from: String,
+    },
+    /// A step begins. A stage has one step, `resize` has two.
+    StepBegan {
+        /// The stage.
+        stage: Stage,
+        /// What is done to each node, in words for people: `create servers`, `run the configure hook`.
+        step: String,
+        /// How many nodes (in `validate`: how many groups).
+        total: u32,
+    },
+    /// A node is through a step.
+    NodeDone {
+        /// The stage.
+        stage: Stage,
+        /// The step.
+        step: String,
+        /// The node (in `validate`: the group).
+        node: String,
+    },
+    /// A node is not.
+    NodeFailed {
+        /// The stage.
+        stage: Stage,
+        /// The step.
+        step: String,
+        /// The node (in `validate`: the group).
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// What a hook wrote, its end where it is long.
+    HookOutput {
+        /// The stage.
+        stage: Stage,
+        /// The words.
+        output: String,
+    },
+    /// An attempt failed, and the retry policy waits.
+    Waiting {
+        /// The stage.
+        stage: Stage,
+        /// The step.
+        step: String,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// How long.
+        milliseconds: u64,
+        /// What failed.
+        failure: String,
+        /// What the policy said.
+        reason: Option<String>,
+    },
+    /// It failed, and the provisioning policy was asked.
+    Recovering(Recovery),
+    /// The user deleted the cluster meanwhile.
+    StoppingQuietly,
+    /// It ended.
+    Closed {
+        /// How.
+        state: OperationState,
+        /// Where the cluster stands now; absent when it is gone.
+        cluster: Option<ClusterState>,
+        /// Why.
+        reasons: Vec<String>,
+    },
+}
+
+/// A step of an operation, added up from its events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// The stage.
+    pub stage: Stage,
+    /// What is done to each node.
+    pub step: String,
+    /// How many nodes.
+    pub total: u32,
+    /// How many are through.
+    pub done: u32,
+    /// How many have failed.
+    pub failed: u32,
+}
+
+/// Adds the events of one operation up, step by step in the order of their beginning.
+#[must_use]
+pub fn progress<'e>(events: impl IntoIterator<Item = &'e ClusterEvent>) -> Vec<Progress> {
+    let mut steps: Vec<Progress> = Vec::new();
+    for event in events {
+        let count = |steps: &mut Vec<Progress>, stage: &Stage, step: &String, done: u32, failed: u32| {
+            if let Some(progress) = steps.iter_mut().rev().find(|known| known.stage == *stage && known.step == *step) {
+                progress.done += done;
+                progress.failed += failed;
+            }
+        };
+        match &event.what {
+            ClusterHappening::StepBegan { stage, step, total } => {
+                steps.push(Progress { stage: *stage, step: step.clone(), total: *total, done: 0, failed: 0 })
+            }
+            ClusterHappening::NodeDone { stage, step, .. } => count(&mut steps, stage, step, 1, 0),
+            ClusterHappening::NodeFailed { stage, step, .. } => count(&mut steps, stage, step, 0, 1),
+            _ => {}
+        }
+    }
+    steps
+}

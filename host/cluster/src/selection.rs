@@ -1,0 +1,225 @@
+//! Which nodes leave, and which are made: functions on data.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Error;
+use crate::name::{MOST_INDEX, NodeGroupName};
+use crate::record::{Cluster, Counts, Node, NodeRole};
+
+/// What a scaling is to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScaleRequest {
+    /// How many nodes each of these groups is to have; the others keep theirs.
+    pub counts: BTreeMap<NodeGroupName, u32>,
+    /// Names of nodes that are to leave first. In a group without a count, each takes one from it.
+    pub remove: BTreeSet<String>,
+}
+
+/// What a scaling changes, worked out before it begins.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Selection {
+    pub(crate) counts: BTreeMap<NodeGroupName, Counts>,
+    /// Nodes with a changed role, and the new ones.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) last_index: BTreeMap<NodeGroupName, u32>,
+}
+
+/// Whether it can never serve again: it is decommissioned, or something of it is left after it was removed. It leaves with the next
+/// scaling, whatever that is about, and is never brought back.
+fn is_spent(node: &Node) -> bool {
+    node.decommissioned || node.state == crate::record::NodeState::Left
+}
+
+/// Leaving nodes: those that are spent, those named by the user, then the newest (the highest number).
+pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) -> Result<Selection, Error> {
+    let groups = &cluster.specification.groups;
+    for group in request.counts.keys() {
+        if !groups.contains_key(group) {
+            return Err(Error::UnknownGroup {
+                cluster: cluster.name.to_string(),
+                group: group.to_string(),
+                groups: groups.keys().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    for name in &request.remove {
+        if !nodes.iter().any(|node| node.name == *name) {
+            return Err(Error::Node {
+                node: name.clone(),
+                problem: format!("cluster {} has no such node; `windlass cluster status` lists them", cluster.name),
+            });
+        }
+    }
+    let mut selection =
+        Selection { counts: BTreeMap::new(), nodes: Vec::new(), last_index: cluster.last_index.clone() };
+    for name in groups.keys() {
+        let (spent, mut serving): (Vec<&Node>, Vec<&Node>) =
+            nodes.iter().filter(|node| node.group == *name).partition(|node| is_spent(node));
+        let before = count(&serving);
+        let named =
+            count(&serving.iter().copied().filter(|node| request.remove.contains(&node.name)).collect::<Vec<_>>());
+        let wanted = request.counts.get(name).copied().unwrap_or(before - named);
+        if named > before.saturating_sub(wanted) {
+            return Err(Error::Node {
+                node: request.remove.iter().next().cloned().unwrap_or_default(),
+                problem: format!(
+                    "{named} nodes of group {name} are named, but going from {before} to {wanted} removes {}; lower the count",
+                    before.saturating_sub(wanted)
+                ),
+            });
+        }
+        // Those that stay longest first: unnamed before named, then the oldest.
+        serving.sort_by_key(|node| (request.remove.contains(&node.name), node.index));
+        let leaving = serving.iter().skip(wanted as usize).chain(&spent);
+        selection.nodes.extend(leaving.map(|node| Node { role: NodeRole::Leaving, ..(*node).clone() }));
+        let last = selection.last_index.entry(name.clone()).or_default();
+        for _ in before..wanted {
+            if *last >= MOST_INDEX {
+                return Err(Error::Specification {
+                    place: format!("groups.{name}"),
+                    problem: format!("it has used all {MOST_INDEX} node numbers; make a group of another name"),
+                });
+            }
+            *last += 1;
+            selection.nodes.push(Node::planned(&cluster.name, name, *last));
+        }
+        selection.counts.insert(name.clone(), Counts { before, wanted });
+    }
+    Ok(selection)
+}
+
+fn count(nodes: &[&Node]) -> u32 {
+    u32::try_from(nodes.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::{ClusterState, NodeState};
+    use crate::specification::{ClusterSpecification, NodeGroup};
+
+    fn cluster(counts: &[(&str, u32)]) -> (Cluster, Vec<Node>) {
+        let name: crate::ClusterName = "farm".parse().unwrap();
+        let mut specification = ClusterSpecification::new(name.clone(), "fr-par-1".parse().unwrap());
+        let (mut nodes, mut last_index) = (Vec::new(), BTreeMap::new());
+        for (group, count) in counts {
+            let group: NodeGroupName = group.parse().unwrap();
+            specification.groups.insert(group.clone(), NodeGroup::new(*count, "DEV1-S", "ubuntu_noble"));
+            last_index.insert(group.clone(), *count);
+            nodes.extend((1..=*count).map(|index| Node {
+                role: NodeRole::Staying,
+                state: NodeState::Running,
+                configured: true,
+                ..Node::planned(&name, &group, index)
+            }));
+        }
+        let cluster = Cluster {
+            name,
+            state: ClusterState::Active,
+            reasons: Vec::new(),
+            left: Vec::new(),
+            specification,
+            last_index,
+            created_at: 0,
+            updated_at: 0,
+        };
+        (cluster, nodes)
+    }
+
+    fn request(counts: &[(&str, u32)], remove: &[&str]) -> ScaleRequest {
+        ScaleRequest {
+            counts: counts.iter().map(|(group, count)| (group.parse().unwrap(), *count)).collect(),
+            remove: remove.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    fn names(selection: &Selection, role: NodeRole) -> Vec<&str> {
+        selection.nodes.iter().filter(|node| node.role == role).map(|node| node.name.as_str()).collect()
+    }
+
+    #[test]
+    fn named_nodes_leave_first_then_the_newest() {
+        let (cluster, nodes) = cluster(&[("db", 2), ("web", 4)]);
+        let selection = select(&cluster, &nodes, &request(&[("web", 2)], &["farm-web-1"])).unwrap();
+        assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-4", "farm-web-1"]);
+        assert_eq!(names(&selection, NodeRole::Made), Vec::<&str>::new());
+        assert_eq!(selection.counts[&"db".parse().unwrap()], Counts { before: 2, wanted: 2 });
+    }
+
+    #[test]
+    fn a_named_node_without_a_count_takes_one_from_its_group() {
+        let (cluster, nodes) = cluster(&[("web", 3)]);
+        let selection = select(&cluster, &nodes, &request(&[], &["farm-web-2"])).unwrap();
+        assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-2"]);
+        assert_eq!(selection.counts[&"web".parse().unwrap()], Counts { before: 3, wanted: 2 });
+    }
+
+    #[test]
+    fn numbers_are_never_given_twice() {
+        let (mut cluster, mut nodes) = cluster(&[("web", 3)]);
+        nodes.truncate(1);
+        cluster.last_index.insert("web".parse().unwrap(), 7);
+        let selection = select(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
+        assert_eq!(names(&selection, NodeRole::Made), ["farm-web-8", "farm-web-9"]);
+    }
+
+    #[test]
+    fn a_decommissioned_node_is_never_brought_back() {
+        let (cluster, mut nodes) = cluster(&[("web", 3)]);
+        nodes[0].decommissioned = true;
+        let selection = select(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
+        assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-1"]);
+        assert_eq!(names(&selection, NodeRole::Made), ["farm-web-4"]);
+    }
+
+    #[test]
+    fn wrong_groups_nodes_and_counts_are_refused_with_a_remedy() {
+        let (cluster, nodes) = cluster(&[("web", 3)]);
+        let refused = |wish: ScaleRequest| select(&cluster, &nodes, &wish).unwrap_err().to_string();
+        assert!(refused(request(&[("wbe", 1)], &[])).contains("it has: web"));
+        assert!(refused(request(&[], &["farm-web-9"])).contains("no such node"));
+        assert!(refused(request(&[("web", 3)], &["farm-web-1"])).contains("lower the count"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_stays_and_what_comes_is_what_is_wanted(
+            before in proptest::collection::vec(0_u32..12, 1..4),
+            wanted in proptest::collection::vec(0_u32..12, 1..4),
+            spent in proptest::collection::vec(any::<bool>(), 40),
+            named in proptest::collection::vec(any::<bool>(), 40),
+        ) {
+            let groups = ["a", "b", "c"];
+            let (cluster, mut nodes) = cluster(&groups.iter().copied().zip(before.iter().copied()).collect::<Vec<_>>());
+            for (node, spent) in nodes.iter_mut().zip(spent) {
+                node.decommissioned = spent;
+            }
+            let counts: Vec<(&str, u32)> =
+                groups.iter().copied().zip(wanted.iter().copied()).take(before.len()).collect();
+            let mut wish = request(&counts, &[]);
+            wish.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node, _)| node.name.clone()).collect();
+            let Ok(selection) = select(&cluster, &nodes, &wish) else { return Ok(()) };
+            let leaving = names(&selection, NodeRole::Leaving);
+            for node in &nodes {
+                prop_assert!(!(node.decommissioned || wish.remove.contains(&node.name)) || leaving.contains(&node.name.as_str()));
+            }
+            for (group, wanted) in &wish.counts {
+                let stay = nodes.iter().filter(|n| n.group == *group && !leaving.contains(&n.name.as_str())).count();
+                let come = selection.nodes.iter().filter(|n| n.group == *group && n.role == NodeRole::Made).count();
+                prop_assert_eq!(stay + come, *wanted as usize);
+                // The newest leave: whoever stays is older than whoever left without being named.
+                let unnamed = |leaves: bool| {
+                    nodes
+                        .iter()
+                        .filter(|n| n.group == *group && !n.decommissioned && !wish.remove.contains(&n.name))
+                        .filter(|n| leaving.contains(&n.name.as_str()) == leaves)
+                        .map(|n| n.index)
+                        .collect::<Vec<_>>()
+                };
+                prop_assert!(unnamed(false).iter().max() < unnamed(true).iter().min() || unnamed(true).is_empty());
+            }
+        }
+    }
+}

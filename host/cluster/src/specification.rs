@@ -1,0 +1,273 @@
+//! What a cluster is to be, as data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass_lifecycle::{
+    AddressKind, CloudInit, ExtraVolume, ImageChoice, RootVolume, ServerSpecification, VolumeKind,
+};
+use windlass_scaleway::Zone;
+
+use crate::Error;
+use crate::hooks::Hook;
+use crate::name::{ClusterName, NodeGroupName};
+use crate::units;
+
+/// Node groups of one cluster at most.
+const MOST_GROUPS: usize = 64;
+/// Nodes of one cluster at most: far above what was measured (1,000), so that a slip costs nothing.
+const MOST_NODES: u32 = 10_000;
+
+/// A cluster: groups of servers that belong together, and what the user does with them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSpecification {
+    /// Its name.
+    pub name: ClusterName,
+    /// The zone in which all of it is.
+    pub zone: Zone,
+    /// Id of the project. Absent: the client's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// How long one server may take until it runs.
+    #[serde(default = "default_server_deadline", with = "units::duration")]
+    pub server_deadline: Duration,
+    /// How long the stages `wait` and `prepare` may take each, until every node runs and has its addresses.
+    #[serde(default = "default_wait_deadline", with = "units::duration")]
+    pub wait_deadline: Duration,
+    /// The node groups by name.
+    pub groups: BTreeMap<NodeGroupName, NodeGroup>,
+    /// What the user runs at three points of a cluster's life.
+    #[serde(default, skip_serializing_if = "HookSet::is_empty")]
+    pub hooks: HookSet,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeGroup {
+    /// How many nodes.
+    pub count: u32,
+    /// Server types in the order of preference: the next is tried when one is out of stock.
+    pub types: Vec<String>,
+    /// An image by the marketplace's label (`ubuntu_noble`) or by id.
+    pub image: String,
+    /// The root volume. Absent: as the image says, on Block Storage.
+    #[serde(default, skip_serializing_if = "VolumeSpecification::is_default")]
+    pub root_volume: VolumeSpecification,
+    /// Further volumes, made new for each node and removed with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeSpecification>,
+    /// Flexible addresses of each node. Absent: one of IPv4.
+    #[serde(default = "default_addresses")]
+    pub addresses: Vec<AddressKind>,
+    /// Whether a node without a flexible address gets a dynamic one.
+    #[serde(default)]
+    pub dynamic_address: bool,
+    /// Ids of private networks to join.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_networks: Vec<String>,
+    /// Id of a security group. Absent: the project's default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_group: Option<String>,
+    /// Id of a placement group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group: Option<String>,
+    /// A file with user data for cloud-init, relative to the specification's folder. Only its place is stored: its content may hold
+    /// secrets, and is read anew by each operation that makes nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_init_file: Option<String>,
+    /// Tags beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpecification {
+    /// `block` (Block Storage) or `local`.
+    #[serde(default)]
+    pub kind: VolumeKind,
+    /// Bytes, written as `20GB`. A root volume may leave it out: as large as the image.
+    #[serde(default, with = "units::optional_size", skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Operations per second (Block Storage: 5000 or 15000).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_second: Option<u32>,
+}
+
+impl VolumeSpecification {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the user runs. Each may be absent: then the stage does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HookSet {
+    /// Before nodes are taken away: move their work and data elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decommission: Option<Hook>,
+    /// When nodes run: make them what they are to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configure: Option<Hook>,
+    /// When nodes are configured: let them serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Hook>,
+}
+
+impl HookSet {
+    fn is_empty(&self) -> bool {
+        self.decommission.is_none() && self.configure.is_none() && self.start.is_none()
+    }
+}
+
+fn default_server_deadline() -> Duration {
+    Duration::from_millis(windlass_lifecycle::DEFAULT_DEADLINE_MILLISECONDS)
+}
+
+fn default_wait_deadline() -> Duration {
+    Duration::from_secs(300)
+}
+
+fn default_addresses() -> Vec<AddressKind> {
+    vec![AddressKind::Ipv4]
+}
+
+fn problem(place: impl Into<String>, problem: impl Into<String>) -> Error {
+    Error::Specification { place: place.into(), problem: problem.into() }
+}
+
+impl NodeGroup {
+    /// Nodes of this type, with one IPv4 address each and nothing else.
+    #[must_use]
+    pub fn new(count: u32, server_type: &str, image: &str) -> Self {
+        Self {
+            count,
+            types: vec![server_type.to_owned()],
+            image: image.to_owned(),
+            root_volume: VolumeSpecification::default(),
+            volumes: Vec::new(),
+            addresses: default_addresses(),
+            dynamic_address: false,
+            private_networks: Vec::new(),
+            security_group: None,
+            placement_group: None,
+            cloud_init_file: None,
+            tags: Vec::new(),
+        }
+    }
+}
+
+impl ClusterSpecification {
+    /// A cluster without nodes and hooks.
+    #[must_use]
+    pub fn new(name: ClusterName, zone: Zone) -> Self {
+        Self {
+            name,
+            zone,
+            project: None,
+            server_deadline: default_server_deadline(),
+            wait_deadline: default_wait_deadline(),
+            groups: BTreeMap::new(),
+            hooks: HookSet::default(),
+        }
+    }
+
+    /// Checks what can be checked without asking Scaleway.
+    ///
+    /// # Errors
+    /// [`Error::Specification`] names the place and what would be right.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.groups.is_empty() || self.groups.len() > MOST_GROUPS {
+            return Err(problem("groups", format!("there must be 1 to {MOST_GROUPS} node groups")));
+        }
+        let total = self.groups.values().fold(0_u32, |sum, group| sum.saturating_add(group.count));
+        if total > MOST_NODES {
+            return Err(problem("groups", format!("{total} nodes are more than {MOST_NODES}")));
+        }
+        if self.wait_deadline < Duration::from_secs(1) || self.wait_deadline > Duration::from_secs(86_400) {
+            return Err(problem("wait_deadline", "it is below a second or above a day"));
+        }
+        let mut known = BTreeSet::new();
+        for (name, group) in &self.groups {
+            let place = |field: &str| format!("groups.{name}.{field}");
+            for (number, volume) in group.volumes.iter().enumerate() {
+                if volume.size.is_none() {
+                    return Err(problem(place(&format!("volumes[{number}].size")), "it is needed, for example 20GB"));
+                }
+            }
+            for network in &group.private_networks {
+                if !known.insert((name, network)) {
+                    return Err(problem(place("private_networks"), format!("{network:?} is named twice")));
+                }
+                if uuid::Uuid::parse_str(network).is_err() {
+                    return Err(problem(
+                        place("private_networks"),
+                        format!("{network:?} is no id of a private network"),
+                    ));
+                }
+            }
+            self.server(name, &self.name.node(name, 1), None).check().map_err(|error| match error {
+                windlass_lifecycle::Error::Specification { field: "deadline_milliseconds", problem: words } => {
+                    problem("server_deadline", words)
+                }
+                windlass_lifecycle::Error::Specification { field, problem: words } => problem(place(field), words),
+                other => problem(format!("groups.{name}"), other.to_string()),
+            })?;
+        }
+        for (name, hook) in [
+            ("decommission", &self.hooks.decommission),
+            ("configure", &self.hooks.configure),
+            ("start", &self.hooks.start),
+        ] {
+            if let Some(hook) = hook {
+                hook.check().map_err(|words| problem(format!("hooks.{name}"), words))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The server behind a node. The group must be one of this specification's.
+    pub(crate) fn server(
+        &self,
+        group: &NodeGroupName,
+        node: &str,
+        cloud_init: Option<CloudInit>,
+    ) -> ServerSpecification {
+        let parts = self.groups.get(group).cloned().unwrap_or_else(|| NodeGroup::new(0, "", ""));
+        let server_group =
+            self.name.as_str().parse().expect("a cluster's name keeps the rules of a group's and is shorter");
+        ServerSpecification {
+            name: Some(node.to_owned()),
+            types: parts.types,
+            addresses: parts.addresses,
+            dynamic_address: parts.dynamic_address,
+            root_volume: RootVolume {
+                kind: parts.root_volume.kind,
+                size: parts.root_volume.size,
+                operations_per_second: parts.root_volume.operations_per_second,
+            },
+            volumes: parts
+                .volumes
+                .into_iter()
+                .map(|volume| ExtraVolume::New {
+                    kind: volume.kind,
+                    size: volume.size.unwrap_or_default(),
+                    operations_per_second: volume.operations_per_second,
+                })
+                .collect(),
+            private_networks: parts.private_networks,
+            security_group: parts.security_group,
+            placement_group: parts.placement_group,
+            tags: parts.tags,
+            cloud_init,
+            project: self.project.clone(),
+            deadline_milliseconds: u64::try_from(self.server_deadline.as_millis()).unwrap_or(u64::MAX),
+            ..ServerSpecification::new(server_group, self.zone.clone(), "", ImageChoice::parse(&parts.image))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The user's hooks, as a stage: which nodes one is about, its retries under the retry slot, and what is stored of its end.
+
+use parking_lot::Mutex;
+
+use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
+use crate::record::{ClusterHappening, Node, Stage};
+use crate::run::{Book, Run, Step, Stop};
+
+/// Bytes of a hook's output in one event.
+const EVENT_OUTPUT: usize = 4 * 1024;
+
+fn hook_of(book: &Book, stage: Stage) -> (Option<Hook>, &'static str) {
+    let hooks = &book.cluster.specification.hooks;
+    match stage {
+        Stage::Decommission => (hooks.decommission.clone(), "run the decommission hook"),
+        Stage::Configure => (hooks.configure.clone(), "run the configure hook"),
+        _ => (hooks.start.clone(), "run the start hook"),
+    }
+}
+
+/// A node as a hook sees it.
+pub(crate) fn hook_node(node: &Node) -> HookNode {
+    HookNode {
+        name: node.name.clone(),
+        group: node.group.to_string(),
+        index: node.index,
+        role: node.role.for_policy(),
+        server_id: node.server.clone().unwrap_or_default(),
+        server_type: node.server_type.clone().unwrap_or_default(),
+        public_addresses: node.addresses.clone(),
+        private_addresses: node.private_addresses.clone(),
+        ssh_host_key: node.ssh_host_key.clone(),
+    }
+}
+
+fn input(book: &Book, stage: Stage, nodes: &[String]) -> HookInput {
+    let (nodes, others): (Vec<&Node>, Vec<&Node>) =
+        book.nodes.values().filter(|node| node.exists()).partition(|node| nodes.contains(&node.name));
+    let in_order = |mut nodes: Vec<&Node>| {
+        nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
+        nodes.into_iter().map(hook_node).collect()
+    };
+    HookInput {
+        version: HOOK_INPUT_VERSION,
+        cluster: book.cluster.name.to_string(),
+        zone: book.cluster.specification.zone.to_string(),
+        operation: book.operation.kind.for_policy(),
+        operation_id: format!("{}-{}", book.cluster.name, book.operation.number),
+        stage: stage.for_policy(),
+        attempt: 1,
+        nodes: in_order(nodes),
+        others: in_order(others),
+    }
+}
+
+fn mark(node: &mut Node, stage: Stage) {
+    match stage {
+        Stage::Decommission => node.decommissioned = true,
+        Stage::Configure => node.configured = true,
+        _ => node.started = true,
+    }
+}
+
+/// Runs the stage's hook for these nodes. Without a hook, or without nodes, the stage is done.
+pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+    let (hook, words) = hook_of(&run.book.lock(), stage);
+    let step = run.begin_step(stage, words, nodes.len()).await?;
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let Some(hook) = hook else { return finish(run, step, nodes, None).await };
+    let next = Mutex::new(input(&run.book.lock(), stage, nodes));
+    let failed: Mutex<Option<Box<HookFailure>>> = Mutex::new(None);
+    let tried = run
+        .attempt(step, || async {
+            let input = next.lock().clone();
+            match run.shared.hooks.run(&hook, &input).await {
+                Ok(output) => Ok(output),
+                Err(error) => {
+                    // The nodes for which it ended well are not asked of it again.
+                    *next.lock() = input.next_attempt(&error.output.succeeded());
+                    let for_retry = error.for_retry();
+                    *failed.lock() = Some(error);
+                    Err(for_retry)
+                }
+            }
+        })
+        .await;
+    match tried {
+        Ok(output) => finish(run, step, nodes, Some(&output)).await,
+        Err(Stop::Failed(mut stopped)) => {
+            let Some(error) = failed.into_inner() else { return Err(Stop::Failed(stopped)) };
+            // Called off while it waited for the next attempt: that is the cause then.
+            if stopped.failure == error.for_retry() {
+                stopped.failure = error.for_provisioning();
+            }
+            let still: Vec<String> = next.into_inner().nodes.into_iter().map(|node| node.name).collect();
+            let done: Vec<String> = nodes.iter().filter(|name| !still.contains(name)).cloned().collect();
+            finish(run, step, &done, Some(&error.output)).await?;
+            let at = run.now();
+            let words = error.to_string();
+            run.change(|_, change| {
+                change.events.extend(still.iter().map(|name| (at, Run::failed(step, name, &words))));
+            })
+            .await?;
+            Err(Stop::Failed(stopped))
+        }
+        Err(graver) => Err(graver),
+    }
+}
+
+async fn finish(run: &Run, step: Step, nodes: &[String], output: Option<&HookOutput>) -> Result<(), Stop> {
+    let at = run.now();
+    run.change(|book, change| {
+        for name in nodes {
+            let Some(node) = book.nodes.get_mut(name) else { continue };
+            mark(node, step.stage);
+            change.events.push((at, Run::done(step, name)));
+            change.nodes.push(node.clone());
+        }
+        let Some(output) = output else { return };
+        for of_node in &output.nodes {
+            let Some(node) = book.nodes.get_mut(&of_node.node) else { continue };
+            // What it showed first is what it must show ever after.
+            if node.ssh_host_key.is_none() && of_node.host_key.is_some() {
+                node.ssh_host_key = of_node.host_key.clone();
+                change.nodes.push(node.clone());
+            }
+        }
+        let said = said(output);
+        if !said.is_empty() {
+            change.events.push((at, ClusterHappening::HookOutput { stage: step.stage, output: said }));
+        }
+    })
+    .await
+}
+
+/// What a hook wrote, for the history: the ends of its streams, within a bound.
+fn said(output: &HookOutput) -> String {
+    let mut parts = vec![output.stdout.text.trim_end().to_owned(), output.stderr.text.trim_end().to_owned()];
+    for node in &output.nodes {
+        for stream in [&node.stdout, &node.stderr] {
+            if !stream.text.trim().is_empty() {
+                parts.push(format!("{}: {}", node.node, stream.text.trim_end()));
+            }
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    let text = parts.join("\n");
+    let mut start = text.len().saturating_sub(EVENT_OUTPUT);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].to_owned()
+}

@@ -1,0 +1,268 @@
+//! Servers: made and removed, many at a time, each an operation of the journal of its own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use futures::StreamExt as _;
+use futures::stream;
+use tokio_util::sync::CancellationToken;
+use windlass_lifecycle::{CloudInit, Control, Error as LifecycleError, Report, Target};
+use windlass_policy::slots::types::FailureClass;
+
+use crate::name::NodeGroupName;
+use crate::read::read_bounded;
+use crate::record::{Node, NodeState, Stage};
+use crate::run::{Run, Step, Stop};
+use crate::{failure, stages};
+
+/// Scaleway takes user data of at most 128 KiB; the lifecycle checks it exactly.
+const LONGEST_CLOUD_INIT: u64 = 256 * 1024;
+
+pub(crate) type CloudInits = BTreeMap<NodeGroupName, CloudInit>;
+
+/// Reads the cloud-init files of these groups. Their content lives as long as the operation makes nodes, and is stored nowhere.
+pub(crate) fn cloud_inits(run: &Run, stage: Stage) -> Result<CloudInits, Stop> {
+    let book = run.book.lock();
+    let mut contents = CloudInits::new();
+    for (name, group) in &book.cluster.specification.groups {
+        if let Some(file) = &group.cloud_init_file {
+            let content = read_bounded(Path::new(file), LONGEST_CLOUD_INIT).map_err(|problem| {
+                let words = format!("groups.{name}.cloud_init_file: {file} cannot be read: {problem}");
+                Stop::failed(stage, failure::of_class(FailureClass::InvalidArguments, words))
+            })?;
+            contents.insert(name.clone(), CloudInit::new(content));
+        }
+    }
+    Ok(contents)
+}
+
+/// Makes the servers of these nodes. After the first that fails no other begins, and those under way are called off, which undoes
+/// them; so are all when `stop` is cancelled.
+pub(crate) async fn make(
+    run: &Run,
+    stage: Stage,
+    nodes: &[String],
+    cloud_inits: &CloudInits,
+    stop: &CancellationToken,
+) -> Result<(), Stop> {
+    let step = run.begin_step(stage, "create servers", nodes.len()).await?;
+    let control = Control::new();
+    let halted = CancellationToken::new();
+    let mut work = stream::iter(nodes)
+        .map(|node| make_one(run, step, node, cloud_inits, &control, &halted))
+        .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
+    let mut worst: Option<Stop> = None;
+    let mut left = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = run.control.left().cancelled(), if !left => {
+                left = true;
+                halted.cancel();
+                control.leave();
+            }
+            () = stop.cancelled(), if !halted.is_cancelled() => {
+                halted.cancel();
+                control.cancel();
+            }
+            next = work.next() => match next {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(stopped)) => {
+                    halted.cancel();
+                    match stopped {
+                        // Whoever overtook us finds them in the journal.
+                        Stop::Overtaken => control.leave(),
+                        _ => control.cancel(),
+                    }
+                    worst = Some(match worst {
+                        None => stopped,
+                        Some(worst) => worst.or_graver(stopped),
+                    });
+                }
+            }
+        }
+    }
+    match worst {
+        Some(stopped) => Err(stopped),
+        None if left => Err(Stop::Left),
+        None if halted.is_cancelled() => Err(Stop::called_off(stage)),
+        None => Ok(()),
+    }
+}
+
+async fn make_one(
+    run: &Run,
+    step: Step,
+    name: &str,
+    cloud_inits: &CloudInits,
+    control: &Control,
+    halted: &CancellationToken,
+) -> Result<(), Stop> {
+    // Those that have not begun never begin: they are no failures, the one that halted them is.
+    if halted.is_cancelled() {
+        return Ok(());
+    }
+    let Some(node) = run.node(name) else { return Ok(()) };
+    let specification = {
+        let book = run.book.lock();
+        book.cluster.specification.server(&node.group, name, cloud_inits.get(&node.group).cloned())
+    };
+    let unstarted = |error: LifecycleError| {
+        Stop::failed(step.stage, failure::of_class(FailureClass::Other, format!("{name}: {error}")))
+    };
+    let pending = run.shared.lifecycle.begin_create(specification).await.map_err(unstarted)?;
+    let creation = pending.id().clone();
+    // Before the first call: after a crash the journal tells by this id what became of it.
+    run.change_node(
+        name,
+        |node| {
+            node.state = NodeState::Creating;
+            node.creation = Some(creation);
+        },
+        None,
+    )
+    .await?;
+    match pending.run(control).await {
+        Ok(created) => {
+            let addresses = stages::wait::public_addresses(&created.server);
+            run.change_node(
+                name,
+                |node| {
+                    node.state = NodeState::Running;
+                    node.server_type = Some(created.server.commercial_type.clone());
+                    node.server = Some(created.server.id);
+                    node.addresses = addresses;
+                },
+                Some(Run::done(step, name)),
+            )
+            .await
+        }
+        Err(LifecycleError::Failed(failed)) => {
+            note_kept(run, name, &failed.report);
+            let words = failed.to_string();
+            let clean = failed.report.is_clean();
+            run.change_node(
+                name,
+                |node| {
+                    node.state = if clean { NodeState::Removed } else { NodeState::Left };
+                    node.problem = Some(failure::bounded(&words));
+                },
+                Some(Run::failed(step, name, &words)),
+            )
+            .await?;
+            let mut cause = failed.cause;
+            cause.message = failure::bounded(&format!("{name}: {}", failure::words(&cause)));
+            Err(Stop::failed(step.stage, cause))
+        }
+        Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
+        Err(error) => Err(unstarted(error)),
+    }
+}
+
+fn note_kept(run: &Run, node: &str, report: &Report) {
+    if !report.kept.is_empty() {
+        run.add_reason(format!("the rollback policy kept of node {node}: {}", report.words()));
+    }
+}
+
+/// Removes these nodes with everything that belongs to them. Every one is tried, whatever becomes of the others; what is gone counts
+/// as removed.
+pub(crate) async fn remove(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+    let step = run.begin_step(stage, "remove servers", nodes.len()).await?;
+    let control = Control::new();
+    let mut work = stream::iter(nodes)
+        .map(|node| remove_one(run, step, node, &control))
+        .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
+    let mut worst: Option<Stop> = None;
+    let mut left = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = run.control.left().cancelled(), if !left => {
+                left = true;
+                control.leave();
+            }
+            next = work.next() => match next {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(stopped)) => worst = Some(match worst {
+                    None => stopped,
+                    Some(worst) => worst.or_graver(stopped),
+                }),
+            }
+        }
+    }
+    worst.map_or(Ok(()), Err)
+}
+
+async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Result<(), Stop> {
+    if run.control.left().is_cancelled() {
+        return Err(Stop::Left);
+    }
+    let Some(node) = run.node(name) else { return Ok(()) };
+    if !node.exists() {
+        return run.change_node(name, gone, Some(Run::done(step, name))).await;
+    }
+    run.change_node(name, |node| node.state = NodeState::Removing, None).await?;
+    let removed = match clean_up(run, &node, control).await {
+        Err(Stop::Left) => return Err(Stop::Left),
+        Err(other) => return Err(other),
+        Ok(removed) => removed,
+    };
+    match removed {
+        Ok(()) => run.change_node(name, gone, Some(Run::done(step, name))).await,
+        Err(why) => {
+            run.change_node(
+                name,
+                |node| {
+                    node.state = NodeState::Left;
+                    node.problem = Some(failure::bounded(&why));
+                },
+                Some(Run::failed(step, name, &why)),
+            )
+            .await?;
+            let words = format!("{name} could not be removed completely: {why}");
+            Err(Stop::failed(step.stage, failure::of_class(FailureClass::Other, words)))
+        }
+    }
+}
+
+/// Removes what the journal knows of a node. The inner error says what is left, and why.
+async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<(), String>, Stop> {
+    let Some(creation) = &node.creation else { return Ok(Ok(())) };
+    match run.shared.lifecycle.cleanup(&Target::Operation(creation.clone()), control).await {
+        Ok(cleaned) if cleaned.report.is_clean() => {
+            note_kept(run, &node.name, &cleaned.report);
+            Ok(Ok(()))
+        }
+        Ok(cleaned) => Ok(Err(cleaned.report.words())),
+        Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+fn gone(node: &mut Node) {
+    node.state = NodeState::Removed;
+    node.problem = None;
+}
+
+/// Removes the nodes of a cluster whose record is gone, so that nothing can be stored about it: the journal knows each. Gives what
+/// is left.
+pub(crate) async fn remove_unrecorded(run: &Run) -> Vec<String> {
+    let control = Control::new();
+    let nodes: Vec<Node> = run.book.lock().nodes.values().filter(|node| node.exists()).cloned().collect();
+    let control = &control;
+    stream::iter(nodes)
+        .map(|node| async move {
+            match clean_up(run, &node, control).await {
+                Ok(Ok(())) => None,
+                Ok(Err(why)) => Some(format!("{}: {why}", node.name)),
+                Err(_) => Some(format!("{}: its removal was left to the next start", node.name)),
+            }
+        })
+        .buffer_unordered(run.shared.limits.parallel_nodes.max(1))
+        .filter_map(|left| async move { left })
+        .collect()
+        .await
+}

@@ -1,0 +1,199 @@
+//! Waiting until nodes are what hooks need: running, with their public addresses; then their private addresses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use futures::future::try_join_all;
+use tokio::time::Instant;
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::types::instance::{ListServers, Server, ServerState};
+use windlass_scaleway::types::ipam::ListIpamIps;
+
+use crate::failure;
+use crate::record::{NodeState, Stage};
+use crate::run::{Run, Step, Stop};
+
+/// Ids in one query at most: about 4 KiB of URL.
+const IDS: usize = 100;
+
+pub(crate) fn public_addresses(server: &Server) -> Vec<IpAddr> {
+    let listed = server.public_ips.iter().chain(server.public_ip.as_ref().filter(|_| server.public_ips.is_empty()));
+    listed.filter_map(|ip| ip.address.parse().ok()).collect()
+}
+
+/// Server ids of these nodes, with the nodes' names.
+fn servers_of(run: &Run, nodes: &[String]) -> BTreeMap<String, String> {
+    let book = run.book.lock();
+    nodes
+        .iter()
+        .filter_map(|name| book.nodes.get(name))
+        .filter_map(|node| Some((node.server.clone()?, node.name.clone())))
+        .collect()
+}
+
+async fn list(run: &Run, ids: &[&String]) -> Result<BTreeMap<String, Server>, Failure> {
+    let zone = run.book.lock().cluster.specification.zone.clone();
+    let instance = run.shared.client.instance(&zone);
+    let requests: Vec<ListServers> = ids
+        .chunks(IDS)
+        .map(|ids| ListServers { servers: ids.iter().map(|id| (*id).clone()).collect(), ..ListServers::default() })
+        .collect();
+    let answers = try_join_all(requests.iter().map(|request| instance.list_servers(request)))
+        .await
+        .map_err(|error| windlass_lifecycle::failure_of(&error))?;
+    Ok(answers.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
+}
+
+/// Waits until each of these nodes runs and has a public address, if it is to have one.
+pub(crate) async fn wait(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+    let step = run.begin_step(stage, "wait for servers", nodes.len()).await?;
+    let mut waiting = servers_of(run, nodes);
+    let deadline = Instant::now() + run.book.lock().cluster.specification.wait_deadline;
+    loop {
+        let ids: Vec<&String> = waiting.keys().collect();
+        let seen = run.attempt(step, || list(run, &ids)).await?;
+        let mut still = BTreeMap::new();
+        let mut ready = Vec::new();
+        for (id, name) in waiting {
+            let Some(server) = seen.get(&id) else {
+                return Err(vanished(run, step, &name, &id).await);
+            };
+            match server.state {
+                ServerState::Running if is_reachable(run, &name, server) => {
+                    ready.push((name, public_addresses(server)))
+                }
+                ServerState::Running | ServerState::Starting => {
+                    still.insert(id, name);
+                }
+                _ => {
+                    let words = format!("{name}: server {id} is {} again", server.state);
+                    return Err(fail(run, step, &name, FailureClass::ServerError, words).await);
+                }
+            }
+        }
+        let at = run.now();
+        run.change(|book, change| {
+            for (name, addresses) in ready {
+                if let Some(node) = book.nodes.get_mut(&name) {
+                    node.addresses = addresses;
+                    change.nodes.push(node.clone());
+                }
+                change.events.push((at, Run::done(step, &name)));
+            }
+        })
+        .await?;
+        waiting = still;
+        let Some((id, name)) = waiting.first_key_value() else { return Ok(()) };
+        if Instant::now() >= deadline {
+            let words = format!("{name}: server {id} has no address yet and the deadline has passed");
+            return Err(fail(run, step, &name.clone(), FailureClass::DeadlineExceeded, words).await);
+        }
+        run.sleep(stage, run.shared.limits.poll_interval).await?;
+    }
+}
+
+fn is_reachable(run: &Run, node: &str, server: &Server) -> bool {
+    let book = run.book.lock();
+    let group = book.nodes.get(node).and_then(|node| book.cluster.specification.groups.get(&node.group));
+    let wants_address = group.is_some_and(|group| group.dynamic_address || !group.addresses.is_empty());
+    !wants_address || !public_addresses(server).is_empty()
+}
+
+async fn vanished(run: &Run, step: Step, name: &str, id: &str) -> Stop {
+    let words = format!("{name}: server {id} vanished: somebody deleted it");
+    fail(run, step, name, FailureClass::NotFound, words).await
+}
+
+async fn fail(run: &Run, step: Step, name: &str, class: FailureClass, words: String) -> Stop {
+    match run.change_node(name, |_| {}, Some(Run::failed(step, name, &words))).await {
+        Ok(()) => Stop::failed(step.stage, failure::of_class(class, words)),
+        Err(graver) => graver,
+    }
+}
+
+/// Looks up the private addresses of these nodes.
+pub(crate) async fn prepare(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+    let step = run.begin_step(stage, "look up addresses", nodes.len()).await?;
+    let (region, deadline) = {
+        let specification = &run.book.lock().cluster.specification;
+        (specification.zone.region(), Instant::now() + specification.wait_deadline)
+    };
+    let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+    for (network, mut interfaces) in interfaces(run, step, nodes).await? {
+        let request = &ListIpamIps {
+            private_network_id: Some(network.clone()),
+            resource_type: Some("instance_private_nic".to_owned()),
+            ..ListIpamIps::default()
+        };
+        loop {
+            let ipam = run.shared.client.ipam(&region);
+            let ips = run
+                .attempt(step, || async {
+                    ipam.list_ips(request).await.map_err(|error| windlass_lifecycle::failure_of(&error))
+                })
+                .await?;
+            for ip in &ips {
+                let Some(node) = ip.resource.as_ref().and_then(|interface| interfaces.get(&interface.id)) else {
+                    continue;
+                };
+                if let Some(address) = ip.address.split('/').next().and_then(|address| address.parse().ok()) {
+                    found.entry(node.clone()).or_default().push(address);
+                }
+            }
+            // An interface has an address of each family of its network; one of them says that it is there.
+            interfaces.retain(|id, _| !ips.iter().any(|ip| ip.resource.as_ref().is_some_and(|known| known.id == *id)));
+            let Some(missing) = interfaces.values().next().cloned() else { break };
+            if Instant::now() >= deadline {
+                let words =
+                    format!("{missing} has no address in private network {network} and the deadline has passed");
+                return Err(fail(run, step, &missing, FailureClass::DeadlineExceeded, words).await);
+            }
+            run.sleep(stage, run.shared.limits.poll_interval).await?;
+        }
+    }
+    let at = run.now();
+    run.change(|book, change| {
+        for name in nodes {
+            if let Some(node) = book.nodes.get_mut(name).filter(|node| node.state == NodeState::Running) {
+                node.private_addresses = found.remove(name).unwrap_or_default();
+                change.nodes.push(node.clone());
+                change.events.push((at, Run::done(step, name)));
+            }
+        }
+    })
+    .await
+}
+
+/// By private network: the interfaces of these nodes, with the nodes' names. Nothing is asked where no group has a network.
+async fn interfaces(
+    run: &Run,
+    step: Step,
+    nodes: &[String],
+) -> Result<BTreeMap<String, BTreeMap<String, String>>, Stop> {
+    let mut servers = servers_of(run, nodes);
+    {
+        let book = run.book.lock();
+        servers.retain(|_, name| {
+            let group = book.nodes.get(name).and_then(|node| book.cluster.specification.groups.get(&node.group));
+            group.is_some_and(|group| !group.private_networks.is_empty())
+        });
+    }
+    let mut networks: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    if servers.is_empty() {
+        return Ok(networks);
+    }
+    let ids: Vec<&String> = servers.keys().collect();
+    let seen = run.attempt(step, || list(run, &ids)).await?;
+    for (id, name) in &servers {
+        let Some(server) = seen.get(id) else {
+            return Err(vanished(run, step, name, id).await);
+        };
+        for interface in &server.private_nics {
+            networks
+                .entry(interface.private_network_id.clone())
+                .or_default()
+                .insert(interface.id.clone(), name.clone());
+        }
+    }
+    Ok(networks)
+}

@@ -1,0 +1,169 @@
+//! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal) and elsewhere
+//! (for example on the status of a Kubernetes object, with leader election for liveness).
+
+mod sqlite;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+
+pub use sqlite::SqliteClusterStore;
+
+use crate::name::ClusterName;
+use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node};
+
+/// A cluster as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredCluster {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Its nodes, by group and index.
+    pub nodes: Vec<Node>,
+    /// The operation that is open, if one is.
+    pub open: Option<ClusterOperation>,
+    /// What other processes wish of that operation.
+    pub wishes: Wishes,
+    /// What a write must name: see [`Fence`].
+    pub fence: Fence,
+}
+
+/// The right to write about a cluster. It changes with every operation that begins and with every one that is taken over, so
+/// whoever was overtaken can write no more. Never given twice in the life of a store, also not to a later cluster of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence(pub u64);
+
+/// What other processes wish of the operation under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// It is to be called off.
+    pub cancel: bool,
+    /// The user deletes the cluster.
+    pub delete: bool,
+}
+
+/// An operation to begin.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// What is there: `None` makes a new cluster. Anything else there refuses ([`StoreError::Overtaken`]).
+    pub expected: Option<Fence>,
+    /// The cluster as it is to be while the operation runs.
+    pub cluster: Cluster,
+    /// Nodes to write: new ones, and changed ones.
+    pub nodes: Vec<Node>,
+    /// The operation. Its number is given by the store.
+    pub operation: ClusterOperation,
+}
+
+/// What is written together, or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// The cluster.
+    pub cluster: Option<Cluster>,
+    /// Nodes to write.
+    pub nodes: Vec<Node>,
+    /// Names of nodes to forget.
+    pub forget_nodes: Vec<String>,
+    /// The operation. One that is not open any more is ended with this write.
+    pub operation: Option<ClusterOperation>,
+    /// What happened, in order, and when (milliseconds since 1970).
+    pub events: Vec<(u64, ClusterHappening)>,
+    /// Whether the cluster is forgotten with this write. Its operations and events stay, for the history.
+    pub forget_cluster: bool,
+}
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store cannot be opened.
+    #[error("{} cannot be opened: {problem}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        problem: String,
+    },
+    /// A newer version wrote it. It was left untouched.
+    #[error("{} has version {found}, this program knows version {known}: use the program that wrote it (it was left untouched)", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: i64,
+        /// The version known.
+        known: i64,
+    },
+    /// A read or write failed.
+    #[error("{what}: {problem}")]
+    Failed {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        problem: String,
+    },
+    /// Something stored cannot be understood.
+    #[error("table {table}, row {row}: {problem}")]
+    Row {
+        /// The table.
+        table: &'static str,
+        /// The row's key.
+        row: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The cluster is not stored any more.
+    #[error("the cluster is not stored any more")]
+    Gone,
+    /// Somebody else began or took over an operation on this cluster.
+    #[error("another process is at work on this cluster")]
+    Overtaken,
+}
+
+/// Keeps clusters.
+///
+/// # Guarantees that an implementation must give
+/// - *One operation per cluster at a time*: [`begin`](ClusterStore::begin) succeeds for one of several callers who saw the same
+///   state, and each later write names the fence that it got.
+/// - *All or nothing*: what one call writes is there whole or not at all, also after a crash; and it is there when the call returns.
+/// - *Operations and events survive their cluster*, within a bound on their number.
+#[async_trait]
+pub trait ClusterStore: Send + Sync + std::fmt::Debug {
+    /// Every cluster, by name; without nodes.
+    async fn clusters(&self) -> Result<Vec<StoredCluster>, StoreError>;
+
+    /// One cluster with its nodes.
+    async fn cluster(&self, name: &ClusterName) -> Result<Option<StoredCluster>, StoreError>;
+
+    /// Opens an operation. Gives the fence for its writes, and the operation's number.
+    async fn begin(&self, begin: Begin) -> Result<(Fence, u64), StoreError>;
+
+    /// Takes the open operation over for `runner`; whoever holds `expected` can write no more.
+    async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError>;
+
+    /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written.
+    async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError>;
+
+    /// Adds wishes to the operation under way (a wish to delete stays after its end). False when there is no such cluster.
+    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError>;
+
+    /// The wishes; `None` when there is no such cluster, or not under this fence.
+    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError>;
+
+    /// A cluster's operations, the newest first; also of clusters that are gone.
+    async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError>;
+
+    /// A cluster's events after the one of the sequence `after`, the oldest first; of one operation, or of all.
+    async fn events(
+        &self,
+        name: &ClusterName,
+        operation: Option<u64>,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<ClusterEvent>, StoreError>;
+
+    /// Whether the process behind a runner's name still works.
+    async fn runner_lives(&self, runner: &str) -> bool;
+}

@@ -1,0 +1,493 @@
+//! The store on one machine: `clusters.sqlite` in the state directory, in WAL mode, so that any process may read while another
+//! writes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_lifecycle::{Durability, StateDirectory};
+
+use super::{Begin, Change, ClusterStore, Fence, StoreError, StoredCluster, Wishes};
+use crate::name::ClusterName;
+use crate::record::{ClusterEvent, ClusterOperation, Node, OperationState};
+
+const FILE: &str = "clusters.sqlite";
+/// `user_version` of the tables below. A change here adds a migration from each older version.
+const VERSION: i64 = 1;
+/// How long a process waits for another one's write.
+const BUSY: Duration = Duration::from_secs(10);
+/// Operations of one cluster name that are kept, with their events.
+const KEPT_OPERATIONS: u64 = 100;
+
+const TABLES: &str = "
+create table fences (last integer not null) strict;
+insert into fences values (0);
+create table clusters (
+    name             text primary key not null,
+    fence            integer not null,
+    open             integer,
+    wish_cancel      integer not null default 0,
+    wish_delete      integer not null default 0,
+    document         text not null
+) strict;
+create table nodes (
+    cluster          text not null,
+    name             text not null,
+    grouping         text not null,
+    position         integer not null,
+    document         text not null,
+    primary key (cluster, name)
+) strict, without rowid;
+create table operations (
+    cluster          text not null,
+    number           integer not null,
+    document         text not null,
+    primary key (cluster, number)
+) strict, without rowid;
+create table events (
+    sequence         integer primary key autoincrement,
+    cluster          text not null,
+    operation        integer not null,
+    at               integer not null,
+    what             text not null
+) strict;
+create index events_by_operation on events (cluster, operation, sequence);
+";
+
+/// The store in a state directory.
+pub struct SqliteClusterStore {
+    path: PathBuf,
+    state: StateDirectory,
+    connection: Arc<Mutex<Connection>>,
+    /// Whether calls run on a thread for blocking work. Under paused time they don't: such a thread stops the clock.
+    threads: bool,
+}
+
+impl std::fmt::Debug for SqliteClusterStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SqliteClusterStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+    move |error| StoreError::Failed { what, problem: error.to_string() }
+}
+
+impl SqliteClusterStore {
+    /// Opens the store, and makes it where there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`] when a newer version wrote it (it is left untouched), [`StoreError::Open`] when it cannot be opened.
+    pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, StoreError> {
+        let path = state.path().join(FILE);
+        let unopened = |problem: String| StoreError::Open { path: path.clone(), problem };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        state.handle().open_with(FILE, &options).map_err(|error| unopened(error.to_string()))?;
+        // By its path, since SQLite makes its own files beside it; symbolic links are refused.
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = Connection::open_with_flags(&path, flags).map_err(|error| unopened(error.to_string()))?;
+        prepare(&mut connection, &path, durability)?;
+        Ok(Self {
+            state: state.clone(),
+            connection: Arc::new(Mutex::new(connection)),
+            threads: durability == Durability::Full,
+            path,
+        })
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if !self.threads {
+            return work(&mut self.connection.lock());
+        }
+        let connection = Arc::clone(&self.connection);
+        tokio::task::spawn_blocking(move || work(&mut connection.lock()))
+            .await
+            .map_err(|error| StoreError::Failed { what, problem: error.to_string() })?
+    }
+}
+
+fn prepare(connection: &mut Connection, path: &Path, durability: Durability) -> Result<(), StoreError> {
+    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), problem: error.to_string() };
+    connection.busy_timeout(BUSY).map_err(failed)?;
+    let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
+    if found > VERSION {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
+    }
+    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+    let synchronous = if durability == Durability::Full { "full" } else { "off" };
+    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+    // Two processes may start together: who comes second finds the tables made.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
+    if found == 0 {
+        transaction.execute_batch(TABLES).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
+}
+
+fn write<T: Serialize>(table: &'static str, row: &str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Row {
+        table,
+        row: row.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+fn read<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Row {
+        table,
+        row: row.chars().take(80).collect(),
+        problem: error.to_string(),
+    })
+}
+
+fn new_fence(transaction: &Transaction<'_>) -> Result<Fence, StoreError> {
+    transaction
+        .query_row("update fences set last = last + 1 returning last", [], |row| row.get::<_, i64>(0))
+        .map(|last| Fence(last.cast_unsigned()))
+        .map_err(failed("giving a fence"))
+}
+
+/// The fence that is stored, or that none is.
+fn stored_fence(connection: &Connection, name: &str) -> Result<Option<Fence>, StoreError> {
+    connection
+        .query_row("select fence from clusters where name = ?1", [name], |row| row.get::<_, i64>(0))
+        .optional()
+        .map(|fence| fence.map(|fence| Fence(fence.cast_unsigned())))
+        .map_err(failed("reading a cluster"))
+}
+
+fn put_nodes(transaction: &Transaction<'_>, cluster: &str, nodes: &[Node]) -> Result<(), StoreError> {
+    let mut statement = transaction
+        .prepare_cached(
+            "insert or replace into nodes (cluster, name, grouping, position, document) values (?1, ?2, ?3, ?4, ?5)",
+        )
+        .map_err(failed("writing a node"))?;
+    for node in nodes {
+        let document = write("nodes", &node.name, node)?;
+        statement
+            .execute(params![cluster, node.name, node.group.as_str(), node.index, document])
+            .map_err(failed("writing a node"))?;
+    }
+    Ok(())
+}
+
+fn put_operation(transaction: &Transaction<'_>, cluster: &str, operation: &ClusterOperation) -> Result<(), StoreError> {
+    let row = format!("{cluster}/{}", operation.number);
+    transaction
+        .execute(
+            "insert or replace into operations (cluster, number, document) values (?1, ?2, ?3)",
+            params![cluster, operation.number.cast_signed(), write("operations", &row, operation)?],
+        )
+        .map(drop)
+        .map_err(failed("writing an operation"))
+}
+
+fn open_number(connection: &Connection, cluster: &str) -> Result<Option<u64>, StoreError> {
+    connection
+        .query_row("select open from clusters where name = ?1", [cluster], |row| row.get::<_, Option<i64>>(0))
+        .optional()
+        .map(|open| open.flatten().map(i64::cast_unsigned))
+        .map_err(failed("reading a cluster"))
+}
+
+fn operation(connection: &Connection, cluster: &str, number: u64) -> Result<Option<ClusterOperation>, StoreError> {
+    let text: Option<String> = connection
+        .query_row(
+            "select document from operations where cluster = ?1 and number = ?2",
+            params![cluster, number.cast_signed()],
+            |row| row.get(0),
+        )
+        .optional()
+        .map_err(failed("reading an operation"))?;
+    text.map(|text| read("operations", &format!("{cluster}/{number}"), &text)).transpose()
+}
+
+fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<StoredCluster>, StoreError> {
+    let row = connection
+        .query_row(
+            "select fence, open, wish_cancel, wish_delete, document from clusters where name = ?1",
+            [name],
+            |row| {
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, Option<i64>>(1)?,
+                    row.get::<_, bool>(2)?,
+                    row.get::<_, bool>(3)?,
+                    row.get::<_, String>(4)?,
+                ))
+            },
+        )
+        .optional()
+        .map_err(failed("reading a cluster"))?;
+    let Some((fence, open, cancel, delete, document)) = row else { return Ok(None) };
+    let open = match open {
+        Some(number) => operation(connection, name, number.cast_unsigned())?,
+        None => None,
+    };
+    let mut nodes = Vec::new();
+    if with_nodes {
+        let mut statement = connection
+            .prepare_cached("select name, document from nodes where cluster = ?1 order by grouping, position")
+            .map_err(failed("reading nodes"))?;
+        let mut rows = statement.query([name]).map_err(failed("reading nodes"))?;
+        while let Some(row) = rows.next().map_err(failed("reading nodes"))? {
+            let node: String = row.get(0).map_err(failed("reading nodes"))?;
+            let text: String = row.get(1).map_err(failed("reading nodes"))?;
+            nodes.push(read("nodes", &node, &text)?);
+        }
+    }
+    Ok(Some(StoredCluster {
+        cluster: read("clusters", name, &document)?,
+        nodes,
+        open,
+        wishes: Wishes { cancel, delete },
+        fence: Fence(fence.cast_unsigned()),
+    }))
+}
+
+fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), StoreError> {
+    let name = begin.cluster.name.to_string();
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed("beginning an operation"))?;
+    match (begin.expected, stored_fence(&transaction, &name)?) {
+        (None, None) => {}
+        (Some(expected), Some(stored)) if expected == stored && open_number(&transaction, &name)?.is_none() => {}
+        (Some(_), None) => return Err(StoreError::Gone),
+        _ => return Err(StoreError::Overtaken),
+    }
+    let fence = new_fence(&transaction)?;
+    let number: i64 = transaction
+        .query_row("select coalesce(max(number), 0) + 1 from operations where cluster = ?1", [&name], |row| row.get(0))
+        .map_err(failed("numbering an operation"))?;
+    begin.operation.number = number.cast_unsigned();
+    begin.operation.state = OperationState::Open;
+    put_operation(&transaction, &name, &begin.operation)?;
+    transaction
+        .execute(
+            "insert into clusters (name, fence, open, document) values (?1, ?2, ?3, ?4)
+             on conflict (name) do update set fence = ?2, open = ?3, wish_cancel = 0, document = ?4",
+            params![name, fence.0.cast_signed(), number, write("clusters", &name, &begin.cluster)?],
+        )
+        .map_err(failed("beginning an operation"))?;
+    put_nodes(&transaction, &name, &begin.nodes)?;
+    let oldest = begin.operation.number.saturating_sub(KEPT_OPERATIONS).cast_signed();
+    for sql in [
+        "delete from events where cluster = ?1 and operation <= ?2",
+        "delete from operations where cluster = ?1 and number <= ?2",
+    ] {
+        transaction.execute(sql, params![name, oldest]).map_err(failed("forgetting old operations"))?;
+    }
+    transaction.commit().map_err(failed("beginning an operation"))?;
+    Ok((fence, begin.operation.number))
+}
+
+fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change) -> Result<(), StoreError> {
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed("writing"))?;
+    match stored_fence(&transaction, name)? {
+        None => return Err(StoreError::Gone),
+        Some(stored) if stored != fence => return Err(StoreError::Overtaken),
+        Some(_) => {}
+    }
+    let number = open_number(&transaction, name)?.unwrap_or_default();
+    if let Some(cluster) = &change.cluster {
+        transaction
+            .execute(
+                "update clusters set document = ?2 where name = ?1",
+                params![name, write("clusters", name, cluster)?],
+            )
+            .map_err(failed("writing a cluster"))?;
+    }
+    put_nodes(&transaction, name, &change.nodes)?;
+    for node in &change.forget_nodes {
+        transaction
+            .execute("delete from nodes where cluster = ?1 and name = ?2", params![name, node])
+            .map_err(failed("forgetting a node"))?;
+    }
+    if let Some(operation) = &change.operation {
+        put_operation(&transaction, name, operation)?;
+        if operation.state != OperationState::Open {
+            transaction
+                .execute("update clusters set open = null, wish_cancel = 0 where name = ?1", [name])
+                .map_err(failed("ending an operation"))?;
+        }
+    }
+    for (at, what) in &change.events {
+        let what = write("events", name, what)?;
+        transaction
+            .prepare_cached("insert into events (cluster, operation, at, what) values (?1, ?2, ?3, ?4)")
+            .and_then(|mut statement| statement.execute(params![name, number.cast_signed(), at.cast_signed(), what]))
+            .map_err(failed("writing an event"))?;
+    }
+    if change.forget_cluster {
+        for sql in ["delete from nodes where cluster = ?1", "delete from clusters where name = ?1"] {
+            transaction.execute(sql, [name]).map_err(failed("forgetting a cluster"))?;
+        }
+    }
+    transaction.commit().map_err(failed("writing"))
+}
+
+fn take_over(connection: &mut Connection, name: &str, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed("taking an operation over"))?;
+    match stored_fence(&transaction, name)? {
+        None => return Err(StoreError::Gone),
+        Some(stored) if stored != expected => return Err(StoreError::Overtaken),
+        Some(_) => {}
+    }
+    let number = open_number(&transaction, name)?.ok_or(StoreError::Overtaken)?;
+    let Some(mut operation) = operation(&transaction, name, number)? else { return Err(StoreError::Gone) };
+    operation.runner = runner.to_owned();
+    put_operation(&transaction, name, &operation)?;
+    let fence = new_fence(&transaction)?;
+    transaction
+        .execute("update clusters set fence = ?2 where name = ?1", params![name, fence.0.cast_signed()])
+        .map_err(failed("taking an operation over"))?;
+    transaction.commit().map_err(failed("taking an operation over"))?;
+    Ok(fence)
+}
+
+#[async_trait]
+impl ClusterStore for SqliteClusterStore {
+    async fn clusters(&self) -> Result<Vec<StoredCluster>, StoreError> {
+        self.call("listing clusters", |connection| {
+            let names: Vec<String> = connection
+                .prepare_cached("select name from clusters order by name")
+                .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+                .map_err(failed("listing clusters"))?;
+            let mut clusters = Vec::new();
+            for name in names {
+                clusters.extend(load(connection, &name, false)?);
+            }
+            Ok(clusters)
+        })
+        .await
+    }
+
+    async fn cluster(&self, name: &ClusterName) -> Result<Option<StoredCluster>, StoreError> {
+        let name = name.to_string();
+        self.call("reading a cluster", move |connection| {
+            // One transaction, so that cluster, nodes and operation are of one moment.
+            let transaction = connection.transaction().map_err(failed("reading a cluster"))?;
+            load(&transaction, &name, true)
+        })
+        .await
+    }
+
+    async fn begin(&self, beginning: Begin) -> Result<(Fence, u64), StoreError> {
+        self.call("beginning an operation", move |connection| begin(connection, beginning)).await
+    }
+
+    async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
+        let (name, runner) = (name.to_string(), runner.to_owned());
+        self.call("taking an operation over", move |connection| take_over(connection, &name, expected, &runner)).await
+    }
+
+    async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError> {
+        let name = name.to_string();
+        self.call("writing", move |connection| commit(connection, &name, fence, &change)).await
+    }
+
+    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError> {
+        let name = name.to_string();
+        self.call("writing a wish", move |connection| {
+            connection
+                .execute(
+                    "update clusters set wish_cancel = max(wish_cancel, ?2), wish_delete = max(wish_delete, ?3) where name = ?1",
+                    params![name, wishes.cancel, wishes.delete],
+                )
+                .map(|changed| changed == 1)
+                .map_err(failed("writing a wish"))
+        })
+        .await
+    }
+
+    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError> {
+        let name = name.to_string();
+        self.call("reading wishes", move |connection| {
+            connection
+                .query_row(
+                    "select wish_cancel, wish_delete from clusters where name = ?1 and fence = ?2",
+                    params![name, fence.0.cast_signed()],
+                    |row| Ok(Wishes { cancel: row.get(0)?, delete: row.get(1)? }),
+                )
+                .optional()
+                .map_err(failed("reading wishes"))
+        })
+        .await
+    }
+
+    async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {
+        let name = name.to_string();
+        self.call("reading operations", move |connection| {
+            let rows: Vec<(i64, String)> = connection
+                .prepare_cached(
+                    "select number, document from operations where cluster = ?1 order by number desc limit ?2",
+                )
+                .and_then(|mut statement| {
+                    statement.query_map(params![name, limit], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+                })
+                .map_err(failed("reading operations"))?;
+            rows.iter().map(|(number, text)| read("operations", &format!("{name}/{number}"), text)).collect()
+        })
+        .await
+    }
+
+    async fn events(
+        &self,
+        name: &ClusterName,
+        operation: Option<u64>,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<ClusterEvent>, StoreError> {
+        let cluster = name.clone();
+        self.call("reading events", move |connection| {
+            let rows: Vec<(i64, i64, i64, String)> = connection
+                .prepare_cached(
+                    "select sequence, operation, at, what from events
+                     where cluster = ?1 and (?2 is null or operation = ?2) and sequence > ?3 order by sequence limit ?4",
+                )
+                .and_then(|mut statement| {
+                    statement
+                        .query_map(
+                            params![cluster.as_str(), operation.map(u64::cast_signed), after.cast_signed(), limit],
+                            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+                        )?
+                        .collect()
+                })
+                .map_err(failed("reading events"))?;
+            rows.into_iter()
+                .map(|(sequence, operation, at, what)| {
+                    Ok(ClusterEvent {
+                        sequence: sequence.cast_unsigned(),
+                        cluster: cluster.clone(),
+                        operation: operation.cast_unsigned(),
+                        at: at.cast_unsigned(),
+                        what: read("events", &sequence.to_string(), &what)?,
+                    })
+                })
+                .collect()
+        })
+        .await
+    }
+
+    async fn runner_lives(&self, runner: &str) -> bool {
+        self.state.runner_lives(runner)
+    }
+}
