@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use windlass_fleeting::protocol::{Departure, Handshake, serve};
 use windlass_fleeting::{ScalewayGroup, Surroundings, bootstrap, start_logging, version};
+use windlass_policy::{Compiler, compile_for_host};
 
 /// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
 const LEAVE: Duration = Duration::from_millis(1_200);
 /// Threads that answer calls and carry operations: the work is waiting, not computing.
 const THREADS: usize = 2;
+
+/// The command by which this program starts itself to compile a policy.
+const COMPILE: &str = "compile-policy-for-host";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +25,11 @@ fn main() -> ExitCode {
             print!("{}", version::full());
             ExitCode::SUCCESS
         }
+        // Not for people: this process as its own compiler, whose memory goes with it.
+        [COMPILE] => match compile_for_host() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        },
         ["bootstrap", rest @ ..] => match bootstrap(rest.first().copied().unwrap_or_default(), version::VERSION) {
             Ok(folder) => {
                 println!("{}", folder.display());
@@ -62,7 +71,8 @@ fn serve_the_host() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let group = Arc::new(ScalewayGroup::new(Surroundings::of_process()));
+    let compiler = Compiler::this_program([COMPILE]).ok();
+    let group = Arc::new(ScalewayGroup::new(Surroundings::of_process(), compiler));
     let served = runtime.block_on(async {
         let served = serve(handshake, group.clone()).await;
         group.leave(LEAVE).await;

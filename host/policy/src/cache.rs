@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use hmac::{Hmac, Mac};
 use rand::Rng;
+use serde_json::{Map, Value};
 use sha2::Sha256;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -39,6 +40,12 @@ pub(crate) struct Cache {
 pub(crate) struct CacheKey {
     pub(crate) component: Digest,
     pub(crate) settings: Digest,
+}
+
+impl CacheKey {
+    pub(crate) fn of(component: &[u8], settings: &Map<String, Value>) -> CacheKey {
+        CacheKey { component: Digest::of(component), settings: Digest::of_json(&Value::Object(settings.clone())) }
+    }
 }
 
 impl Cache {

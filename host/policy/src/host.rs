@@ -17,6 +17,7 @@ use crate::built_in;
 use crate::cache::Cache;
 use crate::capability::Capability;
 use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies};
+use crate::compiler::Compiler;
 use crate::configuration::{Link, Policies, Source};
 use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
 use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
@@ -47,6 +48,8 @@ pub struct HostOptions {
     /// How often [`Host::watch`] looks at the files. Default 500 ms. Polling, because a Kubernetes ConfigMap changes by
     /// swapping a symbolic link above the file, which file notifications miss.
     pub watch_interval: Duration,
+    /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for good.
+    pub compiler: Option<Compiler>,
 }
 
 impl HostOptions {
@@ -60,6 +63,7 @@ impl HostOptions {
             suspend_after: 5,
             decision_log: DecisionLogOptions::default(),
             watch_interval: Duration::from_millis(500),
+            compiler: None,
         }
     }
 
@@ -173,11 +177,20 @@ impl Host {
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
         });
+        let compiler = match options.compiler {
+            Some(compiler) => {
+                let state = options.state_dir.try_clone();
+                let failed = |source| Error::StateFolder { what: "hold on to the folder".into(), source };
+                Some((compiler, state.map_err(failed)?))
+            }
+            None => None,
+        };
         let loader = Loader {
             engines: Engines::new()?,
             cache: Cache::open(&options.state_dir)?,
             capabilities: options.capabilities,
             suspend_after: options.suspend_after,
+            compiler,
         };
         let kept = Kept::open(&options.state_dir)?;
         let built_ins = load_built_ins(&loader, &kept, &options.limits)?;

@@ -31,6 +31,7 @@ mod cache;
 mod call;
 mod capability;
 mod chain;
+mod compiler;
 mod configuration;
 mod decision;
 mod decision_log;
@@ -54,6 +55,8 @@ mod values;
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
 pub use configuration::{Link, Policies, Source};
+// Compiling them elsewhere.
+pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;
 pub use host::{Host, HostOptions, HostStatus, LinkStatus, Reload, Watch};

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use futures::FutureExt;
 use serde_json::{Map, Value};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker, WasmList};
@@ -13,9 +14,9 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 use crate::cache::{Cache, CacheKey};
 use crate::call::{self, Failure, Guest, link_log, new_store};
 use crate::capability::{Capability, GrantedCapability};
+use crate::compiler::Compiler;
 use crate::configuration::{Link, unknown_key};
 use crate::decision::PolicyIdentity;
-use crate::digest::Digest;
 use crate::engine::{Engines, ticks};
 use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
@@ -46,6 +47,8 @@ pub(crate) struct Loader {
     pub(crate) cache: Cache,
     pub(crate) capabilities: Vec<Arc<dyn Capability>>,
     pub(crate) suspend_after: u32,
+    /// Who compiles, and the state folder, where it isn't this process.
+    pub(crate) compiler: Option<(Compiler, Dir)>,
 }
 
 /// The grants of one policy, understood.
@@ -79,16 +82,12 @@ impl Loader {
             Some(_) => self.engines.with_fuel().map_err(|error| Refusal::Prepare(error.to_string()))?,
             None => &self.engines.plain,
         };
-        let key = CacheKey {
-            component: Digest::of(&component),
-            settings: Digest::of_json(&Value::Object(link.settings.clone())),
-        };
-        let compiled = match self.cache.get(engine, key) {
+        let key = CacheKey::of(&component, &link.settings);
+        let cached = self.cache.get(engine, key);
+        let compiled = match cached.or_else(|| self.compiled_by_child(engine, key, &component, link, &limits)) {
             Some(compiled) => compiled,
             None => {
-                let snapshot = configured(engine, &component, &examination, &link.settings, &settings_text, &limits)?;
-                let compiled = Component::new(engine, snapshot)
-                    .map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
+                let compiled = compile(engine, &component, &link.settings, &limits)?;
                 self.cache.put(engine, key, &compiled);
                 compiled
             }
@@ -126,6 +125,26 @@ impl Loader {
         };
         with_slot!(slot, S => dry_run::<S>(&policy)).map_err(Refusal::DryRun)?;
         Ok(policy)
+    }
+
+    /// Lets the compiler's process compile, where there is one, and reads what it put into the cache. Nothing when that
+    /// fails, also because the policy is to be refused: then it is compiled here, which finds the words.
+    fn compiled_by_child(
+        &self,
+        engine: &Engine,
+        key: CacheKey,
+        component: &[u8],
+        link: &Link,
+        limits: &Limits,
+    ) -> Option<Component> {
+        let (compiler, state) = self.compiler.as_ref()?;
+        match compiler.run(state, component, &link.settings, limits) {
+            Ok(()) => self.cache.get(engine, key),
+            Err(error) => {
+                tracing::debug!(%error, "a policy was not compiled in a process of its own; compiling it here");
+                None
+            }
+        }
     }
 
     /// Understands grant lines: the name of an import, then arguments for its capability.
@@ -189,6 +208,19 @@ impl Loader {
 fn function(component: &Component, instance: &str, function: &str) -> Option<ComponentExportIndex> {
     let instance = component.get_export_index(None, instance)?;
     component.get_export_index(Some(&instance), function)
+}
+
+/// A policy configured and compiled. Takes tens of milliseconds.
+pub(crate) fn compile(
+    engine: &Engine,
+    component: &[u8],
+    settings: &Map<String, Value>,
+    limits: &Limits,
+) -> Result<Component, Refusal> {
+    let examination = Examination::of(component)?;
+    let settings_text = Value::Object(settings.clone()).to_string();
+    let snapshot = configured(engine, component, &examination, settings, &settings_text, limits)?;
+    Component::new(engine, snapshot).map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))
 }
 
 /// Runs `configure` and returns a component whose memory holds what it left: the same exports, already configured.

@@ -22,6 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use windlass_policy::Compiler;
 
 use crate::configuration::{Configuration, Surroundings};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
@@ -33,13 +34,15 @@ pub use start::StartError;
 #[derive(Default)]
 pub struct ScalewayGroup {
     surroundings: Surroundings,
+    compiler: Option<Compiler>,
     fleet: OnceCell<Arc<Fleet>>,
 }
 
 impl ScalewayGroup {
-    /// A group that will look for credentials in these surroundings.
-    pub fn new(surroundings: Surroundings) -> Self {
-        Self { surroundings, fleet: OnceCell::new() }
+    /// A group that will look for credentials in these surroundings, and have its policies compiled by this compiler (by
+    /// its own process where there is none).
+    pub fn new(surroundings: Surroundings, compiler: Option<Compiler>) -> Self {
+        Self { surroundings, compiler, fleet: OnceCell::new() }
     }
 
     fn fleet(&self) -> Result<&Arc<Fleet>, Failure> {
@@ -65,7 +68,7 @@ impl InstanceGroup for ScalewayGroup {
             Configuration::read(&configuration, &self.surroundings).map_err(|error| Failure(error.to_string()))?;
         let fleet = self
             .fleet
-            .get_or_try_init(|| start::start(configuration, connector))
+            .get_or_try_init(|| start::start(configuration, connector, self.compiler.clone()))
             .await
             .map_err(|error| Failure::from_error(&error))?;
         Ok(fleet.info())

@@ -15,7 +15,7 @@ use windlass_lifecycle::{
     Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
     StateDirectory, scaleway_capabilities,
 };
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::Client;
 
 use super::book::{Book, Entry, Work};
@@ -120,7 +120,11 @@ async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
 ///
 /// Each group has a folder of its own in the state directory, with its journal, its owner's name, its key, its policies'
 /// cache and its decision log; so one group never takes up the operations of another.
-pub(super) async fn start(configuration: Configuration, connector: ConnectorConfig) -> Result<Arc<Fleet>, StartError> {
+pub(super) async fn start(
+    configuration: Configuration,
+    connector: ConnectorConfig,
+    compiler: Option<Compiler>,
+) -> Result<Arc<Fleet>, StartError> {
     if !matches!(connector.protocol.as_str(), "" | "ssh") {
         return Err(StartError::Protocol(connector.protocol.clone()));
     }
@@ -150,7 +154,7 @@ pub(super) async fn start(configuration: Configuration, connector: ConnectorConf
         let configuration = configuration.clone();
         let client = client.clone();
         let state = state.clone();
-        move || policy_host(&configuration, &client, &state)
+        move || policy_host(&configuration, &client, &state, compiler)
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
     let Learned { family, architecture } = checked?;
@@ -220,7 +224,12 @@ fn owner_of_group(owner: &OwnerName, configuration: &Configuration) -> Result<Ow
     format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()
 }
 
-fn policy_host(configuration: &Configuration, client: &Client, state: &StateDirectory) -> Result<Host, StartError> {
+fn policy_host(
+    configuration: &Configuration,
+    client: &Client,
+    state: &StateDirectory,
+    compiler: Option<Compiler>,
+) -> Result<Host, StartError> {
     let directory = state
         .handle()
         .try_clone()
@@ -228,6 +237,7 @@ fn policy_host(configuration: &Configuration, client: &Client, state: &StateDire
     let mut options = HostOptions::new(directory);
     options.policy_folder = configuration.policy_folder.clone();
     options.capabilities = scaleway_capabilities(client);
+    options.compiler = compiler;
     let host = Host::new(options)?;
     host.configure(&configuration.policies)?;
     Ok(host)
@@ -261,7 +271,11 @@ fn book_of_journal(
                 entry.left_by = Some(operation.id);
                 book.insert(entry);
             }
-            OperationKind::Sweep => {}
+            // Nothing of theirs is an instance of the group.
+            OperationKind::Sweep
+            | OperationKind::AdoptMachine
+            | OperationKind::OrderMachine
+            | OperationKind::ReleaseMachine => {}
         }
     }
     let done = lifecycle.journal().operations(&OperationFilter {

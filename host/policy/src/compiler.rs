@@ -1,0 +1,257 @@
+//! Compiling in a process of its own. The code generator needs some 25 MB while it works, which the allocator doesn't give
+//! back; a process that runs for months and compiles for half a second should not keep them.
+//!
+//! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled into
+//! the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been there: nothing
+//! is trusted that would not be trusted otherwise. Whatever goes wrong in between, the host compiles for itself.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cache::{Cache, CacheKey};
+use crate::engine::Engines;
+use crate::error::{Error, Refusal};
+use crate::limits::{Limits, MAX_COMPONENT_BYTES};
+use crate::load::compile;
+
+/// How long a child may take. One policy takes a few hundred milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether a child has ended.
+const LOOK: Duration = Duration::from_millis(2);
+/// The longest first line of a request, in bytes: the settings are bounded below that.
+const MAX_HEAD_BYTES: u64 = 256 << 10;
+
+/// A command that calls [`compile_for_host`] and nothing else.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// The first line on the child's standard input. The component follows.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    settings: Map<String, Value>,
+    limits: Limits,
+}
+
+/// Why a child compiled nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// Standard input isn't what a host writes.
+    #[error("standard input holds no request of a host: {0}")]
+    Request(String),
+    /// The engine, or the state folder.
+    #[error(transparent)]
+    Host(#[from] Error),
+    /// The policy.
+    #[error("the policy is refused: {0}")]
+    Refused(#[from] Refusal),
+}
+
+impl Compiler {
+    /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that runs
+    /// now, also when its file has been replaced since.
+    ///
+    /// # Errors
+    /// It can't be told which program this is.
+    pub fn this_program<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Compiler> {
+        // What the kernel started, even if another file stands at its path by now: compiled code fits one version only.
+        let program = match cfg!(target_os = "linux") {
+            true => PathBuf::from("/proc/self/exe"),
+            false => std::env::current_exe()?,
+        };
+        Ok(Compiler { program, arguments: arguments.into_iter().map(Into::into).collect() })
+    }
+
+    /// Lets a child put the compiled policy into the cache of this state folder.
+    pub(crate) fn run(
+        &self,
+        state: &Dir,
+        component: &[u8],
+        settings: &Map<String, Value>,
+        limits: &Limits,
+    ) -> io::Result<()> {
+        let mut request = serde_json::to_vec(&Request { settings: settings.clone(), limits: limits.clone() })?;
+        request.push(b'\n');
+        // No variable of this process is the child's business, least of all credentials.
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env_clear()
+            .current_dir(format!("/proc/self/fd/{}", state.as_raw_fd()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let input = child.stdin.take();
+        std::thread::scope(|scope| {
+            let written = scope.spawn(move || -> io::Result<()> {
+                let mut input = input.ok_or(io::ErrorKind::BrokenPipe)?;
+                input.write_all(&request)?;
+                input.write_all(component)
+            });
+            let ended = wait(&mut child);
+            // With the child gone, nothing keeps the writer.
+            let written = written.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
+            ended.and(written)
+        })
+    }
+}
+
+/// Waits for the end of a child, and ends it where it takes too long.
+fn wait(child: &mut Child) -> io::Result<()> {
+    let latest = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return match status.success() {
+                true => Ok(()),
+                false => Err(io::Error::other(format!("the compiling process ended with {status}"))),
+            };
+        }
+        if Instant::now() >= latest {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// What a process does that a host has started as its [`Compiler`]: reads one request from standard input, and puts the
+/// compiled policy into the cache of the current folder.
+///
+/// # Errors
+/// Why nothing was compiled. The host finds out by itself and needs no more than a failing exit code.
+pub fn compile_for_host() -> Result<(), CompileError> {
+    let state = Dir::open_ambient_dir(".", ambient_authority())
+        .map_err(|source| Error::StateFolder { what: "open the current folder".into(), source })?;
+    compile_request(&state, io::stdin().lock())
+}
+
+fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError> {
+    let wrong = |problem: &dyn std::fmt::Display| CompileError::Request(problem.to_string());
+    let mut bytes = Vec::new();
+    let most = MAX_HEAD_BYTES + MAX_COMPONENT_BYTES;
+    input.by_ref().take(most + 1).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
+    if bytes.len() as u64 > most {
+        return Err(wrong(&format!("more than {most} bytes")));
+    }
+    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| wrong(&"no line"))?;
+    let (head, component) = (&bytes[..end], &bytes[end + 1..]);
+    let Request { settings, limits } = serde_json::from_slice(head).map_err(|error| wrong(&error))?;
+    let engines = Engines::new()?;
+    let engine = match limits.fuel {
+        Some(_) => engines.with_fuel()?,
+        None => &engines.plain,
+    };
+    let compiled = compile(engine, component, &settings, &limits)?;
+    Cache::open(state)?.put(engine, CacheKey::of(component, &settings), &compiled);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::built_in;
+    use crate::configuration::{Link, Source};
+    use crate::slots::SlotName;
+    use crate::{Host, HostOptions};
+
+    /// The child of the tests below: this test program, told to run nothing but this.
+    #[test]
+    #[ignore = "the compiling process of other tests"]
+    fn the_compiling_process() {
+        compile_for_host().unwrap();
+    }
+
+    fn compiler() -> Compiler {
+        Compiler::this_program(["--ignored", "--exact", "compiler::tests::the_compiling_process"]).unwrap()
+    }
+
+    fn state() -> (tempfile::TempDir, Dir) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        (folder, state)
+    }
+
+    fn component() -> &'static [u8] {
+        built_in::component(SlotName::Retry).unwrap()
+    }
+
+    #[test]
+    fn a_child_fills_the_cache_with_what_this_process_trusts() {
+        let (_folder, state) = state();
+        for (settings, fuel) in [(json!({}), None), (json!({"attempts": 3}), None), (json!({}), Some(1 << 40))] {
+            let settings = settings.as_object().unwrap();
+            let limits = Limits { fuel, ..Limits::default() };
+            let engines = Engines::new().unwrap();
+            let engine = if fuel.is_some() { engines.with_fuel().unwrap() } else { &engines.plain };
+            let cache = Cache::open(&state).unwrap();
+            let key = CacheKey::of(component(), settings);
+            assert!(cache.get(engine, key).is_none());
+            compiler().run(&state, component(), settings, &limits).unwrap();
+            assert!(cache.get(engine, key).is_some(), "{settings:?} {fuel:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_whose_compiler_fails_compiles_for_itself() {
+        for program in ["/bin/false", "/nonexistent/compiler"] {
+            let (_folder, state) = state();
+            let mut options = HostOptions::new(state);
+            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new() });
+            let host = Host::new(options).unwrap();
+            assert_eq!(host.status().links.len(), SlotName::ALL.len(), "{program}");
+        }
+    }
+
+    #[test]
+    fn a_refused_policy_is_refused_in_the_same_words_wherever_it_is_compiled() {
+        let words = |compiler: Option<Compiler>| {
+            let (_folder, state) = state();
+            let mut options = HostOptions::new(state);
+            options.compiler = compiler;
+            let host = Host::new(options).unwrap();
+            let settings = json!({"attempts": "many"}).as_object().unwrap().clone();
+            let link = Link { source: Source::BuiltIn, settings, ..Link::default() };
+            host.load(SlotName::Retry, &link).unwrap_err().to_string()
+        };
+        assert_eq!(words(Some(compiler())), words(None));
+    }
+
+    #[test]
+    fn a_child_gets_the_state_folder_and_none_of_the_variables_of_its_parent() {
+        let (_folder, state) = state();
+        let script = |line: &str| Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()] };
+        let run = |line: &str| script(line).run(&state, component(), &Map::new(), &Limits::default());
+        // Cargo sets both for every test.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        run("cat > request; test -z \"$CARGO_MANIFEST_DIR$CARGO\"").unwrap();
+        assert!(run("cat > /dev/null; exit 3").unwrap_err().to_string().contains('3'));
+        let request = state.read("request").unwrap();
+        assert!(request.ends_with(component()));
+    }
+
+    #[test]
+    fn what_no_host_writes_is_no_request() {
+        let (_folder, state) = state();
+        for input in ["", "{}", "{\"settings\": {}}\n", "{\"settings\": {}, \"limits\": {}, \"x\": 1}\n", "\u{0}\n"] {
+            let error = compile_request(&state, input.as_bytes()).unwrap_err();
+            assert!(matches!(error, CompileError::Request(_)), "{input:?}: {error}");
+        }
+        let error = compile_request(&state, &b"{\"settings\": {}, \"limits\": {}}\nno component"[..]).unwrap_err();
+        assert!(matches!(error, CompileError::Refused(_)), "{error}");
+    }
+}
