@@ -13,7 +13,7 @@ build() {
     local module=$1 package=$2 binary=$3 flags=${4:-}
     local stamp wanted
     stamp="$binaries/.$binary.stamp"
-    wanted=$(cat "$module/go.mod" "$module/go.sum" build.sh | sha256sum; go env GOVERSION GOARCH)
+    wanted=$(cat "$module/go.mod" "$module/go.sum" | sha256sum; go env GOVERSION GOARCH; echo "$flags")
     if [[ -x "$binaries/$binary" && -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; then return; fi
     echo "building $binary ($package)"
     # Niced, since the machine may be compiling Rust meanwhile. No cgo: nothing of this machine gets in.
@@ -35,7 +35,7 @@ build cluster-api sigs.k8s.io/cluster-api cluster-api
 build kubernetes k8s.io/kubernetes/cmd/kube-controller-manager kube-controller-manager "$set_version"
 build helm helm.sh/helm/v4/cmd/helm helm
 
-# Cluster API's resource definitions belong to its module; the tests apply them from beside the programs.
-rm -rf "$binaries/cluster-api-crds"
-cp -r "$(cd cluster-api && go list -m -f '{{ .Dir }}' sigs.k8s.io/cluster-api)/config/crd/bases" "$binaries/cluster-api-crds"
-chmod -R u+w "$binaries/cluster-api-crds"
+# Cluster API's manifests belong to its module: kept beside the programs, for the tests to apply.
+rm -rf "$binaries/cluster-api-config"
+cp -r "$(cd cluster-api && go list -m -f '{{ .Dir }}' sigs.k8s.io/cluster-api)/config" "$binaries/cluster-api-config"
+chmod -R u+w "$binaries/cluster-api-config"

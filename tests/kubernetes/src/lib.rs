@@ -1,0 +1,35 @@
+//! Knows how to run a real Kubernetes with Cluster API beside a simulated Scaleway, and the controller between them, on one
+//! machine without images; must not know how the controller does its work: it is a program with flags here.
+//!
+//! # Guide
+//! - [`Programs::found`]: the binaries that `go/build.sh` makes; where they are missing, tests say so and pass.
+//! - [`ControlPlane`]: etcd, API server and the controllers of Kubernetes that tidy up; Cluster API as its own manifests
+//!   install it, webhooks and rights included; our manifests. [`ControlPlane::shared`] is one for all tests of a run.
+//! - [`Scene`]: one test's namespace, Scaleway and controllers. [`Scaleway`] can hold a request at any point, which is where
+//!   [`Controller::kill`] belongs.
+//! - [`Nodes`]: stands in for whoever boots the machines and lets their kubelets join.
+//! - [`eventually`]: waits for what must come, and says what was there instead.
+//!
+//! Every process dies with the test process, even when that is killed: a guard watches over each ([`Process`]).
+
+mod certificates;
+mod cluster_api;
+mod control_plane;
+mod controller;
+mod nodes;
+mod objects;
+mod process;
+mod programs;
+mod scaleway;
+mod scene;
+mod wait;
+
+pub use control_plane::{ControlPlane, User};
+pub use controller::{Controller, ControllerOptions};
+pub use nodes::Nodes;
+pub use objects::{Kind, MachineOptions};
+pub use process::Process;
+pub use programs::Programs;
+pub use scaleway::{Host, Moment, Scaleway};
+pub use scene::Scene;
+pub use wait::{eventually, eventually_within};

@@ -1,0 +1,100 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::Kind;
+
+const LABEL: &str = "windlass.test/namespace";
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Stands in for whoever boots the machines: each machine of a namespace that got a provider id gets a Node with the same,
+/// which becomes ready. Cluster API removes Nodes with their Machines.
+#[derive(Debug)]
+pub struct Nodes {
+    task: JoinHandle<()>,
+}
+
+impl Nodes {
+    /// Lets nodes join until this is dropped.
+    #[must_use]
+    pub fn join(client: Client, namespace: &str) -> Self {
+        let namespace = namespace.to_owned();
+        let task = tokio::spawn(async move {
+            loop {
+                for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
+                    // What fails is tried again: the API server may be restarting.
+                    let _ = join_those_of(&client, &namespace, kind).await;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        Self { task }
+    }
+
+    /// The Nodes of a namespace's machines.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked.
+    pub async fn of(client: &Client, namespace: &str) -> Result<Vec<Node>> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        Ok(nodes.list(&ListParams::default().labels(&format!("{LABEL}={namespace}"))).await?.items)
+    }
+
+    pub(crate) async fn remove_all(client: &Client, namespace: &str) -> Result<()> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        nodes
+            .delete_collection(&DeleteParams::default(), &ListParams::default().labels(&format!("{LABEL}={namespace}")))
+            .await?;
+        Ok(())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<()> {
+    let machines: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
+    let nodes: Api<Node> = Api::all(client.clone());
+    let known = Nodes::of(client, namespace).await?;
+    for machine in machines.list(&ListParams::default()).await? {
+        let Some(provider_id) = machine.data["spec"]["providerID"].as_str() else { continue };
+        let there = |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.provider_id.as_deref() == Some(provider_id));
+        if machine.metadata.deletion_timestamp.is_some() || known.iter().any(there) {
+            continue;
+        }
+        let name = format!("{namespace}-{}", machine.name_any());
+        let node = Node {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                labels: Some([(LABEL.to_owned(), namespace.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(k8s_openapi::api::core::v1::NodeSpec {
+                provider_id: Some(provider_id.to_owned()),
+                ..Default::default()
+            }),
+            status: None,
+        };
+        // A name that is taken belongs to the machine's former host: its Node goes first.
+        if nodes.create(&PostParams::default(), &node).await.is_err() {
+            nodes.delete(&name, &DeleteParams::default()).await?;
+            continue;
+        }
+        let now = jiff::Timestamp::now().to_string();
+        let ready = json!({"status": {"conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "a test says so",
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        }]}});
+        nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
+    }
+    Ok(())
+}

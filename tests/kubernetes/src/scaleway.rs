@@ -1,0 +1,216 @@
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Options, Simulator};
+
+use crate::{MachineOptions, eventually};
+
+/// Longer than any test runs.
+const HELD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// At which point of a request something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// It has left the caller, and nothing was done.
+    Before,
+    /// It was done, and the answer is not yet there.
+    After,
+}
+
+/// A simulated Scaleway on a port and a thread of its own, so that nothing that a test does stops it.
+#[derive(Debug)]
+pub struct Scaleway {
+    simulator: Simulator,
+    url: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// An Apple silicon host, as the simulator knows it: with its whole past.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Scaleway's id.
+    pub id: String,
+    /// Its name now.
+    pub name: String,
+    /// `ready`, `reinstalling`, ...
+    pub status: String,
+    /// Every name it had, in order, the present one last.
+    pub names: Vec<String>,
+    /// The names under which it was wiped, in order.
+    pub wiped_as: Vec<String>,
+    /// Whether its deletion is scheduled.
+    pub deletion_scheduled: bool,
+    /// Who deleted it: `delete`, `schedule` or `control`; `None` for one that is there.
+    pub deleted_by: Option<String>,
+}
+
+impl Host {
+    fn of(value: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let names = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().map(|entry| text(&entry["name"])).collect()
+        };
+        Self {
+            id: text(&value["id"]),
+            name: text(&value["name"]),
+            status: text(&value["status"]),
+            names: names(&value["simulator"]["names"]),
+            wiped_as: names(&value["simulator"]["wiped"]),
+            deletion_scheduled: value["deletion_scheduled"].as_bool().unwrap_or_default(),
+            deleted_by: value["deleted_by"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Whether it is in the pool by its name.
+    #[must_use]
+    pub fn in_pool(&self) -> bool {
+        self.name.starts_with(MachineOptions::POOL)
+    }
+}
+
+impl Scaleway {
+    /// Starts one. Simulated time runs with `options.time_scale`.
+    ///
+    /// # Errors
+    /// When there is no port or no thread.
+    pub fn start(options: Options) -> Result<Self> {
+        let simulator = Simulator::new(options);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = simulator.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("scaleway".to_owned()).spawn(move || {
+            runtime.block_on(async move {
+                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+                tokio::select! {
+                    never = served.serve(listener) => match never {},
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { simulator, url, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The simulator itself: faults, clock, stock.
+    #[must_use]
+    pub fn simulator(&self) -> &Simulator {
+        &self.simulator
+    }
+
+    /// Adds `count` hosts, ready, to the pool of every scene, made at simulated `ages` ago (just now, where there are none).
+    ///
+    /// # Errors
+    /// For no hosts.
+    pub fn add_hosts(&self, count: usize, ages: impl IntoIterator<Item = Duration>) -> Result<Vec<String>> {
+        let pool = AppleSiliconPool::new(MachineOptions::POOL, count, MachineOptions::TYPE)?.with_ages(ages);
+        Ok(self.simulator.add_apple_silicon_pool(&pool))
+    }
+
+    /// The hosts that there are, oldest first.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<Host> {
+        self.simulator.resources().apple_silicon_servers.iter().map(Host::of).collect()
+    }
+
+    /// The hosts that are no more.
+    #[must_use]
+    pub fn gone_hosts(&self) -> Vec<Host> {
+        self.simulator.resources().gone_apple_silicon_servers.iter().map(Host::of).collect()
+    }
+
+    /// The instances that there are, whole.
+    #[must_use]
+    pub fn instances(&self) -> Vec<Value> {
+        self.simulator.resources().servers
+    }
+
+    /// The calls since the log was cleared, as `METHOD path`, with ids left as they are.
+    #[must_use]
+    pub fn calls(&self) -> Vec<String> {
+        self.simulator.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect()
+    }
+
+    /// The calls that change something.
+    #[must_use]
+    pub fn changes(&self) -> Vec<String> {
+        self.calls().into_iter().filter(|call| !call.starts_with("GET ")).collect()
+    }
+
+    /// Makes every call that matches fail so, for the `nth` alone when that is given.
+    ///
+    /// # Errors
+    /// For a rule that could never meet a request.
+    pub fn fail(&self, method: &str, path: &str, nth: Option<u64>, kind: FaultKind, effect: Effect) -> Result<()> {
+        let rule = FaultRule { method: Some(method.to_owned()), path: path.to_owned(), nth, kind, effect };
+        Ok(self.simulator.add_fault(rule)?)
+    }
+
+    /// Lets the `nth` matching request from now on hang at `moment`, until the caller goes away.
+    ///
+    /// # Errors
+    /// For a rule that could never meet a request.
+    pub fn hold(&self, method: &str, path: &str, nth: u64, moment: Moment) -> Result<()> {
+        let effect = match moment {
+            Moment::Before => Effect::Before,
+            Moment::After => Effect::After,
+        };
+        self.fail(method, path, Some(nth), FaultKind::Delay(HELD), effect)
+    }
+
+    /// Waits until a request hangs because of [`Scaleway::hold`], and done what it asked for where that is meant.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub async fn held(&self) -> Result<()> {
+        eventually("a request hangs", || async {
+            let held = self.simulator.faults().iter().any(|fault| {
+                matches!(fault.rule.kind, FaultKind::Delay(delay) if delay == HELD) && fault.applied > 0
+            });
+            ensure!(held, "none yet; so far: {:#?}", self.changes());
+            Ok(())
+        })
+        .await?;
+        // The simulator counts a request when it comes and does its work in the same breath, without a pause in between;
+        // one round through its thread is enough to let that breath end.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Ok(())
+    }
+
+    /// Ends all faults. What hangs, hangs on.
+    pub fn calm(&self) {
+        self.simulator.clear_faults();
+    }
+
+    /// Moves simulated time on.
+    pub fn advance(&self, by: Duration) {
+        self.simulator.advance(by);
+    }
+
+    /// The host with this id.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn host(&self, id: &str) -> Result<Host> {
+        self.hosts().into_iter().find(|host| host.id == id).with_context(|| format!("host {id} is gone"))
+    }
+}
+
+impl Drop for Scaleway {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,386 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_simulator::Options;
+
+use crate::controller::configuration_file;
+use crate::objects::{cluster, deployment};
+use crate::{
+    ControlPlane, Controller, ControllerOptions, Host, Kind, MachineOptions, Nodes, Scaleway, User, eventually,
+};
+
+/// Simulated seconds in a second: a reinstall of some minutes is over in some seconds.
+const TIME_SCALE: f64 = 60.0;
+/// How the lifecycle names a host whose claim has begun.
+const PENDING: &str = "windlass-claim-pending-";
+
+/// One test's part of the world: a namespace, a Scaleway, and the files of its controllers.
+#[allow(missing_debug_implementations, reason = "kube's client has none")]
+pub struct Scene<'plane> {
+    plane: &'plane ControlPlane,
+    namespace: String,
+    client: Client,
+    scaleway: Scaleway,
+    folder: TempDir,
+}
+
+impl<'plane> Scene<'plane> {
+    /// A new one under a name that begins with `name`.
+    ///
+    /// # Errors
+    /// When the namespace or the Scaleway cannot be made.
+    pub async fn new(plane: &'plane ControlPlane, name: &str) -> Result<Self> {
+        Self::with(plane, name, Options { time_scale: TIME_SCALE, ..Options::default() }).await
+    }
+
+    /// One whose Scaleway has these options.
+    ///
+    /// # Errors
+    /// When the namespace or the Scaleway cannot be made.
+    pub async fn with(plane: &'plane ControlPlane, name: &str, options: Options) -> Result<Self> {
+        let namespace = format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..6]);
+        let scene = Self {
+            plane,
+            client: plane.client(User::Admin).await?,
+            scaleway: Scaleway::start(options)?,
+            folder: TempDir::with_prefix_in(&namespace, plane.folder())?,
+            namespace,
+        };
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.namespace}});
+        plane.kubectl(User::Admin, &["create", "-f", "-"], &object.to_string())?;
+        Ok(scene)
+    }
+
+    /// The control plane.
+    #[must_use]
+    pub fn plane(&self) -> &'plane ControlPlane {
+        self.plane
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A client that may do everything.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The Scaleway.
+    #[must_use]
+    pub fn scaleway(&self) -> &Scaleway {
+        &self.scaleway
+    }
+
+    /// Where the scene's files are: policies belong here.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts a controller and waits until it runs.
+    ///
+    /// # Errors
+    /// When it does not; with its last words.
+    pub async fn start(&self, options: &ControllerOptions) -> Result<Controller> {
+        let mut controller = self.start_unchecked(options).await?;
+        controller.healthy().await?;
+        Ok(controller)
+    }
+
+    /// Starts a controller that may end at once.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub async fn start_unchecked(&self, options: &ControllerOptions) -> Result<Controller> {
+        Controller::start(self.plane, &self.namespace, self.scaleway.url(), self.folder(), options).await
+    }
+
+    /// Writes a running controller's configuration anew.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn configure(&self, options: &ControllerOptions) -> Result<()> {
+        let configuration = options.configuration.as_ref().context("no configuration")?;
+        let file = configuration_file(self.folder(), &options.state);
+        // As kubelets do with ConfigMaps: the new file takes the place of the old one at once.
+        let new = file.with_extension("new");
+        std::fs::write(&new, serde_json::to_string_pretty(configuration)?)?;
+        Ok(std::fs::rename(new, file)?)
+    }
+
+    /// The objects of a kind in the namespace.
+    #[must_use]
+    pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, &kind.resource())
+    }
+
+    /// Makes an object, or makes it so.
+    ///
+    /// # Errors
+    /// What the API server refuses, in its words.
+    pub async fn apply(&self, object: &Value) -> Result<DynamicObject> {
+        let typed: DynamicObject = serde_json::from_value(object.clone())?;
+        let types = typed.types.clone().context("an object without a kind")?;
+        let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+        let resource = kube::api::ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: types.api_version.clone(),
+            plural: format!("{}s", types.kind.to_lowercase()),
+            kind: types.kind.clone(),
+        };
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        Ok(api.patch(&typed.name_any(), &PatchParams::apply("test").force(), &Patch::Apply(object)).await?)
+    }
+
+    /// Merges into an object.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn patch(&self, kind: Kind, name: &str, patch: Value) -> Result<DynamicObject> {
+        Ok(self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    }
+
+    /// Deletes an object; its finalizers have their say afterwards.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn delete(&self, kind: Kind, name: &str) -> Result<()> {
+        self.api(kind).delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked.
+    pub async fn list(&self, kind: Kind) -> Result<Vec<DynamicObject>> {
+        Ok(self.api(kind).list(&ListParams::default()).await?.items)
+    }
+
+    /// The machines on Apple silicon.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked.
+    pub async fn machines(&self) -> Result<Vec<DynamicObject>> {
+        self.list(Kind::AppleSiliconMachine).await
+    }
+
+    /// Waits until `count` machines on Apple silicon are ready and no other is there.
+    ///
+    /// # Errors
+    /// When it does not come to that.
+    pub async fn ready_machines(&self, count: usize) -> Result<Vec<DynamicObject>> {
+        eventually(&format!("{count} machines are ready"), || async {
+            let machines = self.machines().await?;
+            let ready = machines.iter().filter(|machine| is_ready(machine)).count();
+            ensure!(ready == count && machines.len() == count, "{ready} of {} are: {}", machines.len(), told(&machines));
+            Ok(machines)
+        })
+        .await
+    }
+
+    /// Waits until an object is no more.
+    ///
+    /// # Errors
+    /// When it stays: as it stands.
+    pub async fn gone(&self, kind: Kind, name: &str) -> Result<()> {
+        eventually(&format!("{kind:?} {name} is gone"), || async {
+            match self.api(kind).get_opt(name).await? {
+                None => Ok(()),
+                Some(there) => bail!("{}", told(&[there])),
+            }
+        })
+        .await
+    }
+
+    /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the Secrets
+    /// that belong to it; waits until Cluster API calls its infrastructure provisioned.
+    ///
+    /// # Errors
+    /// When it does not come to that.
+    pub async fn cluster(&self, name: &str) -> Result<()> {
+        let port = self.plane.url().rsplit(':').next().unwrap_or_default().parse()?;
+        let mut secret = Kind::Secret.object(&format!("{name}-kubeconfig"));
+        secret["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": name});
+        secret["type"] = json!("cluster.x-k8s.io/secret");
+        secret["stringData"] = json!({"value": self.plane.kubeconfig(User::Admin)});
+        self.apply(&secret).await?;
+        let mut bootstrap = Kind::Secret.object("bootstrap");
+        bootstrap["stringData"] = json!({"value": "#cloud-config\nhostname: from-the-test\n", "format": "cloud-config"});
+        self.apply(&bootstrap).await?;
+        for object in cluster(name, port) {
+            self.apply(&object).await?;
+        }
+        eventually("Cluster API calls the cluster provisioned and its control plane initialized", || async {
+            let status = &self.api(Kind::Cluster).get(name).await?.data["status"];
+            ensure!(status["initialization"]["infrastructureProvisioned"] == true, "{status:#}");
+            ensure!(condition(status, "ControlPlaneInitialized") == "True", "{status:#}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes a MachineDeployment with a template of its own name on Apple silicon.
+    ///
+    /// # Errors
+    /// What the API server or Cluster API's webhooks refuse.
+    pub async fn deployment(&self, name: &str, cluster: &str, replicas: u32, options: &MachineOptions) -> Result<()> {
+        self.apply(&options.template(name)).await?;
+        self.apply(&deployment(name, cluster, Kind::AppleSiliconMachineTemplate, name, replicas)).await?;
+        Ok(())
+    }
+
+    /// Makes a MachineDeployment of instances with a template of its own name.
+    ///
+    /// # Errors
+    /// What the API server or Cluster API's webhooks refuse.
+    pub async fn instances(&self, name: &str, cluster: &str, replicas: u32, specification: Value) -> Result<()> {
+        let mut template = Kind::InstanceMachineTemplate.object(name);
+        template["spec"] = json!({"template": {"spec": specification}});
+        self.apply(&template).await?;
+        self.apply(&deployment(name, cluster, Kind::InstanceMachineTemplate, name, replicas)).await?;
+        Ok(())
+    }
+
+    /// Scales a MachineDeployment.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn scale(&self, name: &str, replicas: u32) -> Result<()> {
+        self.patch(Kind::MachineDeployment, name, json!({"spec": {"replicas": replicas}})).await.map(drop)
+    }
+
+    /// The notes of the events about an object, oldest first, as `type reason: note`.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked.
+    pub async fn events(&self, name: &str) -> Result<Vec<String>> {
+        let mut events: Vec<DynamicObject> = self.list(Kind::Event).await?;
+        events.retain(|event| event.data["regarding"]["name"] == name);
+        events.sort_by_key(|event| event.metadata.creation_timestamp.clone());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(events
+            .iter()
+            .map(|event| format!("{} {}: {}", text(&event.data["type"]), text(&event.data["reason"]), text(&event.data["note"])))
+            .collect())
+    }
+
+    /// What must hold at every moment and after everything, whoever was killed meanwhile:
+    /// each host is in the pool, on its way into a claim, or claimed by exactly one machine; no claim went from one machine to
+    /// another without the pool in between; none was wiped under a name that anybody uses; none is gone but those in
+    /// `destroyed`.
+    ///
+    /// # Errors
+    /// What does not hold, with all that is known.
+    pub async fn check_hosts(&self, destroyed: &[&str]) -> Result<()> {
+        let hosts = self.scaleway.hosts();
+        let machines = self.machines().await?;
+        let mut claims = BTreeMap::new();
+        for machine in &machines {
+            if let Some(claim) = machine.annotations().get("windlass.dev/claim")
+                && let Some(other) = claims.insert(claim.clone(), machine.name_any())
+            {
+                bail!("{other} and {} have the same claim {claim}", machine.name_any());
+            }
+        }
+        let mut owners = BTreeMap::new();
+        for machine in machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()) {
+            let Some(id) = machine.data["spec"]["providerID"].as_str() else { continue };
+            if let Some(other) = owners.insert(id.to_owned(), machine.name_any()) {
+                bail!("{other} and {} have the same host {id}", machine.name_any());
+            }
+            let server = id.rsplit('/').next().unwrap_or_default();
+            let host = self.scaleway.host(server).with_context(|| format!("of {}", machine.name_any()))?;
+            let claim = machine.annotations().get("windlass.dev/claim");
+            ensure!(claim == Some(&host.name), "{} is to have {claim:?}, but its host is {host:?}", machine.name_any());
+        }
+        for host in &hosts {
+            let explained = host.in_pool() || host.name.starts_with(PENDING) || claims.contains_key(&host.name);
+            ensure!(explained, "no machine explains {host:?}; claims: {claims:?}");
+        }
+        for host in hosts.iter().chain(&self.scaleway.gone_hosts()) {
+            check_past(host)?;
+        }
+        for host in self.scaleway.gone_hosts() {
+            ensure!(destroyed.contains(&host.id.as_str()), "destroyed unasked: {host:?}");
+        }
+        Ok(())
+    }
+
+    /// Waits until every host is in the pool under its name and has been reinstalled, and checks what must hold.
+    ///
+    /// # Errors
+    /// When it does not come to that.
+    pub async fn all_in_pool(&self, count: usize) -> Result<()> {
+        eventually(&format!("{count} hosts are in the pool and ready"), || async {
+            let hosts = self.scaleway.hosts();
+            let back = hosts.iter().filter(|host| host.in_pool() && host.status == "ready").count();
+            ensure!(back == count && hosts.len() == count, "{back} of {} are: {hosts:#?}", hosts.len());
+            Ok(())
+        })
+        .await?;
+        self.check_hosts(&[]).await
+    }
+
+    /// Ends the scene: removes what would disturb others. A scene that failed is left as it stands.
+    ///
+    /// # Errors
+    /// When the API server cannot be asked.
+    pub async fn end(self) -> Result<()> {
+        Nodes::remove_all(&self.client, &self.namespace).await?;
+        Ok(())
+    }
+
+    /// Lets `duration` pass: only where the claim is that nothing happens.
+    pub async fn nothing_happens_for(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Whether a machine is ready in the words of both contracts.
+fn is_ready(machine: &DynamicObject) -> bool {
+    let status = &machine.data["status"];
+    status["ready"] == true && status["initialization"]["provisioned"] == true && condition(status, "Ready") == "True"
+}
+
+/// The status of a condition: `True`, `False`, `Unknown`, or nothing.
+fn condition<'a>(status: &'a Value, kind: &str) -> &'a str {
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    conditions.iter().find(|condition| condition["type"] == kind).and_then(|found| found["status"].as_str()).unwrap_or("")
+}
+
+/// Objects in short, for messages.
+fn told(objects: &[DynamicObject]) -> String {
+    objects
+        .iter()
+        .map(|object| {
+            let deleted = if object.metadata.deletion_timestamp.is_some() { " (being deleted)" } else { "" };
+            format!("\n{}{deleted}: {:#}", object.name_any(), object.data["status"])
+        })
+        .collect()
+}
+
+/// Whether everything that was ever done to a host was in order.
+fn check_past(host: &Host) -> Result<()> {
+    let in_use = |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING);
+    for pair in host.names.windows(2) {
+        let stolen = in_use(&pair[0]) && !pair[1].starts_with(MachineOptions::POOL);
+        ensure!(!stolen, "a claim was taken away without the pool in between: {host:?}");
+    }
+    for name in &host.wiped_as {
+        ensure!(!in_use(name), "wiped while in use: {host:?}");
+    }
+    Ok(())
+}

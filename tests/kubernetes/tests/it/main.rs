@@ -1,0 +1,6 @@
+//! The controller against a real Kubernetes, Cluster API's own core and a simulated Scaleway.
+//!
+//! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and makes
+//! that an error.
+
+mod harness;
