@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracing::Instrument;
+use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
 use super::lock::{HELD, lock};
-use super::names::{ClaimName, pending};
+use super::names::{ClaimName, is_pending, is_returning, pending};
 use super::{group, listing};
 use crate::control::{Control, Happening};
 use crate::error::OperationFailure;
@@ -179,12 +180,13 @@ async fn rediscover(
     Ok(None)
 }
 
-/// Whether a host between the phases of a claim has lost its claimant. Called under the lock.
+/// Whether a host between pool and claim may be taken by anybody: its claimant is gone, or it was wiped on its way into the
+/// pool and only lacks the name. Decided under the lock.
 fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
     match standing(shared, host) {
         Ok(Standing::InUse) | Err(_) => false,
         Ok(Standing::Orphan) => true,
-        Ok(Standing::Unknown) => is_stale(host, now),
+        Ok(Standing::Unknown) => is_pending(&host.name) && is_stale(host, now),
     }
 }
 
@@ -192,8 +194,8 @@ fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
 enum Standing {
     /// A claim of ours ended well, and it was not let go since. The name is the late echo of an earlier call.
     InUse,
-    /// A claim of ours gave it this name and came to nothing. Nobody who shares this journal is between the phases while one
-    /// holds the lock, so the claimant is gone.
+    /// A claim of ours gave it this name and came to nothing (nobody who shares this journal is between the phases while one
+    /// holds the lock, so the claimant is gone); or a release of ours wiped it and could not give it a pool's name.
     Orphan,
     Unknown,
 }
@@ -215,7 +217,10 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
             OperationKind::AdoptMachine => {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }
-            OperationKind::ReleaseMachine if concluded(super::deeds::RENAME_STEP) => break,
+            OperationKind::ReleaseMachine => {
+                orphan |= concluded(super::deeds::REINSTALL_STEP) && is_returning(&host.name);
+                break;
+            }
             _ => {}
         }
     }
@@ -251,6 +256,12 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     match rename(run, PENDING_STEP, id, &[&before.name], &name).await? {
         Changed::Done(_) => {}
         Changed::Over(over) => return lost(run, PENDING_STEP, id, over).await,
+        // It is listed and not there: somebody else's matter. Every other refusal is ours.
+        Changed::Refused(refused)
+            if matches!(refused.failure.class, FailureClass::NotFound | FailureClass::Expired) =>
+        {
+            return lost(run, PENDING_STEP, id, Over::Gone).await;
+        }
         Changed::Refused(refused) => return Err(refusal(PENDING_STEP, *refused)),
     }
     run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;

@@ -1,6 +1,8 @@
 //! What a release can do to a host. Each deed is done under the lock, to a host that was just read and carries the right
 //! name, and can be repeated after a crash.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use windlass_policy::slots::release::Deed;
 use windlass_policy::slots::types::FailureClass;
@@ -15,6 +17,8 @@ use crate::failure;
 use crate::journal::{Entry, Phase};
 use crate::run::{Run, Stop};
 
+pub(crate) const MARK_STEP: &str = "mark-returning";
+pub(crate) const UNMARK_STEP: &str = "unmark-returning";
 pub(crate) const REINSTALL_STEP: &str = "reinstall";
 pub(crate) const RENAME_STEP: &str = "rename-to-pool";
 pub(crate) const TERMINATE_STEP: &str = "terminate";
@@ -28,23 +32,28 @@ pub(crate) enum End {
 }
 
 /// Whose a host is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The claimant's, who lets it go.
     Claim,
-    /// An earlier release of ours has put it into the pool already.
+    /// The same, and an earlier asking has begun to give it back.
+    Returning,
+    /// An earlier asking has put it into the pool already.
     Returned,
     /// Somebody else's.
     Other,
 }
 
-/// Compares a host's name with what this release may touch. `names` are those that our own operations gave it.
-pub(crate) fn owner(specification: &ReleaseSpecification, host: &Server, names: &Given) -> Owner {
-    if host.name == specification.request.claim.as_str() {
+/// Compares a host's name with what this release may touch.
+pub(crate) fn owner(specification: &ReleaseSpecification, host: &Server, given: &Given) -> Owner {
+    let request = &specification.request;
+    let in_pool = |prefix: &PoolPrefix| host.name == prefix.name(&request.claim, &host.id);
+    if host.name == request.claim.as_str() || (is_pending(&host.name) && given.pending.contains(&host.name)) {
         Owner::Claim
-    } else if names.pool.iter().any(|name| *name == host.name) {
+    } else if host.name == request.claim.returning(&host.id) {
+        Owner::Returning
+    } else if request.pool_prefix.as_ref().is_some_and(in_pool) || given.pool.contains(&host.name) {
         Owner::Returned
-    } else if is_pending(&host.name) && names.pending.iter().any(|name| *name == host.name) {
-        Owner::Claim
     } else {
         Owner::Other
     }
@@ -53,28 +62,28 @@ pub(crate) fn owner(specification: &ReleaseSpecification, host: &Server, names: 
 /// The names that our own operations gave to a host, by the journal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// By releases of this claim.
-    pub(crate) pool: Vec<String>,
+    /// By releases of this claim: names in pools, perhaps of another prefix than today's.
+    pub(crate) pool: BTreeSet<String>,
     /// By adoptions for this claim.
-    pub(crate) pending: Vec<String>,
+    pub(crate) pending: BTreeSet<String>,
 }
 
 /// What an earlier asking of the same release has done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
-    /// The name in the pool that was written down.
-    pub(crate) name: Option<String>,
+    /// The operating system that the slot wanted, by name.
+    pub(crate) system: Option<String>,
     /// Whether Scaleway had taken the reinstallation.
     pub(crate) reinstalled: bool,
 }
 
 impl Progress {
     pub(crate) fn from_entries(entries: &[Entry]) -> Self {
-        let last =
-            |step: &str, phase: Phase| entries.iter().rev().find(|entry| entry.step == step && entry.phase == phase);
+        let done = |entry: &Entry| entry.step == REINSTALL_STEP && entry.phase == Phase::Outcome;
+        let marked = entries.iter().rev().find(|entry| entry.step == MARK_STEP && entry.phase == Phase::Intent);
         Self {
-            name: last(REINSTALL_STEP, Phase::Intent).and_then(|entry| entry.data["name"].as_str()).map(str::to_owned),
-            reinstalled: last(REINSTALL_STEP, Phase::Outcome).is_some(),
+            system: marked.and_then(|entry| entry.data["system"].as_str()).map(str::to_owned),
+            reinstalled: entries.iter().any(done),
         }
     }
 }
@@ -83,14 +92,14 @@ impl Progress {
 async fn still_ours(
     run: &Run,
     specification: &ReleaseSpecification,
-    names: &Given,
+    given: &Given,
 ) -> Result<Result<Box<Server>, ReleaseOutcome>, Box<Refused>> {
     let id = &specification.request.host;
     match presence(&run.shared, &run.zone, id).await {
         Err(error) => Err(Box::new(Refused::of(failure::of_error(&error)))),
         Ok(Presence::Gone) => Ok(Err(ReleaseOutcome::AlreadyGone)),
-        Ok(Presence::Here(host)) => Ok(match owner(specification, &host, names) {
-            Owner::Claim => Ok(host),
+        Ok(Presence::Here(host)) => Ok(match owner(specification, &host, given) {
+            Owner::Claim | Owner::Returning => Ok(host),
             Owner::Returned => Err(ReleaseOutcome::ReturnedToPool { name: host.name }),
             Owner::Other => Err(ReleaseOutcome::NotOurs { name: host.name }),
         }),
@@ -98,8 +107,8 @@ async fn still_ours(
 }
 
 macro_rules! ours_or_return {
-    ($deed:expr, $run:expr, $specification:expr, $names:expr) => {
-        match still_ours($run, $specification, $names).await {
+    ($deed:expr, $run:expr, $specification:expr, $given:expr) => {
+        match still_ours($run, $specification, $given).await {
             Ok(Ok(host)) => host,
             Ok(Err(outcome)) => return Ok(End::Done(outcome)),
             Err(refused) => return Ok(End::Refused($deed, refused)),
@@ -114,32 +123,29 @@ fn over(over: Over) -> End {
     })
 }
 
-/// Wipes the host and gives it back to its pool, in this order: as long as its disk is old it carries the claim, so nobody can
-/// adopt it; when it carries a pool's name it is being reinstalled, and becomes eligible when it is `ready` again.
+/// Gives the host back to its pool, in three steps: it loses the claim's name for one that nobody takes for a pool's nor for
+/// a claim, it is reinstalled, and it gets its name in the pool.
 ///
-/// (The other way round there is a moment in which a host stands in the pool, ready, with its old disk and a reinstallation
-/// on its way: who claims it then, from another state directory, has it wiped under his work.)
+/// (With two steps there would be a moment in which a host stands in the pool, ready, with its old disk and a
+/// reinstallation on its way: who claims it then, from another state directory, has it wiped under his work.)
+///
+/// When it carries the pool's name it is being wiped, and becomes eligible when it is `ready` again. Where Scaleway does not let
+/// it be renamed meanwhile (never recorded), it counts as returned all the same: the next start names it, and our own adoptions
+/// take it as it is.
 pub(crate) async fn return_to_pool(
     run: &Run,
     specification: &ReleaseSpecification,
     prefix: &PoolPrefix,
     system: Option<&str>,
-    names: &Given,
+    given: &Given,
     progress: &Progress,
 ) -> Result<End, Stop> {
     let deed = Deed::ReturnToPool;
-    let host = ours_or_return!(deed, run, specification, names);
+    let claim = &specification.request.claim;
+    let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
-    let name = progress
-        .name
-        .clone()
-        .filter(|name| prefix.holds(name))
-        .unwrap_or_else(|| prefix.name(run.shared.randomness.uuid()));
+    let (mark, name) = (claim.returning(id), prefix.name(claim, id));
     if !progress.reinstalled {
-        let os_id = match system_id(run, &host, system).await {
-            Ok(os_id) => os_id,
-            Err(refused) => return Ok(End::Refused(deed, refused)),
-        };
         let running = host.status == ServerStatus::Reinstalling;
         if host.status.is_transient() && !running {
             // It would be refused (assumption: `transient_state`), and the lock is not the place to wait for it.
@@ -149,18 +155,31 @@ pub(crate) async fn return_to_pool(
                 Box::new(Refused::of(failure::of_class(FailureClass::TransientState, words))),
             ));
         }
-        let data = json!({ "name": name, "system": os_id });
-        run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), data).await?;
+        // Before anything is changed: a system that there is not is no reason to lose the claim.
+        let os_id = match system_id(run, &host, system).await {
+            Ok(os_id) => os_id,
+            Err(refused) => return Ok(End::Refused(deed, refused)),
+        };
+        if host.name != mark {
+            let data = json!({ "name": mark, "from": host.name, "pool": name, "system": system });
+            run.intend(MARK_STEP, Some(resource(&run.zone, id)), data).await?;
+            match rename(run, MARK_STEP, id, &[&host.name], &mark).await? {
+                Changed::Done(_) => {}
+                Changed::Over(ended) => return Ok(over(ended)),
+                Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+            }
+            run.conclude(MARK_STEP, Some(resource(&run.zone, id)), json!({ "name": mark })).await?;
+        }
+        run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "system": os_id })).await?;
         let api = run.shared.client.apple_silicon(&run.zone);
         let request = ReinstallServer { os_id, enable_kext: host.kext_enabled };
-        let expected = host.name.clone();
         let changed = change(
             run,
             REINSTALL_STEP,
             id,
             || async { if running { Ok(None) } else { api.reinstall_server(id, &request).await.map(Some) } },
             |seen| match &seen.status {
-                _ if seen.name != expected => Seen::Over(Over::Renamed(seen.name.clone())),
+                _ if seen.name != mark => Seen::Over(Over::Renamed(seen.name.clone())),
                 // Already running, whoever began it: the disk is being wiped, which is what is wanted.
                 ServerStatus::Reinstalling => Seen::Done(()),
                 _ => Seen::NotYet,
@@ -174,16 +193,34 @@ pub(crate) async fn return_to_pool(
             Changed::Over(ended) => return Ok(over(ended)),
             Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
         }
-        run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+        run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     }
     run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
-    match rename(run, RENAME_STEP, id, &[&host.name], &name).await? {
+    match rename(run, RENAME_STEP, id, &[&mark], &name).await? {
         Changed::Done(_) => {}
-        Changed::Over(ended) => return Ok(over(ended)),
-        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+        Changed::Over(Over::Gone) => return Ok(over(Over::Gone)),
+        // Taken over by an adoption of ours, as it was.
+        Changed::Over(Over::Renamed(_)) => {}
+        Changed::Refused(refused) => {
+            tracing::warn!(operation = %run.id, host = id, failure = %failure::words(&refused.failure),
+                "a host that was given back could not be named after its pool; the next start names it");
+            return Ok(End::Done(ReleaseOutcome::ReturnedToPool { name: mark }));
+        }
     }
     run.conclude(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
     Ok(End::Done(ReleaseOutcome::ReturnedToPool { name }))
+}
+
+/// Gives a host that was on its way into the pool, and was not wiped, the claim's name again: the slot wants it kept as it is.
+pub(crate) async fn unmark(run: &Run, specification: &ReleaseSpecification, host: &Server) -> Result<bool, Stop> {
+    let (id, claim) = (host.id.as_str(), specification.request.claim.as_str());
+    run.intend(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim, "from": host.name })).await?;
+    let changed = rename(run, UNMARK_STEP, id, &[&host.name], claim).await?;
+    if matches!(changed, Changed::Refused(_)) {
+        return Ok(false);
+    }
+    run.conclude(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+    Ok(true)
 }
 
 /// The id of the operating system to install: the one asked for by name, else the one that the host has.
@@ -226,9 +263,9 @@ pub(crate) fn find_system(systems: &[OperatingSystem], wanted: &str) -> Option<S
 }
 
 /// Deletes the host. Under its billing floor Scaleway refuses.
-pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, names: &Given) -> Result<End, Stop> {
+pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, given: &Given) -> Result<End, Stop> {
     let deed = Deed::Terminate;
-    let host = ours_or_return!(deed, run, specification, names);
+    let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
     run.intend(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
@@ -260,10 +297,10 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, n
 pub(crate) async fn schedule_deletion(
     run: &Run,
     specification: &ReleaseSpecification,
-    names: &Given,
+    given: &Given,
 ) -> Result<End, Stop> {
     let deed = Deed::ScheduleDeletion;
-    let host = ours_or_return!(deed, run, specification, names);
+    let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
     run.intend(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
@@ -298,9 +335,9 @@ pub(crate) async fn schedule_deletion(
 }
 
 /// Restarts the host, for whoever sets it up to try again.
-pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, names: &Given) -> Result<End, Stop> {
+pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, given: &Given) -> Result<End, Stop> {
     let deed = Deed::Reboot;
-    let host = ours_or_return!(deed, run, specification, names);
+    let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
     run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     let api = run.shared.client.apple_silicon(&run.zone);

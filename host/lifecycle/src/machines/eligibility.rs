@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};
 
-use super::names::{PoolPrefix, is_pending};
+use super::names::{PoolPrefix, is_between};
 
 /// A host that a crash left between the phases of its claim is taken up again by anybody after this. One's own is taken up
 /// at once: the journal knows it.
@@ -40,7 +40,7 @@ pub struct Ineligible {
     pub other_operating_system: usize,
     /// Scaleway will delete them.
     pub deletion_scheduled: usize,
-    /// Being claimed by somebody else.
+    /// Being claimed by somebody else, or on its way back into a pool.
     pub being_claimed: usize,
     /// Eligible, and gone to somebody else before our claim was in place.
     pub lost: usize,
@@ -79,13 +79,13 @@ pub(crate) enum Fit {
 }
 
 impl Pool {
-    /// How a host stands to this pool. `orphan` says of a host between the phases of a claim whether its claimant is gone.
+    /// How a host stands to this pool. `orphan` says of a host between pool and claim whether anybody may take it.
     pub(crate) fn fit(&self, host: &Server, orphan: impl FnOnce(&Server) -> bool) -> Fit {
-        let pending = is_pending(&host.name);
+        let pending = is_between(&host.name);
         if !pending && !self.prefix.holds(&host.name) {
             Fit::Elsewhere
         } else if host.server_type != self.machine_type {
-            // A claim in progress tells no pool: of another type, it is no business of this one.
+            // Its name tells no pool: of another type, it is no business of this one.
             if pending { Fit::Elsewhere } else { Fit::OtherType }
         } else if host.deletion_scheduled {
             Fit::DeletionScheduled
@@ -130,7 +130,7 @@ impl Pool {
                 Fit::Busy => counts.busy += 1,
             }
         }
-        eligible.sort_by_key(|host| !is_pending(&host.name));
+        eligible.sort_by_key(|host| !is_between(&host.name));
         (eligible, counts)
     }
 }

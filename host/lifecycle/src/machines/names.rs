@@ -8,11 +8,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use windlass_policy::Digest;
 
 use crate::Error;
 
 /// What a host is called between two phases of its adoption.
 pub(crate) const PENDING: &str = "windlass-claim-pending-";
+/// What a host is called while it is on its way into its pool.
+pub(crate) const RETURNING: &str = "windlass-returning-";
 /// The longest prefix, in bytes: with a UUID behind it, a name stays within the 63 bytes of a host name.
 const LONGEST_PREFIX: usize = 63 - 36;
 /// The longest claim, in bytes.
@@ -115,17 +118,20 @@ fn check_prefix(name: &str) -> Result<(), Error> {
             "it does not end with a dash, so it would also match names that only begin alike",
         ));
     }
-    if PENDING.starts_with(name) || name.starts_with(PENDING) {
-        return Err(refuse(what, name, format!("it would match hosts that are being claimed ({PENDING}...)")));
-    }
-    Ok(())
+    check_between(what, name)
 }
 
 fn check_claim(name: &str) -> Result<(), Error> {
     let what = "claim";
     check_letters(what, name, LONGEST_CLAIM)?;
-    if name.starts_with(PENDING) {
-        return Err(refuse(what, name, format!("{PENDING} marks hosts that are being claimed")));
+    check_between(what, name)
+}
+
+fn check_between(what: &'static str, name: &str) -> Result<(), Error> {
+    for (mark, state) in [(PENDING, "being claimed"), (RETURNING, "on their way into a pool")] {
+        if mark.starts_with(name) || name.starts_with(mark) {
+            return Err(refuse(what, name, format!("it would match hosts that are {state} ({mark}...)")));
+        }
     }
     Ok(())
 }
@@ -137,13 +143,20 @@ impl PoolPrefix {
         name.starts_with(&self.0)
     }
 
-    /// A new name in the pool.
-    pub(crate) fn name(&self, unique: Uuid) -> String {
-        format!("{}{unique}", self.0)
+    /// The name under which a host comes into the pool when this claim lets it go.
+    ///
+    /// Worked out, not drawn: who asks again after a crash, and even after the loss of the journal, knows his own work by it.
+    pub(crate) fn name(&self, claim: &ClaimName, host: &str) -> String {
+        format!("{}{}", self.0, unique("pool", claim, host))
     }
 }
 
 impl ClaimName {
+    /// The name of a host that this claim has let go, on its way into the pool.
+    pub(crate) fn returning(&self, host: &str) -> String {
+        format!("{RETURNING}{}", unique("returning", self, host))
+    }
+
     /// A host that carries this claim must not stand in the pool at the same time.
     pub(crate) fn check_against(&self, prefix: &PoolPrefix) -> Result<(), Error> {
         if prefix.holds(&self.0) {
@@ -156,6 +169,22 @@ impl ClaimName {
 /// A name for the time of one adoption.
 pub(crate) fn pending(unique: Uuid) -> String {
     format!("{PENDING}{unique}")
+}
+
+/// A UUID that only this claim and this host have.
+fn unique(what: &str, claim: &ClaimName, host: &str) -> Uuid {
+    let digest = Digest::of(format!("{what}\n{claim}\n{host}").as_bytes()).to_string();
+    let word = digest.get(..32).and_then(|digits| u128::from_str_radix(digits, 16).ok()).unwrap_or_default();
+    uuid::Builder::from_random_bytes(word.to_be_bytes()).into_uuid()
+}
+
+/// Whether a host of this name is between a pool and a claim, on either way.
+pub(crate) fn is_between(name: &str) -> bool {
+    is_pending(name) || is_returning(name)
+}
+
+pub(crate) fn is_returning(name: &str) -> bool {
+    name.starts_with(RETURNING)
 }
 
 pub(crate) fn is_pending(name: &str) -> bool {
@@ -206,8 +235,12 @@ mod tests {
         #[test]
         fn a_name_in_the_pool_is_held_by_it_and_is_no_claim_in_progress(prefix in "[a-z][a-z-]{0,20}-", word in any::<u128>()) {
             let Ok(prefix) = prefix.parse::<PoolPrefix>() else { return Ok(()) };
-            let name = prefix.name(Uuid::from_u128(word));
-            prop_assert!(prefix.holds(&name) && !is_pending(&name));
+            let claim: ClaimName = "a-claim".parse().unwrap();
+            let name = prefix.name(&claim, &word.to_string());
+            prop_assert!(prefix.holds(&name) && !is_between(&name));
+            prop_assert_eq!(&name, &prefix.name(&claim, &word.to_string()));
+            prop_assert_ne!(&name, &prefix.name(&"b-claim".parse().unwrap(), &word.to_string()));
+            prop_assert_ne!(&name, &prefix.name(&claim, "another host"));
             prop_assert!(name.len() <= 63);
             prop_assert!(!prefix.holds(&pending(Uuid::from_u128(word))));
         }

@@ -13,7 +13,7 @@ use super::adopt::{AdoptedMachine, fresh};
 use super::group;
 use super::host::resource;
 use super::lock::lock;
-use super::names::{ClaimName, PoolPrefix, is_pending};
+use super::names::{ClaimName, PoolPrefix, is_between};
 use crate::control::{Control, Happening};
 use crate::error::OperationFailure;
 use crate::journal::{OperationKind, OperationState};
@@ -39,7 +39,7 @@ pub struct OrderRequest {
     pub operating_system: Option<String>,
     /// How many hosts there may be after it; 0 orders none.
     pub limit: usize,
-    /// What the names of the hosts begin with that are counted against the limit, beside those between the phases of a
+    /// What the names of the hosts begin with that are counted against the limit, beside those between a pool and a
     /// claim: of all claims of this installation. Must not be empty.
     pub claim_prefix: String,
     /// Hosts of this pool are counted as well.
@@ -84,7 +84,7 @@ impl Lifecycle {
         }
         let counts = |host: &&Server| {
             host.name.starts_with(&request.claim_prefix)
-                || is_pending(&host.name)
+                || is_between(&host.name)
                 || request.pool_prefix.as_ref().is_some_and(|prefix| prefix.holds(&host.name))
         };
         let existing = hosts.machines.iter().filter(counts).count();

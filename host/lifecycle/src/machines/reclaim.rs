@@ -9,7 +9,8 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server;
 
 use super::adopt::fresh;
-use super::names::{ClaimName, PoolPrefix};
+use super::eligibility::is_stale;
+use super::names::{ClaimName, PoolPrefix, is_returning};
 use super::release::{ReleaseRequest, Released};
 use crate::Error;
 use crate::control::Control;
@@ -54,7 +55,7 @@ pub struct Reclaim {
 pub struct Stranded {
     /// Scaleway's id of it.
     pub host: String,
-    /// The claim that it carries.
+    /// The claim that it carries, or the name that it got on its way into a pool.
     pub claim: String,
     /// Scaleway's status of it.
     pub status: String,
@@ -66,6 +67,20 @@ pub struct Stranded {
     pub released: Option<Released>,
     /// Why it could not be let go, where that failed.
     pub problem: Option<String>,
+}
+
+impl Stranded {
+    fn new(host: &Server, spared: Option<String>) -> Self {
+        Self {
+            host: host.id.clone(),
+            claim: host.name.clone(),
+            status: host.status.as_str().to_owned(),
+            created_at: host.created_at.clone(),
+            spared,
+            released: None,
+            problem: None,
+        }
+    }
 }
 
 impl Lifecycle {
@@ -86,22 +101,23 @@ impl Lifecycle {
         check_prefix(request)?;
         let hosts = fresh(&self.shared, &request.zone).await?;
         let mut reclaim = Reclaim::default();
-        for host in hosts.machines.iter().filter(|host| host.name.starts_with(&request.claim_prefix)) {
+        let now = self.shared.clock.now();
+        for host in &hosts.machines {
+            if is_returning(&host.name) && is_stale(host, now) && !request.live.contains(&host.id) {
+                let why = "its release was interrupted on the way into a pool; resume the operation, or, where its journal is \
+                           lost, reinstall it and give it a name of its pool";
+                reclaim.stranded.push(Stranded::new(host, Some(why.to_owned())));
+            }
+            if !host.name.starts_with(&request.claim_prefix) {
+                continue;
+            }
             let Ok(claim) = host.name.parse::<ClaimName>() else { continue };
             if request.live.contains(&host.id) || request.live.contains(&host.name) {
                 reclaim.explained += 1;
                 continue;
             }
             let spared = self.spared(request, host)?;
-            let mut stranded = Stranded {
-                host: host.id.clone(),
-                claim: host.name.clone(),
-                status: host.status.as_str().to_owned(),
-                created_at: host.created_at.clone(),
-                spared,
-                released: None,
-                problem: None,
-            };
+            let mut stranded = Stranded::new(host, spared);
             if stranded.spared.is_none()
                 && let ReclaimMode::ReturnToPool(prefix) = &request.mode
             {
@@ -158,8 +174,8 @@ fn check_prefix(request: &ReclaimRequest) -> Result<(), Error> {
     if request.claim_prefix.is_empty() {
         return refuse("it is empty, so every host of the zone would be taken for a claim".to_owned());
     }
-    if super::names::PENDING.starts_with(&request.claim_prefix) {
-        return refuse("hosts that are being claimed begin with it".to_owned());
+    if [super::names::PENDING, super::names::RETURNING].iter().any(|mark| mark.starts_with(&request.claim_prefix)) {
+        return refuse("hosts between a pool and a claim begin with it".to_owned());
     }
     match &request.mode {
         ReclaimMode::ReturnToPool(prefix)

@@ -8,16 +8,18 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{Deed, Machine, MachineKind, Occasion, Question, Refusal, Verdict, Wish};
+use windlass_policy::slots::release::{
+    Deed, Machine, MachineKind, Occasion, PoolReturn, Question, Refusal, Verdict, Wish,
+};
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server;
 
-use super::deeds::{self, End, Given, Owner, Progress, REINSTALL_STEP};
+use super::deeds::{self, End, Given, MARK_STEP, Owner, Progress};
 use super::group;
 use super::host::{Presence, Refused, presence};
 use super::lock::{HELD, lock};
-use super::names::{ClaimName, PoolPrefix};
+use super::names::{ClaimName, PoolPrefix, is_returning};
 use crate::control::{Control, Happening};
 use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
@@ -197,8 +199,10 @@ pub(crate) struct Releasing<'s> {
     specification: ReleaseSpecification,
     policies: PinnedPolicies,
     control: Control,
-    names: Given,
+    given: Given,
     progress: Progress,
+    /// The name that it has on its way into the pool, where it is.
+    marked: Option<String>,
     /// Earlier releases of the same host that this one carries on.
     earlier: Vec<Operation>,
     /// The operation, once there is something to do.
@@ -222,8 +226,9 @@ impl<'s> Releasing<'s> {
             specification,
             policies,
             control,
-            names: Given::default(),
+            given: Given::default(),
             progress: Progress::default(),
+            marked: None,
             earlier: Vec::new(),
             opened: None,
             reason: None,
@@ -255,17 +260,17 @@ impl<'s> Releasing<'s> {
                 entry.phase == Phase::Intent
                     && entry.resource.as_ref().is_some_and(|resource| resource.id == request.host)
             };
-            let names = |step: &'static str| {
+            let names = |step: &'static str, key: &'static str| {
                 entries
                     .iter()
                     .filter(of_host)
                     .filter(move |entry| entry.step == step)
-                    .filter_map(|entry| entry.data["name"].as_str().map(str::to_owned))
+                    .filter_map(move |entry| entry.data[key].as_str().map(str::to_owned))
             };
             match operation.kind {
-                OperationKind::AdoptMachine => self.names.pending.extend(names(super::adopt::PENDING_STEP)),
+                OperationKind::AdoptMachine => self.given.pending.extend(names(super::adopt::PENDING_STEP, "name")),
                 OperationKind::ReleaseMachine => {
-                    self.names.pool.extend(names(REINSTALL_STEP));
+                    self.given.pool.extend(names(MARK_STEP, "pool"));
                     if matches!(operation.state, OperationState::Open | OperationState::Left) {
                         // The newest comes first, and what it did counts.
                         if self.earlier.is_empty() {
@@ -287,29 +292,35 @@ impl<'s> Releasing<'s> {
             Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
             Err(error) => return Err(Error::scaleway("reading the host that is to be let go", error).into()),
         };
-        match deeds::owner(&self.specification, &host, &self.names) {
-            Owner::Claim => {}
-            Owner::Returned => return Ok(ReleaseOutcome::ReturnedToPool { name: host.name }),
+        self.note(&host);
+        match deeds::owner(&self.specification, &host, &self.given) {
+            Owner::Claim => self.decide(&request, *host, None).await,
+            Owner::Returned => Ok(ReleaseOutcome::ReturnedToPool { name: host.name }),
             Owner::Other => {
                 self.reason = Some(format!("it is called {:?} and not {}", host.name, request.claim));
-                return Ok(ReleaseOutcome::NotOurs { name: host.name });
+                Ok(ReleaseOutcome::NotOurs { name: host.name })
+            }
+            // That it goes back to the pool was decided, and half of it is done.
+            Owner::Returning => {
+                let Some(prefix) = &request.pool_prefix else {
+                    return self.decide(&request, *host, None).await;
+                };
+                let how = PoolReturn { operating_system: self.progress.system.clone() };
+                match self.do_it(&Verdict::ReturnToPool(how), prefix).await? {
+                    End::Done(outcome) => Ok(outcome),
+                    End::Refused(deed, refused) => self.decide(&request, *host, Some((deed, *refused))).await,
+                }
             }
         }
-        // A wipe that Scaleway has taken is carried to its end without asking: nothing is left to be kept.
-        if self.progress.reinstalled
-            && let Some(prefix) = &request.pool_prefix
-        {
-            return match self.do_it(&Verdict::ReturnToPool(unchanged()), prefix).await? {
-                End::Done(outcome) => Ok(outcome),
-                End::Refused(_, refused) => Ok(self.later(&refused)),
-            };
-        }
-        self.decide(&request, *host).await
     }
 
     /// Asks, does it, and asks again with the refusal.
-    async fn decide(&mut self, request: &ReleaseRequest, mut host: Server) -> Result<ReleaseOutcome, Trouble> {
-        let mut refusal: Option<(Deed, Refused)> = None;
+    async fn decide(
+        &mut self,
+        request: &ReleaseRequest,
+        mut host: Server,
+        mut refusal: Option<(Deed, Refused)>,
+    ) -> Result<ReleaseOutcome, Trouble> {
         for asking in 0..ASKINGS {
             if self.control.left().is_cancelled() {
                 return Err(Stop::Left.into());
@@ -328,7 +339,7 @@ impl<'s> Releasing<'s> {
                 return Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(after) });
             }
             if decision.answer.verdict == Verdict::Keep {
-                return Ok(ReleaseOutcome::Kept);
+                return self.keep(&host).await;
             }
             let prefix = request.pool_prefix.clone();
             let end = match (&decision.answer.verdict, prefix) {
@@ -347,7 +358,10 @@ impl<'s> Releasing<'s> {
             // What it is like now, for the next asking; as before where it cannot be read.
             match presence(self.shared, &request.zone, &request.host).await {
                 Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
-                Ok(Presence::Here(seen)) => host = *seen,
+                Ok(Presence::Here(seen)) => {
+                    self.note(&seen);
+                    host = *seen;
+                }
                 Err(_) => {}
             }
             refusal = Some((deed, refused));
@@ -356,10 +370,23 @@ impl<'s> Releasing<'s> {
         Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN) })
     }
 
-    fn later(&mut self, refused: &Refused) -> ReleaseOutcome {
-        self.refused = Some(crate::failure::words(&refused.failure));
-        self.reason = Some("it is wiped; its name in the pool is still to be given".to_owned());
-        ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN / 2) }
+    /// Leaves it as it is: an earlier asking may have taken the claim's name from it.
+    async fn keep(&mut self, host: &Server) -> Result<ReleaseOutcome, Trouble> {
+        if self.marked.is_none() || self.progress.reinstalled {
+            return Ok(ReleaseOutcome::Kept);
+        }
+        let _held = lock(self.shared, &self.control).await?;
+        self.open().await?;
+        if deeds::unmark(self.run(), &self.specification, host).await? {
+            self.marked = None;
+            return Ok(ReleaseOutcome::Kept);
+        }
+        Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN) })
+    }
+
+    /// Notes whether the host is on its way into the pool.
+    fn note(&mut self, host: &Server) {
+        self.marked = is_returning(&host.name).then(|| host.name.clone());
     }
 
     fn quote(&mut self, decision: &windlass_policy::Decision<Release>) {
@@ -377,27 +404,14 @@ impl<'s> Releasing<'s> {
 
     async fn do_it(&mut self, verdict: &Verdict, prefix: &PoolPrefix) -> Result<End, Trouble> {
         if let Verdict::ReturnToPool(how) = verdict {
-            let progress = self.progress.clone();
             let held = lock(self.shared, &self.control).await?;
             self.open().await?;
-            let run = self.run();
-            let end = deeds::return_to_pool(
-                run,
-                &self.specification,
-                prefix,
-                how.operating_system.as_deref(),
-                &self.names,
-                &progress,
-            )
-            .await?;
+            let (run, system) = (self.run(), how.operating_system.as_deref());
+            let (specification, progress) = (&self.specification, &self.progress);
+            let end = deeds::return_to_pool(run, specification, prefix, system, &self.given, progress).await?;
             drop(held);
-            let entries = self.shared.journal.entries(&run.id)?;
-            // A name that was written down is ours from now on, and a wipe that was taken is not asked for again.
-            let own = Progress::from_entries(&entries);
-            self.names.pool.extend(own.name.clone());
-            if own.name.is_some() {
-                self.progress = Progress { reinstalled: own.reinstalled || progress.reinstalled, ..own };
-            }
+            // A wipe that was taken is not asked for again.
+            self.progress.reinstalled |= Progress::from_entries(&self.shared.journal.entries(&run.id)?).reinstalled;
             return Ok(end);
         }
         self.do_without_pool(verdict).await
@@ -406,11 +420,11 @@ impl<'s> Releasing<'s> {
     async fn do_without_pool(&mut self, verdict: &Verdict) -> Result<End, Trouble> {
         let _held = lock(self.shared, &self.control).await?;
         self.open().await?;
-        let (run, specification, names) = (self.run(), &self.specification, &self.names);
+        let (run, specification, given) = (self.run(), &self.specification, &self.given);
         Ok(match verdict {
-            Verdict::Terminate => deeds::terminate(run, specification, names).await?,
-            Verdict::ScheduleDeletion => deeds::schedule_deletion(run, specification, names).await?,
-            Verdict::Reboot => deeds::reboot(run, specification, names).await?,
+            Verdict::Terminate => deeds::terminate(run, specification, given).await?,
+            Verdict::ScheduleDeletion => deeds::schedule_deletion(run, specification, given).await?,
+            Verdict::Reboot => deeds::reboot(run, specification, given).await?,
             Verdict::ReturnToPool(_) | Verdict::Defer | Verdict::Keep | Verdict::RetryAfter(_) => {
                 End::Done(ReleaseOutcome::Kept)
             }
@@ -464,8 +478,10 @@ impl<'s> Releasing<'s> {
         };
         let operation = self.opened.as_ref().map(|(run, _)| run.id.clone());
         let state = match &outcome {
-            // A wipe that was taken and not named: the next start carries it on, if nobody asks before.
-            ReleaseOutcome::AskAgain { .. } if self.progress.reinstalled => OperationState::Left,
+            // It still lacks its name in the pool, which the next start gives it.
+            ReleaseOutcome::ReturnedToPool { name } if is_returning(name) => OperationState::Left,
+            // It is on its way into the pool, and somebody has to go on.
+            ReleaseOutcome::AskAgain { .. } if self.marked.is_some() => OperationState::Left,
             ReleaseOutcome::AskAgain { .. } => OperationState::Undone,
             _ => OperationState::Done,
         };
@@ -538,10 +554,6 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
-}
-
-fn unchanged() -> windlass_policy::slots::release::PoolReturn {
-    windlass_policy::slots::release::PoolReturn { operating_system: None }
 }
 
 fn word(deed: Deed) -> &'static str {
