@@ -31,9 +31,9 @@ use super::common::{MachineStatus, TemplateMetadata};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the host carries it"),
     validation = Rule::new("self.spec.type == oldSelf.spec.type").message("type cannot be changed: a host is what it is; make a new machine"),
-    validation = Rule::new("self.spec.?zone == oldSelf.spec.?zone").message("zone cannot be changed: a host stays where it is; make a new machine"),
-    validation = Rule::new("self.spec.?operatingSystem == oldSelf.spec.?operatingSystem").message("operatingSystem cannot be changed: make a new machine"),
-    validation = Rule::new("self.spec.?poolPrefix == oldSelf.spec.?poolPrefix").message("poolPrefix cannot be changed: the host goes back to the pool that it came from")
+    validation = Rule::new("has(self.spec.zone) == has(oldSelf.spec.zone) && (!has(self.spec.zone) || self.spec.zone == oldSelf.spec.zone)").message("zone cannot be changed: a host stays where it is; make a new machine"),
+    validation = Rule::new("has(self.spec.operatingSystem) == has(oldSelf.spec.operatingSystem) && (!has(self.spec.operatingSystem) || self.spec.operatingSystem == oldSelf.spec.operatingSystem)").message("operatingSystem cannot be changed: make a new machine"),
+    validation = Rule::new("has(self.spec.poolPrefix) == has(oldSelf.spec.poolPrefix) && (!has(self.spec.poolPrefix) || self.spec.poolPrefix == oldSelf.spec.poolPrefix)").message("poolPrefix cannot be changed: the host goes back to the pool that it came from")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -53,14 +53,15 @@ pub struct AppleSiliconMachineSpec {
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub machine_type: String,
-    /// The name of the operating system that a host must have, exactly: `macos-sequoia-15.6`. Absent: any.
+    /// The operating system that a host must have: its family (`Sequoia`), which outlives the images that Scaleway retires, or the
+    /// exact name of one (`macos-sequoia-15.6`). Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub operating_system: Option<String>,
-    /// Hosts whose name begins so are the pool. Absent: the controller's default. There must be one of the two: without a pool a host
+    /// Hosts whose name begins so are the pool; it ends with a dash. Absent: the controller's default. There must be one of the two: without a pool a host
     /// could only be destroyed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[a-z0-9][a-z0-9-]*$"))]
+    #[schemars(length(min = 2, max = 27), regex(pattern = r"^[a-z0-9][a-z0-9.-]*-$"))]
     pub pool_prefix: Option<String>,
     /// What happens when the pool has no host. Absent: wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
