@@ -1,0 +1,122 @@
+//! What happens when nothing fails.
+
+use windlass_cluster::{ClusterControl, ClusterHappening, ClusterState, NodeState, OperationState, progress};
+
+use crate::support::{World, farm, quiet, run, scale, specification};
+
+#[test]
+fn a_cluster_is_created_scaled_up_and_down_at_once_and_terminated() {
+    run(async {
+        let world = World::new(1).await;
+        let clusters = world.start();
+        let mut wanted = specification(&[("db", 1), ("web", 3)]);
+        for group in wanted.groups.values_mut() {
+            group.private_networks = vec![world.network.clone()];
+        }
+        let created = clusters.create(wanted, &quiet()).await.unwrap();
+        assert_eq!(created.cluster.unwrap().state, ClusterState::Active);
+        assert_eq!(world.servers(), ["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-3"]);
+        for node in &created.nodes {
+            assert!(node.configured && node.started && node.state == NodeState::Running, "{node:?}");
+            assert_eq!(node.addresses.len(), 1, "{node:?}");
+            assert!(!node.private_addresses.is_empty(), "{node:?}");
+        }
+        let all = "farm-db-1 farm-web-1 farm-web-2 farm-web-3";
+        assert_eq!(world.hooks.log(), [format!("configure {all}"), format!("start {all}")]);
+
+        world.hooks.calls.lock().clear();
+        let scaled = clusters.scale(&farm(), &scale(&[("db", 3), ("web", 1)], &["farm-web-1"]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-db-1", "farm-db-2", "farm-db-3", "farm-web-2"]);
+        let cluster = scaled.cluster.unwrap();
+        let counts: Vec<u32> = cluster.specification.groups.values().map(|group| group.count).collect();
+        assert_eq!((cluster.state, counts), (ClusterState::Active, vec![3, 1]));
+        assert_eq!(
+            world.hooks.log(),
+            ["decommission farm-web-1 farm-web-3", "configure farm-db-2 farm-db-3", "start farm-db-2 farm-db-3"]
+        );
+        let seen = world.hooks.calls.lock()[1].clone();
+        let others: Vec<&str> = seen.others.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(others, ["farm-db-1", "farm-web-2"], "a hook knows the rest of the cluster");
+        world.assert_whole("scaled");
+
+        world.hooks.calls.lock().clear();
+        let ended = clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        assert_eq!((ended.state, ended.cluster, ended.nodes.len()), (OperationState::Done, None, 0));
+        assert_eq!(world.hooks.log(), ["decommission farm-db-1 farm-db-2 farm-db-3 farm-web-2"]);
+        world.assert_empty("terminated");
+        world.assert_closed("terminated");
+        assert!(clusters.list().await.unwrap().is_empty());
+
+        let history = clusters.history(&farm()).await.unwrap();
+        let kinds: Vec<&str> = history.iter().map(|entry| entry.operation.kind.as_str()).collect();
+        assert_eq!(kinds, ["terminate", "scale", "create"], "the history survives the cluster");
+        assert!(history.iter().all(|entry| entry.operation.state == OperationState::Done));
+    });
+}
+
+#[test]
+fn progress_is_steps_with_a_total_and_one_event_per_server_stored_and_live() {
+    run(async {
+        let world = World::new(2).await;
+        let clusters = world.start();
+        let (control, mut live) = ClusterControl::with_events();
+        clusters.create(specification(&[("web", 3)]), &control).await.unwrap();
+        let history = clusters.history(&farm()).await.unwrap().remove(0);
+        let steps: Vec<_> = progress(&history.events)
+            .into_iter()
+            .map(|step| (step.stage.as_str(), step.step, step.total, step.done, step.failed))
+            .collect();
+        let step = |stage, words: &str, total| (stage, words.to_owned(), total, total, 0);
+        assert_eq!(
+            steps,
+            [
+                step("validate", "ask Scaleway", 1),
+                step("servers", "create servers", 3),
+                step("wait", "wait for servers", 3),
+                step("prepare", "look up addresses", 3),
+                step("configure", "run the configure hook", 3),
+                step("start", "run the start hook", 3),
+            ]
+        );
+        let mut seen = Vec::new();
+        while let Ok(event) = live.try_recv() {
+            seen.push(event.what);
+        }
+        let stored: Vec<_> = history.events.into_iter().map(|event| event.what).collect();
+        assert_eq!(seen, stored, "the live view sees what is stored");
+        assert!(stored.contains(&ClusterHappening::HookOutput {
+            stage: windlass_cluster::Stage::Configure,
+            output: "3 nodes".into()
+        }));
+    });
+}
+
+#[test]
+fn what_scaleway_does_not_have_is_found_before_anything_is_spent() {
+    run(async {
+        let world = World::new(3).await;
+        let clusters = world.start();
+        let mut wanted = specification(&[("web", 2)]);
+        let group = wanted.groups.values_mut().next().unwrap();
+        group.types = vec!["DEV1-Z".into()];
+        group.private_networks = vec!["7d0e3a4c-0000-4000-8000-00000000dead".into()];
+        let problems = clusters.validate(&wanted).await.unwrap();
+        assert!(problems[0].message.contains("groups.web.types") && problems[0].message.contains("DEV1-Z"), "{problems:?}");
+        wanted.groups.values_mut().next().unwrap().types = vec!["DEV1-S".into()];
+        let problems = clusters.validate(&wanted).await.unwrap();
+        assert!(problems[0].message.contains("no private network"), "{problems:?}");
+        let group = wanted.groups.values_mut().next().unwrap();
+        group.private_networks.clear();
+        group.image = "ubuntu_nobel".into();
+        assert!(clusters.validate(&wanted).await.unwrap()[0].message.contains("groups.web.image"));
+        wanted.groups.values_mut().next().unwrap().image = "ubuntu_noble".into();
+        assert_eq!(clusters.validate(&wanted).await.unwrap(), []);
+        world.simulator.set_stock("DEV1-S", windlass_simulator::Availability::Shortage);
+        let error = clusters.create(wanted, &quiet()).await.unwrap_err().to_string();
+        assert!(error.contains("at the stage validate") && error.contains("no DEV1-S left"), "{error}");
+        let changes = world.simulator.requests().iter().filter(|request| request.method != "GET").count();
+        assert_eq!(changes, 0, "nothing but questions");
+        assert_eq!(clusters.status(&farm()).await.unwrap().cluster.state, ClusterState::Error);
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+    });
+}

@@ -1,0 +1,5 @@
+//! Clusters on the simulated Scaleway.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
+
+mod life;
+mod support;

@@ -1,0 +1,286 @@
+//! A simulated Scaleway with clusters on it, all from one seed, and hooks that know simulated time.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::Value;
+use windlass_cluster::{
+    Captured, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, ClusterStore, Clusters,
+    Hook, HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks,
+    ScaleRequest, SqliteClusterStore,
+};
+use windlass_lifecycle::{
+    Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
+};
+use windlass_policy::{Host, HostOptions};
+use windlass_scaleway::{Client, Settings, Zone};
+use windlass_simulator::{Resources, Simulator};
+
+pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
+/// 2026-09-21T14:13:20Z.
+const NOW: u64 = 1_790_000_000_000;
+pub(crate) const OWNER: &str = "team";
+
+/// The built-in policies, compiled once for all cases.
+pub(crate) fn host() -> Arc<Host> {
+    static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
+    let (_, host) = HOST.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        (folder, host)
+    });
+    Arc::clone(host)
+}
+
+pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
+    let state = StateDirectory::open(folder).unwrap();
+    Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
+}
+
+/// Runs a case on one thread under paused time.
+pub(crate) fn run<F: Future>(case: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+pub(crate) fn zone() -> Zone {
+    "fr-par-1".parse().unwrap()
+}
+
+pub(crate) fn owner() -> OwnerName {
+    OWNER.parse().unwrap()
+}
+
+/// Limits that never make a test wait for our own rate.
+pub(crate) fn settings() -> Settings {
+    let many = NonZeroU32::new(1_000_000).unwrap();
+    Settings::new(KEY.parse().unwrap()).with_limits(windlass_scaleway::Limits {
+        calls_per_second: many,
+        burst: many,
+        concurrent_calls: NonZeroU32::new(512).unwrap(),
+        ..windlass_scaleway::Limits::default()
+    })
+}
+
+/// How a hook behaves at a stage.
+#[derive(Clone, Debug)]
+pub(crate) enum Behaviour {
+    /// Ends well after so long.
+    Takes(Duration),
+    /// Ends with this exit code.
+    ExitCode(i32),
+    /// Ends well only for the nodes of this group, and with an exit code for the others.
+    OnlyGroup(&'static str),
+    /// Never ends by itself: its time limit does.
+    Hangs,
+    /// Never ends, whatever the time limit: only being dropped ends it.
+    Stuck,
+}
+
+/// Hooks that do nothing and tell what they were asked.
+#[derive(Debug, Default)]
+pub(crate) struct FakeHooks {
+    pub(crate) behaviours: Mutex<BTreeMap<String, Behaviour>>,
+    pub(crate) calls: Mutex<Vec<HookInput>>,
+}
+
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+}
+
+impl FakeHooks {
+    pub(crate) fn behave(&self, stage: &str, behaviour: Behaviour) {
+        self.behaviours.lock().insert(stage.to_owned(), behaviour);
+    }
+
+    /// What was run, in order: `configure farm-web-1 farm-web-2`.
+    pub(crate) fn log(&self) -> Vec<String> {
+        let line = |input: &HookInput| {
+            let nodes: Vec<&str> = input.nodes.iter().map(|node| node.name.as_str()).collect();
+            format!("{} {}", word(input.stage), nodes.join(" "))
+        };
+        self.calls.lock().iter().map(line).collect()
+    }
+
+    pub(crate) fn stages(&self) -> Vec<String> {
+        self.calls.lock().iter().map(|input| word(input.stage)).collect()
+    }
+}
+
+#[async_trait]
+impl RunHooks for FakeHooks {
+    async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
+        self.calls.lock().push(input.clone());
+        let behaviour = self.behaviours.lock().get(&word(input.stage)).cloned();
+        let failed = |problem, output| {
+            Err(Box::new(HookFailure { hook: hook.to_string(), problem, output }))
+        };
+        match behaviour {
+            None => {}
+            Some(Behaviour::Takes(time)) => tokio::time::sleep(time).await,
+            Some(Behaviour::ExitCode(code)) => return failed(HookProblem::ExitCode(code), HookOutput::default()),
+            Some(Behaviour::OnlyGroup(group)) => {
+                let nodes = input.nodes.iter().map(|node| windlass_cluster::NodeOutput {
+                    node: node.name.clone(),
+                    succeeded: node.group == group,
+                    stdout: Captured::default(),
+                    stderr: Captured::default(),
+                    host_key: None,
+                });
+                let output = HookOutput { nodes: nodes.collect(), ..HookOutput::default() };
+                return failed(HookProblem::ExitCode(1), output);
+            }
+            Some(Behaviour::Hangs) => {
+                tokio::time::sleep(hook.time_limit).await;
+                return failed(HookProblem::TimedOut(hook.time_limit), HookOutput::default());
+            }
+            Some(Behaviour::Stuck) => std::future::pending::<()>().await,
+        }
+        let text = format!("{} nodes\n", input.nodes.len());
+        Ok(HookOutput { stdout: Captured { text, dropped: 0 }, ..HookOutput::default() })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) simulator: Simulator,
+    pub(crate) client: Client,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) hooks: Arc<FakeHooks>,
+    pub(crate) network: String,
+    seed: u64,
+    starts: std::cell::Cell<u64>,
+}
+
+impl World {
+    /// An empty Scaleway with one private network.
+    pub(crate) async fn new(seed: u64) -> Self {
+        Self::with(windlass_simulator::Options { seed, ..windlass_simulator::Options::default() }).await
+    }
+
+    pub(crate) async fn with(options: windlass_simulator::Options) -> Self {
+        let seed = options.seed;
+        let simulator = Simulator::new(options);
+        let client = Client::with_transport(settings(), simulator.transport()).unwrap();
+        let network = make_network(&client).await;
+        simulator.clear_requests();
+        let folder = tempfile::tempdir().unwrap();
+        Self { simulator, client, folder, hooks: Arc::default(), network, seed, starts: std::cell::Cell::new(0) }
+    }
+
+    pub(crate) fn state(&self) -> StateDirectory {
+        StateDirectory::open(self.folder.path()).unwrap()
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn ClusterStore> {
+        Arc::new(SqliteClusterStore::open(&self.state(), Durability::Process).unwrap())
+    }
+
+    /// A process start, on what an earlier one may have left.
+    pub(crate) fn start(&self) -> Clusters {
+        self.start_under(host())
+    }
+
+    pub(crate) fn start_under(&self, host: Arc<Host>) -> Clusters {
+        let start = self.starts.get() + 1;
+        self.starts.set(start);
+        let clock = Clock::simulated(NOW + start * 3_600_000);
+        let lifecycle = Lifecycle::open(Options {
+            owner: Some(owner()),
+            durability: Durability::Process,
+            clock: clock.clone(),
+            seed: Some(self.seed ^ (start << 32)),
+            ..Options::new(self.client.clone(), Arc::clone(&host), self.state())
+        })
+        .unwrap();
+        Clusters::new(ClusterOptions {
+            lifecycle,
+            client: self.client.clone(),
+            policies: host,
+            store: self.store(),
+            hooks: self.hooks.clone(),
+            clock,
+            seed: Some(self.seed),
+            limits: ClusterLimits::default(),
+        })
+    }
+
+    pub(crate) fn resources(&self) -> Resources {
+        self.simulator.resources()
+    }
+
+    /// The names of the servers that exist, sorted.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.resources().servers.iter().map(|server| server["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn assert_empty(&self, case: &str) {
+        let resources = self.resources();
+        assert!(
+            resources.is_empty(),
+            "{case}: still there: servers {:?}, {} addresses, {} volumes, {} interfaces",
+            self.servers(),
+            resources.ips.len(),
+            resources.volumes.len(),
+            resources.private_nics.len()
+        );
+    }
+
+    /// Each server with its address and its root volume, and nothing beside them.
+    pub(crate) fn assert_whole(&self, case: &str) {
+        let resources = self.resources();
+        let servers = resources.servers.len();
+        assert_eq!((resources.ips.len(), resources.volumes.len()), (servers, servers), "{case}: {:?}", self.servers());
+        for ip in &resources.ips {
+            assert!(ip["server"].is_object(), "{case}: an address hangs on nothing");
+        }
+    }
+
+    /// Nothing is open in the journal.
+    pub(crate) fn assert_closed(&self, case: &str) {
+        let journal = windlass_lifecycle::Journal::read_only(&self.state()).unwrap();
+        let filter =
+            OperationFilter { states: vec![JournalState::Open, JournalState::Left], ..OperationFilter::default() };
+        let open = journal.operations(&filter).unwrap();
+        assert!(open.is_empty(), "{case}: the journal is open: {open:?}");
+    }
+}
+
+pub(crate) async fn make_network(client: &Client) -> String {
+    let body = Some(r#"{"name":"test","tags":[],"subnets":[]}"#.into());
+    let answer = client.send_raw("POST", "/vpc/v2/regions/fr-par/private-networks", body).await.unwrap();
+    let body: Value = serde_json::from_slice(&answer.body).unwrap();
+    body["id"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn farm() -> ClusterName {
+    "farm".parse().unwrap()
+}
+
+/// A cluster `farm` with these groups and every hook.
+pub(crate) fn specification(groups: &[(&str, u32)]) -> ClusterSpecification {
+    let mut specification = ClusterSpecification::new(farm(), zone());
+    for (name, count) in groups {
+        specification.groups.insert(name.parse().unwrap(), NodeGroup::new(*count, "DEV1-S", "ubuntu_noble"));
+    }
+    let hook = |name: &str| Some(Hook::new(HookAction::Program(ProgramHook::new(name))));
+    specification.hooks =
+        HookSet { decommission: hook("decommission"), configure: hook("configure"), start: hook("start") };
+    specification
+}
+
+pub(crate) fn scale(counts: &[(&str, u32)], remove: &[&str]) -> ScaleRequest {
+    ScaleRequest {
+        counts: counts.iter().map(|(group, count)| (group.parse().unwrap(), *count)).collect(),
+        remove: remove.iter().map(|&name| name.to_owned()).collect(),
+    }
+}
+
+pub(crate) fn quiet() -> ClusterControl {
+    ClusterControl::new()
+}
