@@ -64,7 +64,7 @@ async fn nothing_of_our_environment_reaches_a_program_but_what_is_listed() {
     program.pass_environment = vec![passed.to_owned(), "NOT_SET_ANYWHERE".to_owned()];
     let output = run(hook(HookAction::Program(program))).await.unwrap();
     let mut names: Vec<_> = output.stdout.text.lines().filter_map(|line| line.split_once('=')).collect();
-    names.retain(|(name, _)| !super::program::INHERITED.contains(name));
+    names.retain(|(name, _)| !crate::hooks::program::INHERITED.contains(name));
     // The shell adds some of its own.
     names.retain(|(name, _)| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
     names.sort_unstable();

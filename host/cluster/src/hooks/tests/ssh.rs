@@ -1,7 +1,7 @@
 //! Commands over ssh against a real server, which runs them in a shell.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -308,7 +308,7 @@ async fn a_key_that_cannot_be_used_is_refused_with_the_remedy_and_never_quoted()
         hook.preflight().unwrap_err().to_string()
     };
     let good = private_file(folder.path(), "good", key(USERS_KEY).to_openssh(LineEnding::LF).unwrap().as_bytes());
-    let identity = super::ssh::Identity::of(&SshHook::new("true", &good)).unwrap();
+    let identity = crate::hooks::ssh::Identity::of(&SshHook::new("true", &good)).unwrap();
     assert!(format!("{identity:?}").starts_with("Identity(SHA256:"), "{identity:?}");
     std::fs::set_permissions(&good, std::fs::Permissions::from_mode(0o640)).unwrap();
     assert!(refused(&good).contains("mode 640): chmod 600"));
@@ -324,10 +324,4 @@ async fn a_key_that_cannot_be_used_is_refused_with_the_remedy_and_never_quoted()
     assert!(words.contains("ssh-keygen -t ed25519") && !words.contains("hush"), "{words}");
     assert!(refused(&folder.path().join("nowhere")).contains("No such file"));
     assert!(refused(folder.path()).contains("no regular file"));
-}
-
-#[test]
-fn node_addresses_of_the_tests_are_distinct() {
-    let addresses: Vec<SocketAddr> = (1..=3).map(|index| (node(index).public_addresses[0], 22).into()).collect();
-    assert_eq!(addresses.len(), 3);
 }

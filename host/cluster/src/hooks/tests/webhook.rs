@@ -6,7 +6,6 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse as _;
 use axum::routing::post;
 use hmac::{Hmac, Mac as _};
 use parking_lot::Mutex;
@@ -41,9 +40,7 @@ async fn serve(received: Received) -> String {
         .route("/take", post(take))
         .route(
             "/elsewhere",
-            post(async || {
-                ([("location", "/take?token=hush")], StatusCode::TEMPORARY_REDIRECT).into_response().into_response()
-            }),
+            post(async || (StatusCode::TEMPORARY_REDIRECT, [("location", "/take?token=hush")])),
         )
         .route("/busy", post(status(429)))
         .route("/down", post(status(503)))
