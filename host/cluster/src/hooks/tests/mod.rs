@@ -61,11 +61,14 @@ pub(super) fn private_file(folder: &Path, name: &str, content: impl AsRef<[u8]>)
     path
 }
 
-/// Waits until something is so. The test's own runner ends a wait that never ends.
+/// Waits until something is so: far longer than it takes, far shorter than the children of the tests sleep.
 pub(super) async fn until(mut so: impl FnMut() -> bool) {
-    while !so() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let wait = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it is never so");
 }
 
 #[test]

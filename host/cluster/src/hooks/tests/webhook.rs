@@ -38,10 +38,7 @@ async fn serve(received: Received) -> String {
     let status = |status: u16| async move || StatusCode::from_u16(status).unwrap();
     let router = Router::new()
         .route("/take", post(take))
-        .route(
-            "/elsewhere",
-            post(async || (StatusCode::TEMPORARY_REDIRECT, [("location", "/take?token=hush")])),
-        )
+        .route("/elsewhere", post(async || (StatusCode::TEMPORARY_REDIRECT, [("location", "/take?token=hush")])))
         .route("/busy", post(status(429)))
         .route("/down", post(status(503)))
         .route("/missing", post(status(404)))
