@@ -34,6 +34,12 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
         "The example for `rollback`.",
     ),
     (
+        "KEEP_NEW_NODES_FOR_INSPECTION",
+        "keep-new-nodes-for-inspection",
+        "keep-new-nodes-for-inspection",
+        "The example for `provisioning`.",
+    ),
+    (
         "HOSTILE",
         "windlass-hostile-guest",
         "hostile",

@@ -166,7 +166,8 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
         ("table-hoard", "table"),
     ];
     let compiled = ["minimal", "state-mapping", "retry", "rollback", "release", "hostile", "spender"];
-    let examples = ["grace-for-stopped", "stock-aware-retry", "keep-volumes-for-inspection"];
+    let examples =
+        ["grace-for-stopped", "stock-aware-retry", "keep-volumes-for-inspection", "keep-new-nodes-for-inspection"];
     let mut refused = 0;
     for guest in guests::ALL {
         if compiled.contains(&guest.name) || examples.contains(&guest.name) {
