@@ -20,6 +20,8 @@ use crate::{
 const TIME_SCALE: f64 = 60.0;
 /// How the lifecycle names a host whose claim has begun.
 const PENDING: &str = "windlass-claim-pending-";
+/// And one on its way into its pool.
+const RETURNING: &str = "windlass-returning-";
 
 /// One test's part of the world: a namespace, a Scaleway, and the files of its controllers.
 #[allow(missing_debug_implementations, reason = "kube's client has none")]
@@ -278,13 +280,15 @@ impl<'plane> Scene<'plane> {
     }
 
     /// What must hold at every moment and after everything, whoever was killed meanwhile:
-    /// each host is in the pool, on its way into a claim, or claimed by exactly one machine; no claim went from one machine to
-    /// another without the pool in between; none was wiped under a name that anybody uses; none is gone but those in
-    /// `destroyed`.
+    /// each host is in the pool, on its way into it or out of it, or claimed by exactly one machine; no claim went from one
+    /// machine to another without the pool in between; none was wiped under a name that anybody uses; none is gone.
+    ///
+    /// `given_up` are the hosts that were asked to be destroyed or kept: these may be gone, or bear the name of a machine that
+    /// is no more.
     ///
     /// # Errors
     /// What does not hold, with all that is known.
-    pub async fn check_hosts(&self, destroyed: &[&str]) -> Result<()> {
+    pub async fn check_hosts(&self, given_up: &[String]) -> Result<()> {
         let hosts = self.scaleway.hosts();
         let machines = self.machines().await?;
         let mut claims = BTreeMap::new();
@@ -306,15 +310,16 @@ impl<'plane> Scene<'plane> {
             let claim = machine.annotations().get("windlass.dev/claim");
             ensure!(claim == Some(&host.name), "{} is to have {claim:?}, but its host is {host:?}", machine.name_any());
         }
-        for host in &hosts {
-            let explained = host.in_pool() || host.name.starts_with(PENDING) || claims.contains_key(&host.name);
+        for host in hosts.iter().filter(|host| !given_up.contains(&host.id)) {
+            let between = host.name.starts_with(PENDING) || host.name.starts_with(RETURNING);
+            let explained = host.in_pool() || between || claims.contains_key(&host.name);
             ensure!(explained, "no machine explains {host:?}; claims: {claims:?}");
         }
         for host in hosts.iter().chain(&self.scaleway.gone_hosts()) {
             check_past(host)?;
         }
         for host in self.scaleway.gone_hosts() {
-            ensure!(destroyed.contains(&host.id.as_str()), "destroyed unasked: {host:?}");
+            ensure!(given_up.contains(&host.id), "destroyed unasked: {host:?}");
         }
         Ok(())
     }
@@ -374,13 +379,15 @@ fn told(objects: &[DynamicObject]) -> String {
 
 /// Whether everything that was ever done to a host was in order.
 fn check_past(host: &Host) -> Result<()> {
-    let in_use = |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING);
+    let returning = |name: &str| name.starts_with(RETURNING);
+    let in_use =
+        |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING) && !returning(name);
     for pair in host.names.windows(2) {
-        let stolen = in_use(&pair[0]) && !pair[1].starts_with(MachineOptions::POOL);
-        ensure!(!stolen, "a claim was taken away without the pool in between: {host:?}");
+        let released = returning(&pair[1]) || pair[1].starts_with(MachineOptions::POOL);
+        ensure!(!in_use(&pair[0]) || released, "a claim was taken away without the pool in between: {host:?}");
     }
-    for name in &host.wiped_as {
-        ensure!(!in_use(name), "wiped while in use: {host:?}");
-    }
+    // Under a name of the pool anybody could have taken it meanwhile.
+    let early = host.wiped_as.iter().find(|name| !returning(name));
+    ensure!(early.is_none(), "wiped while it was, or could have been, in use: {host:?}");
     Ok(())
 }

@@ -3,4 +3,12 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and makes
 //! that an error.
 
+mod crashes;
+mod disturbances;
+mod floor;
 mod harness;
+mod instances;
+mod leaders;
+mod manifests;
+mod policies;
+mod scale;

@@ -1,0 +1,227 @@
+//! What Kubernetes and its people do meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use windlass_simulator::{Effect, FaultKind};
+use windlass_test_kubernetes::{
+    ControlPlane, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Programs, Scene, User, eventually,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_that_restarts_during_adoption_and_release_changes_no_ending() -> Result<()> {
+    // Its own control plane: others must not feel it.
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let scene = Scene::new(&plane, "restart").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    // Slow enough for the API server to be away while the answer comes.
+    scene.scaleway().fail("PATCH", "/apple-silicon/**", None, FaultKind::Delay(Duration::from_secs(2)), Effect::After)?;
+    for number in 0..3 {
+        scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
+    }
+    eventually("an adoption is under way", || async {
+        ensure!(!scene.scaleway().changes().is_empty());
+        Ok(())
+    })
+    .await?;
+    plane.restart_api_server(Duration::from_secs(4)).await?;
+    scene.ready_machines(3).await?;
+    scene.check_hosts(&[]).await?;
+
+    for number in 0..3 {
+        scene.delete(Kind::AppleSiliconMachine, &format!("mac-{number}")).await?;
+    }
+    scene.nothing_happens_for(Duration::from_secs(1)).await;
+    plane.restart_api_server(Duration::from_secs(4)).await?;
+    scene.ready_machines(0).await?;
+    scene.scaleway().calm();
+    scene.all_in_pool(3).await?;
+    ensure!(controller.ended()?.is_none(), "it survives: {}", controller.last_words());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_that_always_come_first_neither_stop_nor_fool_it() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "conflicts").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let over = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (api, over) = (scene.api(Kind::AppleSiliconMachine), over.clone());
+        async move {
+            for round in 0_u64.. {
+                if over.load(Ordering::Relaxed) {
+                    return round;
+                }
+                for name in ["mac-0", "mac-1"] {
+                    let patch = json!({"metadata": {"labels": {"round": round.to_string()}}});
+                    let _ = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+                }
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+            0
+        }
+    });
+    for name in ["mac-0", "mac-1"] {
+        scene.apply(&MachineOptions::default().machine(name)).await?;
+    }
+    scene.ready_machines(2).await?;
+    scene.check_hosts(&[]).await?;
+    for name in ["mac-0", "mac-1"] {
+        scene.delete(Kind::AppleSiliconMachine, name).await?;
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+    }
+    over.store(true, Ordering::Relaxed);
+    let rounds = writer.await?;
+    ensure!(rounds > 20, "the disturbance was none: {rounds} rounds");
+    scene.all_in_pool(2).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_deleted_during_its_adoption_gives_its_host_back() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "hasty").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for (round, effect) in [Effect::Before, Effect::After].into_iter().enumerate() {
+        for nth in 1..=2 {
+            let name = format!("hasty-{round}-{nth}");
+            scene.scaleway().simulator().clear_requests();
+            let slow = FaultKind::Delay(Duration::from_secs(2));
+            scene.scaleway().fail("PATCH", "/apple-silicon/**", Some(nth), slow, effect)?;
+            scene.apply(&MachineOptions::default().machine(&name)).await?;
+            eventually("the adoption is in the middle", || async {
+                ensure!(scene.scaleway().changes().len() as u64 >= nth, "not yet");
+                Ok(())
+            })
+            .await?;
+            scene.delete(Kind::AppleSiliconMachine, &name).await?;
+            scene.gone(Kind::AppleSiliconMachine, &name).await.with_context(|| name.clone())?;
+            scene.scaleway().calm();
+            scene.all_in_pool(2).await.with_context(|| name.clone())?;
+        }
+    }
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_stops_adoption_and_release_alike_until_it_ends() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "pause").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let paused = |value: serde_json::Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
+    let shows_pause = || {
+        eventually("the pause shows in the conditions", || async {
+            let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+            let conditions = machine.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            ensure!(conditions.iter().any(|one| one["type"] == "Paused" && one["status"] == "True"), "{conditions:#?}");
+            Ok(())
+        })
+    };
+
+    scene.apply(&MachineOptions::default().annotated("cluster.x-k8s.io/paused", "true").machine("mac")).await?;
+    shows_pause().await?;
+    scene.nothing_happens_for(Duration::from_secs(2)).await;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+
+    scene.patch(Kind::AppleSiliconMachine, "mac", paused(json!(null))).await?;
+    scene.ready_machines(1).await?;
+
+    // What `clusterctl move` does to the object that it leaves behind: a release now would wipe the host of the one that moved.
+    scene.patch(Kind::AppleSiliconMachine, "mac", paused(json!("true"))).await?;
+    shows_pause().await?;
+    scene.scaleway().simulator().clear_requests();
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+    ensure!(!scene.machines().await?.remove(0).finalizers().is_empty());
+
+    scene.patch(Kind::AppleSiliconMachine, "mac", paused(json!(null))).await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(1).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_cluster_pauses_its_machines() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "paused-cluster").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 1, &MachineOptions::default()).await?;
+    let machine = scene.ready_machines(1).await?.remove(0).name_any();
+
+    scene.patch(Kind::Cluster, "macs", json!({"spec": {"paused": true}})).await?;
+    scene.scaleway().simulator().clear_requests();
+    scene.delete(Kind::AppleSiliconMachine, &machine).await?;
+    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+
+    scene.patch(Kind::Cluster, "macs", json!({"spec": {"paused": false}})).await?;
+    scene.gone(Kind::AppleSiliconMachine, &machine).await?;
+    scene.check_hosts(&[]).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_that_is_removed_takes_its_machines_and_gives_every_host_back() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "removed").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 2, &MachineOptions::default()).await?;
+    scene.ready_machines(2).await?;
+    scene.apply(&MachineOptions::default().machine("alone")).await?;
+    scene.ready_machines(3).await?;
+
+    plane.kubectl(User::Admin, &["delete", "namespace", scene.namespace(), "--wait=false"], "")?;
+    eventually("the namespace is gone", || async {
+        let there = plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
+        if let Ok(status) = there {
+            anyhow::bail!("{status}");
+        }
+        Ok(())
+    })
+    .await?;
+    scene.all_in_pool(3).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_host_holds_no_other_machine_up() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "slow").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default().argument("--concurrency=1")).await?;
+    scene.apply(&MachineOptions::default().machine("first")).await?;
+    scene.ready_machines(1).await?;
+    // Its wipe's answer never comes.
+    scene.scaleway().hold("POST", "/apple-silicon/**/reinstall", 1, Moment::After)?;
+    scene.delete(Kind::AppleSiliconMachine, "first").await?;
+    scene.scaleway().held().await?;
+    let mut instance = json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine",
+        "metadata": {"name": "quick"}, "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble"}});
+    instance["spec"]["zone"] = json!("fr-par-1");
+    scene.apply(&instance).await?;
+    eventually("an instance comes up meanwhile, though one reconcile at a time is allowed", || async {
+        let machine = scene.api(Kind::InstanceMachine).get("quick").await?;
+        ensure!(machine.data["status"]["ready"] == true, "{:#}", machine.data["status"]);
+        Ok(())
+    })
+    .await?;
+    scene.check_hosts(&[]).await?;
+    scene.end().await
+}

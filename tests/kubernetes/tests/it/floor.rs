@@ -1,0 +1,168 @@
+//! The incident that this controller exists for: hosts that Scaleway refuses to delete for a day, under a rollout.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+use windlass_simulator::{AppleSilicon, Effect, FaultKind, FloorRefusal, Options};
+use windlass_test_guests::HOSTILE;
+use windlass_test_kubernetes::{
+    ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const FLOOR: Duration = Duration::from_secs(24 * 3600);
+
+/// Gives the deployment another template, which makes Cluster API replace every machine.
+async fn roll(scene: &Scene<'_>, name: &str, options: &MachineOptions) -> Result<Vec<String>> {
+    let old = scene.machines().await?.iter().map(ResourceExt::name_any).collect();
+    scene.apply(&options.template(&format!("{name}-next"))).await?;
+    let patch = json!({"spec": {"template": {"spec": {"infrastructureRef": {
+        "apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate", "name": format!("{name}-next"),
+    }}}}});
+    scene.patch(Kind::MachineDeployment, name, patch).await?;
+    Ok(old)
+}
+
+/// Waits until no machine of before is there, and as many of the new ones are ready.
+async fn rolled(scene: &Scene<'_>, old: &[String]) -> Result<()> {
+    eventually("every machine of before is replaced", || async {
+        let machines = scene.machines().await?;
+        let left: Vec<_> = machines.iter().map(ResourceExt::name_any).filter(|name| old.contains(name)).collect();
+        ensure!(left.is_empty(), "still there: {left:?}");
+        Ok(())
+    })
+    .await?;
+    scene.ready_machines(old.len()).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_roll_of_three_machines_inside_the_billing_floor_converges() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "roll").await?;
+    // Three hosts for three machines, ordered just now: none can be deleted for a day, and there is no other.
+    scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 3, &MachineOptions::default()).await?;
+    scene.ready_machines(3).await?;
+
+    let old = roll(&scene, "workers", &MachineOptions::default().annotated("generation", "2")).await?;
+    ensure!(old.len() == 3);
+    rolled(&scene, &old).await?;
+    scene.check_hosts(&[]).await?;
+    ensure!(scene.scaleway().simulator().now() < FLOOR, "the claim is about what happens inside the floor");
+    let hosts = scene.scaleway().hosts();
+    ensure!(hosts.len() == 3 && hosts.iter().all(|host| !host.deletion_scheduled && host.wiped_as.len() == 1), "{hosts:#?}");
+    println!("converged after {:?} of simulated time", scene.scaleway().simulator().now());
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_terminate_the_floor_leads_to_scheduled_deletions_and_the_machines_go_at_once() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "terminate").await?;
+    let hosts = scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 3, &MachineOptions::wishing("terminate")).await?;
+    scene.ready_machines(3).await?;
+
+    scene.scale("workers", 0).await?;
+    scene.ready_machines(0).await?;
+    ensure!(scene.scaleway().simulator().now() < FLOOR, "the machines went inside the floor");
+    let there = scene.scaleway().hosts();
+    ensure!(there.len() == 3 && there.iter().all(|host| host.deletion_scheduled && host.wiped_as.is_empty()), "{there:#?}");
+    // Scaleway does it when the day has come, without anybody's help.
+    scene.scaleway().advance(25 * HOUR);
+    let gone = scene.scaleway().gone_hosts();
+    ensure!(gone.len() == 3 && gone.iter().all(|host| host.deleted_by.as_deref() == Some("schedule")), "{gone:#?}");
+    scene.check_hosts(&hosts).await?;
+    scene.end().await
+}
+
+/// Hosts past their floor, so that the policy orders their deletion and only the refusal tells that it cannot be.
+async fn refused(name: &str, kind: FaultKind) -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, name).await?;
+    let hosts = scene.scaleway().add_hosts(1, [30 * HOUR])?;
+    scene.scaleway().fail("DELETE", "/apple-silicon/**", None, kind, Effect::Before)?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::wishing("terminate").machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    ensure!(scene.scaleway().changes().iter().any(|call| call.starts_with("DELETE")), "the refusal was never met");
+    let gone = scene.scaleway().gone_hosts();
+    ensure!(gone.len() == 1 && gone[0].deleted_by.as_deref() == Some("schedule"), "{gone:#?}");
+    scene.check_hosts(&hosts).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_412_with_its_type_and_words_leads_to_a_scheduled_deletion() -> Result<()> {
+    refused("typed", FaultKind::PreconditionFailed).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_412_that_only_its_status_tells_leads_to_a_scheduled_deletion() -> Result<()> {
+    refused("bare", FaultKind::PreconditionFailedBare).await
+}
+
+/// What the incident was: a policy that knows only "delete", and a floor. Nothing else would show that the fallback of the
+/// default policy is what makes the roll converge.
+async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let options = Options {
+        time_scale: 60.0,
+        apple_silicon: AppleSilicon { floor_refusal: refusal, ..AppleSilicon::default() },
+        ..Options::default()
+    };
+    let scene = Scene::with(plane, name, options).await?;
+    scene.scaleway().add_hosts(1, [])?;
+    HOSTILE.write_to(scene.folder())?;
+    let stubborn = json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": "delete-foreign"}}}});
+    let mut controller = scene.start(&ControllerOptions::configured(stubborn)).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+
+    eventually("the refusal was met, and met again", || async {
+        let tries = scene.scaleway().changes().iter().filter(|call| call.starts_with("DELETE")).count();
+        ensure!(tries >= 2, "{tries} tries");
+        Ok(())
+    })
+    .await?;
+    eventually("people are told", || async {
+        let events = scene.events("mac").await?;
+        ensure!(events.iter().any(|event| event.starts_with("Warning")), "{events:?}");
+        Ok(())
+    })
+    .await?;
+    let machine = scene.machines().await?.remove(0);
+    ensure!(!machine.finalizers().is_empty(), "it went without its host: {machine:?}");
+    scene.check_hosts(&[]).await?;
+    // No endless loop against Scaleway: the tries are few, however long it takes.
+    let tries = scene.scaleway().changes().len();
+    ensure!(tries < 40, "{tries} changing calls");
+
+    // The policy that ships cures it, without a word to Kubernetes.
+    controller.stop()?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(1).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_fallback_a_machine_wedges_at_a_412_in_words_until_the_policy_is_replaced() -> Result<()> {
+    wedges("wedge-words", FloorRefusal::InWords).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_fallback_a_machine_wedges_at_a_412_without_details_until_the_policy_is_replaced() -> Result<()> {
+    wedges("wedge-bare", FloorRefusal::StatusAlone).await
+}

@@ -1,0 +1,161 @@
+//! Policies that fail, and policies that are replaced.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use windlass_test_guests::{HOSTILE, RELEASE};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
+
+fn release_policy(behaviour: &str) -> Value {
+    json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": behaviour}}}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_fails_in_whatever_way_keeps_finalizer_and_host_and_raises_a_warning() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    for behaviour in ["trap", "loop", "memory-bomb", "invalid-answer"] {
+        let scene = Scene::new(plane, &format!("fails-{behaviour}")).await?;
+        scene.scaleway().add_hosts(1, [])?;
+        HOSTILE.write_to(scene.folder())?;
+        let mut controller = scene.start(&ControllerOptions::configured(release_policy(behaviour))).await?;
+        scene.apply(&MachineOptions::default().machine("mac")).await?;
+        scene.ready_machines(1).await?;
+        scene.scaleway().simulator().clear_requests();
+        scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+        eventually(&format!("{behaviour}: a Warning tells of it"), || async {
+            let events = scene.events("mac").await?;
+            ensure!(events.iter().any(|event| event.starts_with("Warning")), "{events:?}");
+            Ok(())
+        })
+        .await?;
+        scene.nothing_happens_for(Duration::from_secs(2)).await;
+        ensure!(scene.scaleway().changes().is_empty(), "{behaviour}: {:?}", scene.scaleway().changes());
+        let machine = scene.machines().await?.pop().with_context(|| format!("{behaviour}: it went"))?;
+        ensure!(!machine.finalizers().is_empty(), "{behaviour}: its finalizer went");
+        scene.check_hosts(&[]).await?;
+
+        // Nothing was lost: with a policy that works, it goes where it belongs.
+        controller.stop()?;
+        let _controller = scene.start(&ControllerOptions::default()).await?;
+        scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+        scene.all_in_pool(1).await?;
+        scene.end().await?;
+    }
+    Ok(())
+}
+
+/// The digest of the release policy in use, as the machine's status tells it.
+async fn digest(scene: &Scene<'_>) -> Result<String> {
+    let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+    let policies = machine.data["status"]["policies"].as_array().cloned().unwrap_or_default();
+    let release = policies.iter().find(|policy| policy["slot"] == "release").context("no release policy in the status")?;
+    Ok(release["digest"].as_str().context("no digest")?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_replaced_while_the_controller_runs_shows_in_the_status_and_decides_from_then_on() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "swap").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    // Without settings both components load: the hostile one then defers, and the built-in default decides.
+    let file = scene.folder().join("release.wasm");
+    std::fs::write(&file, RELEASE.bytes)?;
+    let configuration = json!({"policies": {"release": {"path": "release.wasm"}}});
+    let _controller = scene.start(&ControllerOptions::configured(configuration)).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    let before = eventually("the digest stands in the status", || digest(&scene)).await?;
+
+    // A file that is no policy changes nothing.
+    std::fs::write(scene.folder().join("new"), b"no component")?;
+    std::fs::rename(scene.folder().join("new"), &file)?;
+    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    ensure!(digest(&scene).await? == before);
+
+    std::fs::write(scene.folder().join("new"), HOSTILE.bytes)?;
+    std::fs::rename(scene.folder().join("new"), &file)?;
+    let after = eventually("the new digest stands in the status", || async {
+        let digest = digest(&scene).await?;
+        ensure!(digest != before, "still {digest}");
+        Ok(digest)
+    })
+    .await?;
+    ensure!(after != before);
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(1).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wishes_reach_the_policy_in_both_spellings_and_keep_leaves_the_host_alone() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "wishes").await?;
+    let hosts = scene.scaleway().add_hosts(3, [Duration::from_secs(30 * 3600)])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for (name, key, wish) in [
+        ("kept", "windlass.dev/release-policy", "keep"),
+        ("pooled", "windlass.dev/release-policy", "pool"),
+        ("destroyed", "tuist.dev/release-policy", "terminate"),
+    ] {
+        scene.apply(&MachineOptions::default().annotated(key, wish).machine(name)).await?;
+    }
+    let mut of = std::collections::BTreeMap::new();
+    for machine in scene.ready_machines(3).await? {
+        let id = machine.data["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
+        of.insert(machine.name_any(), id.rsplit('/').next().unwrap_or_default().to_owned());
+    }
+    ensure!(of.len() == 3 && hosts.len() == 3);
+    for name in of.keys() {
+        scene.delete(Kind::AppleSiliconMachine, name).await?;
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+    }
+    let kept = scene.scaleway().host(&of["kept"])?;
+    ensure!(!kept.in_pool() && kept.wiped_as.is_empty() && !kept.deletion_scheduled, "{kept:?}");
+    eventually("the pooled one is back", || async {
+        ensure!(scene.scaleway().host(&of["pooled"])?.in_pool());
+        Ok(())
+    })
+    .await?;
+    let gone = scene.scaleway().gone_hosts();
+    ensure!(gone.len() == 1 && gone[0].id == of["destroyed"], "{gone:#?}");
+    scene.check_hosts(&[of["kept"].clone(), of["destroyed"].clone()]).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another_host() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "recover").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    let first = scene.ready_machines(1).await?.remove(0).data["spec"]["providerID"].clone();
+    let fail = |times: u32| {
+        let patch = json!({"metadata": {"annotations": {"windlass.dev/bootstrap-failures": times.to_string()}}});
+        scene.patch(Kind::AppleSiliconMachine, "mac", patch)
+    };
+    let calls = |end: &'static str| scene.scaleway().changes().iter().filter(|call| call.ends_with(end)).count();
+
+    fail(3).await?;
+    eventually("it is rebooted", || async {
+        ensure!(calls("/reboot") == 1, "{:?}", scene.scaleway().changes());
+        Ok(())
+    })
+    .await?;
+    scene.ready_machines(1).await?;
+    fail(8).await?;
+    eventually("it has another host, and the first is on its way into the pool", || async {
+        let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+        let now = &machine.data["spec"]["providerID"];
+        ensure!(now.is_string() && *now != first, "{now}");
+        Ok(())
+    })
+    .await?;
+    scene.ready_machines(1).await?;
+    ensure!(calls("/reboot") == 1 && calls("/reinstall") == 1, "{:?}", scene.scaleway().changes());
+    scene.check_hosts(&[]).await?;
+    scene.end().await
+}

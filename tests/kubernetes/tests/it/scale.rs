@@ -1,0 +1,117 @@
+//! Cluster API's own kinds above ours: machines come out of the pool and go back into it.
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_deployment_scales_0_3_1_0_and_every_host_ends_in_the_pool() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "scale").await?;
+    scene.scaleway().add_hosts(4, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+
+    scene.deployment("workers", "macs", 0, &MachineOptions::default()).await?;
+    scene.ready_machines(0).await?;
+    ensure!(scene.scaleway().hosts().iter().all(|host| host.in_pool() && host.names.len() == 1), "touched for nothing");
+
+    scene.scale("workers", 3).await?;
+    for machine in scene.ready_machines(3).await? {
+        let status = &machine.data["status"];
+        ensure!(machine.labels().get("cluster.x-k8s.io/cluster-name").is_some_and(|name| name == "macs"));
+        ensure!(machine.owner_references().iter().any(|owner| owner.kind == "Machine"), "no owner: {machine:?}");
+        ensure!(!status["addresses"].as_array().is_none_or(Vec::is_empty), "no address: {status:#}");
+    }
+    eventually("Cluster API calls three machines available", || async {
+        let deployment = scene.api(Kind::MachineDeployment).get("workers").await?;
+        ensure!(deployment.data["status"]["availableReplicas"] == 3, "{:#}", deployment.data["status"]);
+        Ok(())
+    })
+    .await?;
+    scene.check_hosts(&[]).await?;
+    ensure!(scene.scaleway().hosts().iter().filter(|host| host.in_pool()).count() == 1);
+
+    scene.scale("workers", 1).await?;
+    scene.ready_machines(1).await?;
+    scene.check_hosts(&[]).await?;
+
+    scene.scale("workers", 0).await?;
+    scene.ready_machines(0).await?;
+    scene.all_in_pool(4).await?;
+    let wiped: usize = scene.scaleway().hosts().iter().map(|host| host.wiped_as.len()).sum();
+    ensure!(wiped == 3, "each host in use is wiped once, and no other: {:#?}", scene.scaleway().hosts());
+    let ordered = scene.scaleway().changes().into_iter().find(|call| call.ends_with("/servers") || call.starts_with("DELETE"));
+    ensure!(ordered.is_none(), "{ordered:?}");
+    ensure!(Nodes::of(scene.client(), scene.namespace()).await?.is_empty(), "Cluster API removes the nodes");
+    drop(controller);
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_without_cluster_api_above_it_lives_alone() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "alone").await?;
+    let hosts = scene.scaleway().add_hosts(2, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    let machine = scene.ready_machines(1).await?.remove(0);
+    let provider_id = machine.data["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
+    ensure!(hosts.iter().any(|id| provider_id == format!("scaleway-apple-silicon://fr-par-1/{id}")), "{provider_id}");
+    let table = plane.kubectl(windlass_test_kubernetes::User::Admin, &["get", "asm", "-n", scene.namespace()], "")?;
+    ensure!(table.contains("Provisioned") && table.contains("True") && table.contains("fr-par-1"), "{table}");
+
+    // Whoever bootstraps it finds what is needed: name, password and address, in a Secret that goes with the machine.
+    let owned = |secret: &&kube::core::DynamicObject| secret.owner_references().iter().any(|owner| owner.name == "mac");
+    let secrets = scene.list(Kind::Secret).await?;
+    ensure!(secrets.iter().any(|secret| owned(&secret)), "no Secret belongs to the machine");
+
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(2).await?;
+    eventually("the Secret went with its machine", || async {
+        let secrets = scene.list(Kind::Secret).await?;
+        ensure!(!secrets.iter().any(|secret| owned(&secret)));
+        Ok(())
+    })
+    .await?;
+    let log = controller.log();
+    let password = "sudo_password";
+    ensure!(!log.contains(password) && !log.contains("11111111-1111-4111-8111-111111111111"), "a secret in the log");
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_beyond_the_pool_wait_and_say_so_and_take_what_comes_back() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "crowd").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for number in 0..3 {
+        scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
+    }
+    let waiting = eventually("two of three machines are ready", || async {
+        let (ready, waiting): (Vec<_>, Vec<_>) =
+            scene.machines().await?.into_iter().partition(|machine| machine.data["status"]["ready"] == true);
+        ensure!(ready.len() == 2 && waiting.len() == 1, "{} ready", ready.len());
+        Ok(waiting[0].name_any())
+    })
+    .await?;
+    eventually("the third says why it waits", || async {
+        let events = scene.events(&waiting).await?;
+        ensure!(events.iter().any(|event| event.starts_with("Warning")), "{events:?}");
+        Ok(())
+    })
+    .await?;
+    scene.check_hosts(&[]).await?;
+
+    let served = scene.machines().await?.into_iter().find(|machine| machine.name_any() != waiting);
+    let served = served.map(|machine| machine.name_any()).unwrap_or_default();
+    scene.delete(Kind::AppleSiliconMachine, &served).await?;
+    scene.gone(Kind::AppleSiliconMachine, &served).await?;
+    // The host is wiped first; only then is it somebody else's.
+    scene.ready_machines(2).await?;
+    scene.check_hosts(&[]).await?;
+    scene.end().await
+}
