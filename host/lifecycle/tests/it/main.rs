@@ -6,6 +6,7 @@ mod capabilities;
 mod chaos;
 mod hostile;
 mod kill;
+mod machines;
 mod named;
 mod support;
 mod swap;

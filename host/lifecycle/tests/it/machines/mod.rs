@@ -1,0 +1,9 @@
+//! Hosts: claimed once, let go once, wiped only on their way into a pool.
+
+mod adopting;
+mod chaos;
+mod kill;
+mod ordering;
+mod racing;
+mod releasing;
+mod support;

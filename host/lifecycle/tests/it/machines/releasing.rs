@@ -1,0 +1,464 @@
+//! Letting go: the slot's verdicts, the billing floor, crashes, and what must never happen.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_lifecycle::{
+    Control, Lifecycle, OperationFilter, OperationKind, OperationState, ReclaimMode, ReclaimRequest, ReleaseOutcome,
+    ReleaseRequest,
+};
+use windlass_policy::slots::SlotName;
+use windlass_policy::slots::release::{Occasion, Wish};
+use windlass_policy::{Link, Policies};
+use windlass_simulator::{AppleSilicon, FaultKind, FaultRule, FloorRefusal, ForcedState};
+use windlass_test_guests::HOSTILE;
+
+use super::support::{DAY, Macs, PREFIX, adopt, claim, letting_go, prefix};
+use crate::support::{host_in, run, zone};
+
+const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
+const REINSTALL: &str = "/apple-silicon/v1alpha1/zones/*/servers/*/reinstall";
+
+async fn release(lifecycle: &Lifecycle, request: &ReleaseRequest) -> windlass_lifecycle::Released {
+    lifecycle.release_machine(request, &Control::new()).await.unwrap()
+}
+
+/// Asks until it is let go; how often.
+async fn until_let_go(lifecycle: &Lifecycle, request: &ReleaseRequest) -> (ReleaseOutcome, u32) {
+    let mut request = request.clone();
+    loop {
+        match release(lifecycle, &request).await.outcome {
+            ReleaseOutcome::AskAgain { after } => tokio::time::sleep(Duration::from_millis(after)).await,
+            outcome => return (outcome, request.attempt),
+        }
+        request.attempt += 1;
+        assert!(request.attempt < 50, "it never ends");
+    }
+}
+
+#[test]
+fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_the_pool() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.clear_requests();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let ReleaseOutcome::ReturnedToPool { name } = &released.outcome else { panic!("{released:?}") };
+        assert_eq!(&macs.name(&id), name);
+        assert!(name.starts_with(PREFIX) && name.len() == PREFIX.len() + 36, "{name}");
+        let calls: Vec<String> = macs
+            .changes()
+            .iter()
+            .map(|call| format!("{} {}", call.method, call.path.rsplit('/').next().unwrap()))
+            .collect();
+        assert_eq!(calls, [format!("PATCH {id}"), "POST reinstall".into(), format!("PATCH {id}")]);
+        let host = macs.host(&id);
+        assert_eq!(
+            (host["status"].as_str(), host["simulator"]["reinstalls"].as_u64()),
+            (Some("reinstalling"), Some(1))
+        );
+        macs.assert_sound(&[&mine], "returned");
+        macs.assert_closed(&lifecycle, "returned");
+        // Asked again, by the same process and by one that has lost its journal: it knows its own work.
+        assert_eq!(release(&lifecycle, &letting_go(&id, &mine)).await.outcome, released.outcome);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let stranger = macs.start_in(elsewhere.path());
+        assert_eq!(release(&stranger, &letting_go(&id, &mine)).await.outcome, released.outcome);
+        // Nobody can have it before it is wiped.
+        let error = lifecycle.adopt_machine(&super::support::pool(), &claim("b"), &Control::new()).await.unwrap_err();
+        assert!(error.to_string().contains("1 not ready"), "{error}");
+        tokio::time::sleep(Duration::from_secs(21 * 60)).await;
+        assert_eq!(adopt(&lifecycle, &claim("b")).await, id);
+        // A release that is late does nothing to the next owner's host.
+        macs.simulator.clear_requests();
+        let late = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert_eq!(late.outcome, ReleaseOutcome::NotOurs { name: claim("b").to_string() });
+        assert!(late.operation.is_none() && macs.changes().is_empty());
+    });
+}
+
+#[test]
+fn a_roll_of_three_machines_inside_the_billing_floor_converges() {
+    for (wish, refusal) in [
+        (None, FloorRefusal::InWords),
+        (Some(Wish::Terminate), FloorRefusal::InWords),
+        (Some(Wish::Terminate), FloorRefusal::WithoutDetails),
+        (Some(Wish::Terminate), FloorRefusal::StatusAlone),
+    ] {
+        let case = format!("{wish:?} {refusal:?}");
+        run(async {
+            let options = windlass_simulator::Options {
+                apple_silicon: AppleSilicon { floor_refusal: refusal, ..AppleSilicon::default() },
+                ..windlass_simulator::Options::default()
+            };
+            // Three that are rolled and three to roll to, all made just now.
+            let macs = Macs::with(options, 6, []);
+            let lifecycle = macs.start();
+            let old = ["a", "b", "c"].map(claim);
+            let mut hosts = Vec::new();
+            for mine in &old {
+                hosts.push(adopt(&lifecycle, mine).await);
+            }
+            let began = tokio::time::Instant::now();
+            let new = ["d", "e", "f"].map(claim);
+            for ((mine, id), next) in old.iter().zip(&hosts).zip(&new) {
+                adopt(&lifecycle, next).await;
+                let request = ReleaseRequest { wish, ..letting_go(id, mine) };
+                let (outcome, asked) = until_let_go(&lifecycle, &request).await;
+                assert!(outcome.has_let_go(), "{case}: {outcome:?}");
+                assert_eq!(asked, 1, "{case}");
+                let expected = match wish {
+                    None => matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }),
+                    _ => matches!(outcome, ReleaseOutcome::DeletionScheduled { .. }),
+                };
+                assert!(expected, "{case}: {outcome:?}");
+            }
+            assert!(began.elapsed() < Duration::from_secs(120), "{case}: {:?}", began.elapsed());
+            assert_eq!(macs.hosts().len(), 6, "{case}: none is destroyed under its floor");
+            for mine in &new {
+                assert_eq!(macs.named(mine.as_str()).len(), 1, "{case}");
+            }
+            macs.assert_closed(&lifecycle, &case);
+            tokio::time::sleep(DAY).await;
+            match wish {
+                None => {
+                    assert_eq!((macs.hosts().len(), macs.in_pool()), (6, 3), "{case}");
+                    macs.assert_sound(&new.each_ref(), &case);
+                }
+                _ => {
+                    let mut gone: Vec<_> = macs.gone().iter().map(|host| host["id"].clone()).collect();
+                    gone.sort_by_key(ToString::to_string);
+                    let mut expected = hosts.clone();
+                    expected.sort();
+                    assert_eq!(json!(gone), json!(expected), "{case}: exactly the three, by Scaleway itself");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_floor_that_only_the_refusal_tells_of_is_met_by_a_scheduled_deletion() {
+    for kind in [FaultKind::PreconditionFailed, FaultKind::PreconditionFailedBare] {
+        run(async {
+            // Past its floor by its own date: the policy terminates, and Scaleway refuses all the same.
+            let macs = Macs::with(windlass_simulator::Options::default(), 1, [2 * DAY]);
+            let lifecycle = macs.start();
+            let mine = claim("a");
+            let id = adopt(&lifecycle, &mine).await;
+            macs.simulator.add_fault(FaultRule::new("DELETE", SERVER, kind)).unwrap();
+            macs.simulator.clear_requests();
+            let request = ReleaseRequest { wish: Some(Wish::Terminate), ..letting_go(&id, &mine) };
+            let released = release(&lifecycle, &request).await;
+            assert!(matches!(released.outcome, ReleaseOutcome::DeletionScheduled { .. }), "{kind}: {released:?}");
+            let deletions = macs.changes().iter().filter(|call| call.method == "DELETE").count();
+            assert_eq!(deletions, 1, "{kind}: a floor is not run against");
+            assert!(released.refused.is_some_and(|words| words.contains("terminate")), "{kind}");
+            macs.assert_closed(&lifecycle, "scheduled");
+        });
+    }
+}
+
+#[test]
+fn a_policy_that_always_terminates_is_asked_a_bounded_number_of_times_and_nothing_is_lost() {
+    run(async {
+        let macs = Macs::new(1);
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let link = Link::bytes(HOSTILE.bytes).with_settings(json!({ "behaviour": "delete-foreign" }));
+        host.configure(&Policies::built_in().with(SlotName::Release, link)).unwrap();
+        let lifecycle = macs.start_under(host);
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.clear_requests();
+        let began = tokio::time::Instant::now();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
+        assert!(released.reason.as_deref().is_some_and(|reason| reason.contains("6 times")), "{released:?}");
+        let deletions = macs.changes().iter().filter(|call| call.method == "DELETE").count();
+        assert_eq!((deletions, macs.changes().len()), (6, 6));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!(macs.name(&id), mine.as_str());
+        macs.assert_sound(&[&mine], "refused");
+        macs.assert_closed(&lifecycle, "refused");
+    });
+}
+
+#[test]
+fn a_policy_that_fails_keeps_the_host_as_it_is_and_is_asked_again() {
+    for behaviour in ["trap", "loop", "huge-answer", "memory-bomb", "panic"] {
+        run(async {
+            let macs = Macs::with(windlass_simulator::Options::default(), 1, [2 * DAY]);
+            let folder = tempfile::tempdir().unwrap();
+            let host = host_in(folder.path());
+            let settings = json!({ "behaviour": behaviour, "during": "odd-decisions" });
+            let link = Link::bytes(HOSTILE.bytes).with_settings(settings);
+            host.configure(&Policies::built_in().with(SlotName::Release, link)).unwrap();
+            let lifecycle = macs.start_under(host.clone());
+            let mine = claim("a");
+            let id = adopt(&lifecycle, &mine).await;
+            macs.simulator.clear_requests();
+            // It fails when its random word is odd; the default behind it must not decide in its place.
+            let mut failed = 0;
+            for attempt in 1..=12 {
+                let request = ReleaseRequest { wish: Some(Wish::Terminate), attempt, ..letting_go(&id, &mine) };
+                let released = release(&lifecycle, &request).await;
+                if released.policy_failures.is_empty() {
+                    assert_eq!(released.outcome, ReleaseOutcome::Terminated, "{behaviour}: the default decided");
+                    break;
+                }
+                failed += 1;
+                assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{behaviour}: {released:?}");
+                assert_eq!(macs.changes(), [], "{behaviour}: nothing was touched");
+                assert_eq!(macs.name(&id), mine.as_str(), "{behaviour}");
+            }
+            // Until it is mended, also when it is suspended.
+            if failed == 12 {
+                host.configure(&Policies::built_in()).unwrap();
+                let request = ReleaseRequest { wish: Some(Wish::Terminate), ..letting_go(&id, &mine) };
+                assert_eq!(release(&lifecycle, &request).await.outcome, ReleaseOutcome::Terminated, "{behaviour}");
+            }
+            macs.assert_closed(&lifecycle, behaviour);
+            assert!(macs.gone().len() == 1, "{behaviour}");
+        });
+    }
+}
+
+#[test]
+fn what_the_slot_keeps_stays_as_it_is() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.clear_requests();
+        let request = ReleaseRequest { wish: Some(Wish::Keep), ..letting_go(&id, &mine) };
+        let released = release(&lifecycle, &request).await;
+        assert_eq!(released.outcome, ReleaseOutcome::Kept);
+        assert_eq!(released.reason.as_deref(), Some("its owner wants it kept"));
+        assert!(released.operation.is_none() && macs.changes().is_empty());
+        assert_eq!(macs.name(&id), mine.as_str());
+    });
+}
+
+#[test]
+fn a_host_that_is_gone_is_let_go() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.set_server_state(&id, ForcedState::Deleted).unwrap();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert_eq!(released.outcome, ReleaseOutcome::AlreadyGone);
+        // A key that may read nothing is told the same 403, and no host is believed to be gone for that.
+        let other = Macs::new(1);
+        let lifecycle = other.start();
+        let id = adopt(&lifecycle, &mine).await;
+        other.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::PermissionDenied)).unwrap();
+        let error = lifecycle.release_machine(&letting_go(&id, &mine), &Control::new()).await.unwrap_err();
+        assert!(error.to_string().contains("insufficient permissions"), "{error}");
+    });
+}
+
+#[test]
+fn a_reinstallation_that_runs_already_counts_as_done_and_a_reboot_does_not() {
+    run(async {
+        let macs = Macs::new(2);
+        let lifecycle = macs.start();
+        let (mine, other) = (claim("a"), claim("b"));
+        let id = adopt(&lifecycle, &mine).await;
+        macs.client.apple_silicon(&zone()).reinstall_server(&id, &Default::default()).await.unwrap();
+        macs.simulator.clear_requests();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
+        assert!(macs.changes().iter().all(|call| call.method == "PATCH"), "it is not wiped twice");
+        let busy = adopt(&lifecycle, &other).await;
+        macs.client.apple_silicon(&zone()).reboot_server(&busy).await.unwrap();
+        macs.simulator.clear_requests();
+        let released = release(&lifecycle, &letting_go(&busy, &other)).await;
+        assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
+        assert_eq!(macs.changes(), [], "nothing is begun that cannot be ended");
+        let (outcome, asked) = until_let_go(&lifecycle, &letting_go(&busy, &other)).await;
+        assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }) && asked > 1, "{outcome:?} {asked}");
+        macs.assert_closed(&lifecycle, "both");
+    });
+}
+
+#[test]
+fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        let (mut rebooted, mut words) = (false, Vec::new());
+        for bootstrap_failures in 1..=8 {
+            let request = ReleaseRequest {
+                occasion: Occasion::BootstrapFailed,
+                bootstrap_failures,
+                rebooted,
+                ..letting_go(&id, &mine)
+            };
+            let outcome = release(&lifecycle, &request).await.outcome;
+            words.push(match &outcome {
+                ReleaseOutcome::Kept => "kept",
+                ReleaseOutcome::Rebooted => "rebooted",
+                ReleaseOutcome::ReturnedToPool { .. } => "returned",
+                other => panic!("{other:?}"),
+            });
+            rebooted |= outcome == ReleaseOutcome::Rebooted;
+            tokio::time::sleep(Duration::from_secs(180)).await;
+        }
+        assert_eq!(words, ["kept", "kept", "rebooted", "kept", "kept", "kept", "kept", "returned"]);
+        let host = macs.host(&id);
+        assert_eq!(host["simulator"]["reboots"].as_u64(), Some(1));
+        macs.assert_sound(&[&mine], "let go");
+    });
+}
+
+#[test]
+fn a_pool_system_that_there_is_not_costs_neither_the_claim_nor_the_host() {
+    run(async {
+        let macs = Macs::new(1);
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let link = Link::default().with_settings(json!({ "pool-operating-system": "macos-retired-1.0" }));
+        host.configure(&Policies::built_in().with(SlotName::Release, link)).unwrap();
+        let lifecycle = macs.start_under(host);
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        let before = macs.host(&id)["os"]["id"].clone();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
+        assert!(released.refused.as_deref().is_some_and(|words| words.contains("macos-retired-1.0")), "{released:?}");
+        assert_eq!(macs.host(&id)["os"]["id"], before, "the system that it had");
+    });
+}
+
+#[test]
+fn a_host_that_may_not_be_renamed_while_it_is_wiped_is_returned_all_the_same_and_named_later() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        for nth in 2..=40 {
+            macs.simulator.add_fault(FaultRule::new("PATCH", SERVER, FaultKind::TransientState).nth(nth)).unwrap();
+        }
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let ReleaseOutcome::ReturnedToPool { name } = &released.outcome else { panic!("{released:?}") };
+        assert!(name.starts_with("windlass-returning-"), "{name}");
+        macs.simulator.clear_faults();
+        // The owner has forgotten it. An adoption takes it when it is ready, wiped as it is.
+        let error = lifecycle.adopt_machine(&super::support::pool(), &claim("b"), &Control::new()).await.unwrap_err();
+        assert!(error.to_string().contains("1 not ready"), "{error}");
+        drop(lifecycle);
+        let next = macs.start();
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert!(resumed.is_clean(), "{resumed:?}");
+        assert!(macs.name(&id).starts_with(PREFIX));
+        assert_eq!(macs.host(&id)["simulator"]["reinstalls"].as_u64(), Some(1), "wiped once");
+        macs.assert_sound(&[&mine], "named");
+        macs.assert_closed(&next, "named");
+    });
+}
+
+#[test]
+fn a_host_that_was_wiped_and_not_named_is_adopted_as_it_is() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        for nth in 2..=40 {
+            macs.simulator.add_fault(FaultRule::new("PATCH", SERVER, FaultKind::TransientState).nth(nth)).unwrap();
+        }
+        release(&lifecycle, &letting_go(&id, &mine)).await;
+        macs.simulator.clear_faults();
+        tokio::time::sleep(Duration::from_secs(21 * 60)).await;
+        assert_eq!(adopt(&lifecycle, &claim("b")).await, id);
+        let resumed = lifecycle.resume(&Control::new()).await.unwrap();
+        assert!(resumed.is_clean(), "{resumed:?}");
+        assert_eq!(macs.name(&id), claim("b").as_str(), "the release that was open does it no harm");
+        assert_eq!(macs.host(&id)["simulator"]["reinstalls"].as_u64(), Some(1));
+        macs.assert_closed(&lifecycle, "adopted");
+    });
+}
+
+#[test]
+fn a_wipe_that_is_refused_for_good_gives_the_claim_its_name_again() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::QuotaExceeded)).unwrap();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert_eq!(released.outcome, ReleaseOutcome::Kept, "{released:?}");
+        assert_eq!(macs.name(&id), mine.as_str(), "as it was");
+        macs.assert_sound(&[&mine], "kept");
+        macs.assert_closed(&lifecycle, "kept");
+    });
+}
+
+#[test]
+fn a_release_that_is_asked_for_again_carries_on_what_an_earlier_one_began() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::GatewayTimeout)).unwrap();
+        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
+        assert!(macs.name(&id).starts_with("windlass-returning-"));
+        macs.simulator.clear_faults();
+        let (outcome, _) = until_let_go(&lifecycle, &letting_go(&id, &mine)).await;
+        assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{outcome:?}");
+        macs.assert_closed(&lifecycle, "carried on");
+        let kinds = OperationFilter { kind: Some(OperationKind::ReleaseMachine), ..OperationFilter::default() };
+        let states: Vec<_> = lifecycle.journal().operations(&kinds).unwrap().iter().map(|row| row.state).collect();
+        assert_eq!(states, [OperationState::Done, OperationState::Done]);
+    });
+}
+
+#[test]
+fn a_host_that_nobody_explains_is_told_of_and_given_back_only_when_that_is_asked_for() {
+    run(async {
+        let macs = Macs::new(4);
+        let lifecycle = macs.start();
+        let [live, by_id, stranded, fresh] = ["live", "by-id", "stranded", "fresh"].map(claim);
+        adopt(&lifecycle, &live).await;
+        let known = adopt(&lifecycle, &by_id).await;
+        let lost = adopt(&lifecycle, &stranded).await;
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        adopt(&lifecycle, &fresh).await;
+        let request = |mode| ReclaimRequest {
+            zone: zone(),
+            claim_prefix: "ci-mac-".into(),
+            live: [live.to_string(), known.clone()].into(),
+            grace: Duration::from_secs(600),
+            mode,
+        };
+        macs.simulator.clear_requests();
+        let seen = lifecycle.reclaim(&request(ReclaimMode::Report), &Control::new()).await.unwrap();
+        assert_eq!(macs.changes(), []);
+        let told: Vec<_> = seen.stranded.iter().map(|host| (host.claim.as_str(), host.spared.is_some())).collect();
+        assert_eq!(told, [(stranded.as_str(), false), (fresh.as_str(), true)]);
+        assert_eq!(seen.explained, 2);
+        let done = lifecycle.reclaim(&request(ReclaimMode::ReturnToPool(prefix())), &Control::new()).await.unwrap();
+        let released = done.stranded[0].released.as_ref().unwrap();
+        assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
+        assert!(macs.name(&lost).starts_with(PREFIX));
+        assert!(done.stranded[1].released.is_none());
+        macs.assert_sound(&[&live, &by_id, &fresh], "reclaimed");
+        for prefix in ["", "windlass-", "ci-pool-", "ci-"] {
+            let mut wrong = request(ReclaimMode::ReturnToPool(super::support::prefix()));
+            wrong.claim_prefix = prefix.into();
+            assert!(lifecycle.reclaim(&wrong, &Control::new()).await.is_err(), "{prefix:?}");
+        }
+    });
+}
