@@ -620,11 +620,17 @@ impl Clusters {
         }
     }
 
-    async fn stored(&self, name: &ClusterName) -> Result<StoredCluster, Error> {
+    pub(crate) async fn stored(&self, name: &ClusterName) -> Result<StoredCluster, Error> {
         match self.shared.store.cluster(name).await? {
             Some(stored) => Ok(stored),
             None => Err(self.unknown(name).await?),
         }
+    }
+
+    /// The number that the cluster's next operation gets.
+    pub(crate) async fn next_number(&self, name: &ClusterName) -> Result<u64, Error> {
+        let last = self.shared.store.operations(name, 1).await?;
+        Ok(last.first().map_or(1, |operation| operation.number + 1))
     }
 
     async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {

@@ -19,6 +19,7 @@
 
 mod clusters;
 mod control;
+mod dry_run;
 mod error;
 mod failure;
 mod handler;
@@ -39,6 +40,7 @@ pub use clusters::{
     ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterStatus, Clusters, ResumedCluster,
 };
 pub use control::ClusterControl;
+pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};
 pub use name::{ClusterName, NodeGroupName};
 pub use read::Format;

@@ -12,7 +12,8 @@ use super::{Hook, HookAction, HookInput, program, webhook};
 pub struct HookPlan {
     /// What would be run.
     pub run: PlannedRun,
-    /// How long it may take.
+    /// How long it may take. In JSON: `time_limit_ms`.
+    #[serde(rename = "time_limit_ms", serialize_with = "milliseconds")]
     pub time_limit: Duration,
     /// What it would be told: on stdin, or as the body.
     pub input: HookInput,
@@ -55,6 +56,10 @@ pub enum PlannedRun {
         /// Node and address with port, or why there is none.
         nodes: Vec<(String, String)>,
     },
+}
+
+fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 pub(super) fn plan(hook: &Hook, input: &HookInput) -> HookPlan {

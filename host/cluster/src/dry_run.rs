@@ -1,0 +1,199 @@
+//! What an operation would do, without doing any of it.
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::clusters::Clusters;
+use crate::hooks::{HOOK_INPUT_VERSION, HookInput, HookPlan, HookRunner};
+use crate::name::ClusterName;
+use crate::record::{Node, NodeRole, OperationKind, Stage};
+use crate::selection::{ScaleRequest, select};
+use crate::specification::ClusterSpecification;
+use crate::stages::hook::hook_node;
+
+/// What an operation would do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterPlan {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The operation.
+    pub operation: OperationKind,
+    /// Names of the nodes that would be made.
+    pub make: Vec<String>,
+    /// Names of the nodes that would be removed.
+    pub remove: Vec<String>,
+    /// The hooks that would be run, in order. Nodes that are not made yet have neither server nor addresses in their input.
+    pub hooks: Vec<PlannedHook>,
+}
+
+/// A hook that would be run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedHook {
+    /// The stage.
+    pub stage: Stage,
+    /// The hook in words.
+    pub hook: String,
+    /// What it would do.
+    pub plan: HookPlan,
+}
+
+impl ClusterPlan {
+    /// The plan of a creation. Asks nobody.
+    ///
+    /// # Errors
+    /// [`Error::Specification`].
+    pub fn of_creation(specification: &ClusterSpecification) -> Result<Self, Error> {
+        specification.check()?;
+        let name = &specification.name;
+        let nodes = specification
+            .groups
+            .iter()
+            .flat_map(|(group, data)| (1..=data.count).map(|index| Node::planned(name, group, index)))
+            .collect();
+        Ok(plan(specification, nodes, OperationKind::Create, 1, false))
+    }
+}
+
+impl Clusters {
+    /// What [`Clusters::scale`] would do.
+    ///
+    /// # Errors
+    /// As [`Clusters::scale`] before it touches anything.
+    pub async fn plan_scale(&self, name: &ClusterName, request: &ScaleRequest) -> Result<ClusterPlan, Error> {
+        let stored = self.stored(name).await?;
+        let selection = select(&stored.cluster, &stored.nodes, request)?;
+        let changed: Vec<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
+        let unchanged = stored.nodes.into_iter().filter(|node| !changed.contains(&node.name.as_str()));
+        let nodes = unchanged.chain(selection.nodes.iter().cloned()).collect();
+        let number = self.next_number(name).await?;
+        Ok(plan(&stored.cluster.specification, nodes, OperationKind::Scale, number, false))
+    }
+
+    /// What [`Clusters::terminate`] would do.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], and the store's.
+    pub async fn plan_terminate(&self, name: &ClusterName, force: bool) -> Result<ClusterPlan, Error> {
+        let stored = self.stored(name).await?;
+        let nodes = stored.nodes.into_iter().map(|node| Node { role: NodeRole::Leaving, ..node }).collect();
+        let number = self.next_number(name).await?;
+        Ok(plan(&stored.cluster.specification, nodes, OperationKind::Terminate, number, force))
+    }
+}
+
+/// A function on data: which nodes come, go, and are in which hook's hands.
+fn plan(
+    specification: &ClusterSpecification,
+    mut nodes: Vec<Node>,
+    operation: OperationKind,
+    number: u64,
+    force: bool,
+) -> ClusterPlan {
+    nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
+    let names = |role: NodeRole| nodes.iter().filter(|node| node.role == role).map(|node| node.name.clone()).collect();
+    let leaves = |node: &Node| node.role == NodeRole::Leaving;
+    let hooks = &specification.hooks;
+    let mut planned = Vec::new();
+    // The same conditions as `operation.rs` has, on nodes that may not be made yet.
+    let decommission = |node: &Node| !force && leaves(node) && node.exists() && node.configured && !node.decommissioned;
+    let configure = |node: &Node| !leaves(node) && !node.configured;
+    let start = |node: &Node| !leaves(node) && !node.started;
+    let stages: [(Stage, _, &dyn Fn(&Node) -> bool); 3] = [
+        (Stage::Decommission, &hooks.decommission, &decommission),
+        (Stage::Configure, &hooks.configure, &configure),
+        (Stage::Start, &hooks.start, &start),
+    ];
+    for (stage, hook, about) in stages {
+        let Some(hook) = hook else { continue };
+        let (of_run, others): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| about(node));
+        if of_run.is_empty() {
+            continue;
+        }
+        let input = HookInput {
+            version: HOOK_INPUT_VERSION,
+            cluster: specification.name.to_string(),
+            zone: specification.zone.to_string(),
+            operation: operation.for_policy(),
+            operation_id: format!("{}-{number}", specification.name),
+            stage: stage.for_policy(),
+            attempt: 1,
+            nodes: of_run.into_iter().map(hook_node).collect(),
+            // By the time a later stage is reached, leaving nodes have gone.
+            others: others
+                .into_iter()
+                .filter(|node| stage == Stage::Decommission || !leaves(node))
+                .filter(|node| stage != Stage::Decommission || node.exists())
+                .map(hook_node)
+                .collect(),
+        };
+        planned.push(PlannedHook { stage, hook: hook.to_string(), plan: HookRunner.plan(hook, &input) });
+    }
+    ClusterPlan {
+        cluster: specification.name.clone(),
+        operation,
+        make: names(NodeRole::Made),
+        remove: names(NodeRole::Leaving),
+        hooks: planned,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::{Hook, HookAction, ProgramHook};
+    use crate::record::NodeState;
+    use crate::specification::NodeGroup;
+
+    fn specification(count: u32) -> ClusterSpecification {
+        let mut specification = ClusterSpecification::new("farm".parse().unwrap(), "fr-par-1".parse().unwrap());
+        specification.groups.insert("web".parse().unwrap(), NodeGroup::new(count, "DEV1-S", "ubuntu_noble"));
+        let hook = || Some(Hook::new(HookAction::Program(ProgramHook::new("true"))));
+        (specification.hooks.decommission, specification.hooks.configure) = (hook(), hook());
+        specification
+    }
+
+    fn node(index: u32, role: NodeRole, state: NodeState) -> Node {
+        let planned = Node::planned(&"farm".parse().unwrap(), &"web".parse().unwrap(), index);
+        let was_there = state == NodeState::Running;
+        Node { role, state, configured: was_there, started: was_there, ..planned }
+    }
+
+    fn hooks(plan: &ClusterPlan) -> Vec<(Stage, Vec<u32>, Vec<u32>)> {
+        let indices = |nodes: &[crate::hooks::HookNode]| nodes.iter().map(|node| node.index).collect();
+        plan.hooks
+            .iter()
+            .map(|hook| (hook.stage, indices(&hook.plan.input.nodes), indices(&hook.plan.input.others)))
+            .collect()
+    }
+
+    #[test]
+    fn a_creation_makes_every_node_and_configures_it() {
+        let plan = ClusterPlan::of_creation(&specification(2)).unwrap();
+        assert_eq!(
+            (plan.make.as_slice(), plan.remove.len()),
+            (&["farm-web-1".to_owned(), "farm-web-2".to_owned()][..], 0)
+        );
+        assert_eq!(hooks(&plan), [(Stage::Configure, vec![1, 2], vec![])]);
+    }
+
+    #[test]
+    fn a_scaling_decommissions_those_that_leave_and_configures_those_that_come() {
+        let nodes = vec![
+            node(3, NodeRole::Made, NodeState::Planned),
+            node(1, NodeRole::Staying, NodeState::Running),
+            node(2, NodeRole::Leaving, NodeState::Running),
+        ];
+        let plan = plan(&specification(2), nodes, OperationKind::Scale, 7, false);
+        assert_eq!((plan.make.join(""), plan.remove.join("")), ("farm-web-3".into(), "farm-web-2".into()));
+        assert_eq!(hooks(&plan), [(Stage::Decommission, vec![2], vec![1]), (Stage::Configure, vec![3], vec![1])]);
+        assert_eq!(plan.hooks[0].plan.input.operation_id, "farm-7");
+    }
+
+    #[test]
+    fn a_forced_termination_runs_no_hook() {
+        let nodes = || vec![node(1, NodeRole::Leaving, NodeState::Running)];
+        let of = |force| plan(&specification(1), nodes(), OperationKind::Terminate, 2, force);
+        assert_eq!(hooks(&of(false)), [(Stage::Decommission, vec![1], vec![])]);
+        assert_eq!(hooks(&of(true)), []);
+    }
+}
