@@ -12,7 +12,7 @@ demo *arguments: _wasm_target
     @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
 
 # All tests: Rust's, and the clients of other people against our servers.
-test: _wasm_target test-rust test-scaleway-sdk test-fleeting
+test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting
 
 # The Rust tests alone. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
@@ -35,6 +35,14 @@ test-fleeting *arguments: _wasm_target
     WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 20m -parallel 48 -count=1 {{ arguments }} ./...
+
+# go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
+test-rpcplugin: _wasm_target
+    @test -x {{ target }}/rpcplugin-python/bin/pytest || (python3 -m venv {{ target }}/rpcplugin-python && {{ target }}/rpcplugin-python/bin/pip install --quiet --requirement tests/rpcplugin-python/requirements.txt)
+    cargo build --quiet --package windlass-fleeting --bins --examples
+    cargo build --quiet --package windlass-simulator --example serve
+    WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
+        {{ target }}/rpcplugin-python/bin/python -m pytest -q tests/rpcplugin-python
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
