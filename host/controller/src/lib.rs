@@ -3,10 +3,30 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod above;
+mod apple_silicon;
 mod arguments;
+mod cluster_api;
+mod configuration;
+mod context;
 mod definitions;
+mod error;
+mod external_cluster;
+mod instance;
+mod jobs;
 #[allow(unreachable_pub, reason = "the derive of the schemas declares public types inside functions")]
 pub mod kinds;
+mod lease;
+pub mod metric_names;
+mod names;
+mod observe;
+mod orphans;
+mod outcome;
+mod process;
+mod status;
 
 pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};
 pub use definitions::{definitions, definitions_yaml};
+pub use error::Error;
+pub use observe::start_logging;
+pub use process::run;

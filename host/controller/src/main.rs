@@ -3,18 +3,68 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use windlass_controller::{Arguments, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{Arguments, Command, Error, RunArguments};
+
+/// Wrong usage or configuration: nothing was touched.
+const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match arguments.command {
-        Some(Command::Crds) => {
-            print!("{}", windlass_controller::definitions_yaml());
-            ExitCode::SUCCESS
+    if let Some(Command::Crds) = arguments.command {
+        print!("{}", windlass_controller::definitions_yaml());
+        return ExitCode::SUCCESS;
+    }
+    windlass_controller::start_logging(arguments.run.log_format);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("windlass-controller: threads cannot be started: {error}");
+            return ExitCode::FAILURE;
         }
-        None => {
-            eprintln!("windlass-controller: only `crds` is there yet");
-            ExitCode::from(2)
+    };
+    let ended = runtime.block_on(run(arguments.run));
+    // Work that has not reached a safe point stands in the journal: nothing is waited for.
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let wrong = matches!(
+                error,
+                Error::Configuration { .. }
+                    | Error::Option { .. }
+                    | Error::Scaleway(_)
+                    | Error::Kubeconfig(_)
+                    | Error::Policies(_)
+            );
+            eprintln!("windlass-controller: {error}");
+            if wrong { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
         }
+    }
+}
+
+async fn run(arguments: RunArguments) -> Result<(), Error> {
+    let shutdown = CancellationToken::new();
+    tokio::spawn({
+        let shutdown = shutdown.clone();
+        async move {
+            wait_for_signal().await;
+            tracing::info!("asked to end: work stops at the next safe point");
+            shutdown.cancel();
+        }
+    });
+    windlass_controller::run(arguments, shutdown).await
+}
+
+async fn wait_for_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::warn!("signals cannot be listened for");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }

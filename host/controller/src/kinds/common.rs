@@ -158,7 +158,7 @@ pub struct OperationStatus {
     /// The operation's id in the journal, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// `adopt`, `order`, `create`, `release`, `recover` or `clean-up`.
+    /// `adopt` (which also orders), `inspect`, `release`, `recover`, `create` or `clean-up`.
     pub kind: String,
     /// `running`, `done`, `waiting` or `failed`.
     pub state: String,

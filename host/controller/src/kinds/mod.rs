@@ -43,6 +43,8 @@ pub mod annotations {
     pub const CLAIM: &str = "windlass.dev/claim";
     /// Set by the controller before anything is called: the operation that creates the instance, also the value of its operation tag.
     pub const OPERATION: &str = "windlass.dev/operation";
+    /// Set by the controller: whether the host was taken from the `pool` or `ordered`. An input of the release slot.
+    pub const ORIGIN: &str = "windlass.dev/origin";
     /// Cluster API's: any value pauses the object, deletion included.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }

@@ -1,0 +1,180 @@
+//! What stands above an object: its Machine, its Cluster, and whether it is paused. Cluster API's contract, as a function on data.
+
+use kube::{Api, Client, Resource, ResourceExt};
+
+use crate::Error;
+use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready, owner_machine};
+use crate::kinds::{annotations, labels};
+
+/// What stands above an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Above {
+    /// Why nothing may be done now, deletion included.
+    pub(crate) paused: Option<String>,
+    /// Whether the object may be provisioned.
+    pub(crate) standing: Standing,
+    /// The cluster's name, where it has one.
+    pub(crate) cluster: Option<String>,
+}
+
+/// Whether an object may be provisioned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing stands above it, by its own metadata: it works alone.
+    Alone,
+    /// It waits for this.
+    Waiting { reason: &'static str, message: String },
+    /// Everything above is there.
+    Ready { failure_domain: Option<String>, bootstrap_secret: String },
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read<'a> {
+    /// The Machine's name by the owner references.
+    pub(crate) owner: Option<&'a str>,
+    /// The Cluster's name by the label, else by the Machine.
+    pub(crate) cluster_name: Option<&'a str>,
+    pub(crate) annotated: bool,
+    pub(crate) machine: Option<&'a Machine>,
+    pub(crate) cluster: Option<&'a Cluster>,
+}
+
+/// The contract's gates, in its order.
+pub(crate) fn judge(read: Read<'_>) -> Above {
+    let paused = if read.annotated {
+        Some(format!("the object carries the annotation {}", annotations::PAUSED))
+    } else if read.cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
+        Some(format!("the cluster {} is paused", read.cluster_name.unwrap_or_default()))
+    } else {
+        None
+    };
+    let waiting = |reason, message: String| Standing::Waiting { reason, message };
+    let standing = match (read.owner, read.cluster_name) {
+        (None, None) => Standing::Alone,
+        (None, Some(cluster)) => waiting(
+            "WaitingForOwner",
+            format!("the object belongs to the cluster {cluster}, and no Machine owns it yet"),
+        ),
+        (Some(owner), cluster_name) => match (read.machine, read.cluster) {
+            (None, _) => waiting("MachineNotFound", format!("there is no Machine {owner}")),
+            (Some(_), None) => waiting(
+                "ClusterNotFound",
+                format!("there is no Cluster {}", cluster_name.unwrap_or("that the Machine names")),
+            ),
+            (Some(_), Some(cluster)) if !infrastructure_ready(cluster) => {
+                waiting("WaitingForClusterInfrastructure", "the cluster's infrastructure is not ready yet".to_owned())
+            }
+            (Some(machine), Some(_)) => match &machine.spec.bootstrap.data_secret_name {
+                None => waiting(
+                    "WaitingForBootstrapData",
+                    "the Machine's spec.bootstrap.dataSecretName is not set yet".to_owned(),
+                ),
+                Some(secret) => Standing::Ready {
+                    failure_domain: machine.spec.failure_domain.clone().filter(|domain| !domain.is_empty()),
+                    bootstrap_secret: secret.clone(),
+                },
+            },
+        },
+    };
+    Above { paused, standing, cluster: read.cluster_name.map(str::to_owned) }
+}
+
+/// Reads what stands above an object, from the API server itself: a pause must be seen at once.
+pub(crate) async fn look<K>(client: &Client, cluster_api: Option<&ClusterApi>, object: &K) -> Result<Above, Error>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let namespace = object.namespace().unwrap_or_default();
+    let owner = owner_machine(object);
+    let mut cluster_name = object.labels().get(labels::CLUSTER_NAME).cloned();
+    let (mut machine, mut cluster) = (None, None);
+    if let Some(cluster_api) = cluster_api {
+        if let Some(owner) = &owner {
+            let api: Api<Machine> = Api::namespaced_with(client.clone(), &namespace, &cluster_api.machine);
+            machine = api.get_opt(owner).await.map_err(Error::kubernetes("reading the Machine"))?;
+        }
+        if cluster_name.is_none() {
+            cluster_name =
+                machine.as_ref().map(|machine| machine.spec.cluster_name.clone()).filter(|name| !name.is_empty());
+        }
+        if let Some(name) = &cluster_name {
+            let api: Api<Cluster> = Api::namespaced_with(client.clone(), &namespace, &cluster_api.cluster);
+            cluster = api.get_opt(name).await.map_err(Error::kubernetes("reading the Cluster"))?;
+        }
+    }
+    Ok(judge(Read {
+        owner: owner.as_deref(),
+        cluster_name: cluster_name.as_deref(),
+        annotated: object.annotations().contains_key(annotations::PAUSED),
+        machine: machine.as_ref(),
+        cluster: cluster.as_ref(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(bootstrap: serde_json::Value) -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
+            "spec": {"clusterName": "c", "bootstrap": bootstrap, "failureDomain": "fr-par-2",
+                     "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "InstanceMachine", "name": "m"}},
+        }))
+        .unwrap()
+    }
+
+    fn cluster(paused: bool, ready: bool) -> Cluster {
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"paused": paused}, "status": {"initialization": {"infrastructureProvisioned": ready}},
+        }))
+        .unwrap()
+    }
+
+    fn reason(above: &Above) -> &str {
+        match &above.standing {
+            Standing::Alone => "Alone",
+            Standing::Waiting { reason, .. } => reason,
+            Standing::Ready { .. } => "Ready",
+        }
+    }
+
+    #[test]
+    fn the_gates_of_the_contract_come_in_its_order() {
+        let with_data = machine(json!({"dataSecretName": "s"}));
+        let without_data = machine(json!({}));
+        let (ready, not_ready) = (cluster(false, true), cluster(false, false));
+        let read =
+            |owner, cluster_name, machine, cluster| Read { owner, cluster_name, annotated: false, machine, cluster };
+        for (read, expected) in [
+            (read(None, None, None, None), "Alone"),
+            (read(None, Some("c"), None, Some(&ready)), "WaitingForOwner"),
+            (read(Some("m"), Some("c"), None, Some(&ready)), "MachineNotFound"),
+            (read(Some("m"), Some("c"), Some(&with_data), None), "ClusterNotFound"),
+            (read(Some("m"), Some("c"), Some(&with_data), Some(&not_ready)), "WaitingForClusterInfrastructure"),
+            (read(Some("m"), Some("c"), Some(&without_data), Some(&ready)), "WaitingForBootstrapData"),
+            (read(Some("m"), Some("c"), Some(&with_data), Some(&ready)), "Ready"),
+        ] {
+            assert_eq!(reason(&judge(read)), expected);
+        }
+        let above = judge(read(Some("m"), Some("c"), Some(&with_data), Some(&ready)));
+        assert_eq!(
+            above.standing,
+            Standing::Ready { failure_domain: Some("fr-par-2".into()), bootstrap_secret: "s".into() }
+        );
+    }
+
+    #[test]
+    fn a_pause_is_the_annotations_or_the_clusters() {
+        let (paused, running) = (cluster(true, false), cluster(false, true));
+        let read = |annotated, cluster| Read { annotated, cluster, cluster_name: Some("c"), ..Read::default() };
+        assert!(judge(read(true, Some(&running))).paused.is_some());
+        assert!(judge(read(false, Some(&paused))).paused.is_some());
+        assert!(judge(read(false, Some(&running))).paused.is_none());
+        assert!(judge(read(false, None)).paused.is_none());
+    }
+}

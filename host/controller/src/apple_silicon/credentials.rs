@@ -1,0 +1,108 @@
+//! The Secret that hands a Mac over to whoever sets it up.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use windlass_scaleway::types::apple_silicon::Server as Host;
+
+use crate::Error;
+use crate::context::Context;
+use crate::kinds::{AppleSiliconMachine, labels};
+
+/// Who writes the Secret's fields.
+const MANAGER: &str = "windlass-controller";
+
+/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time.
+///
+/// It belongs to the object and goes with it, also when the object moves to another cluster.
+pub(super) async fn write(
+    context: &Context,
+    object: &AppleSiliconMachine,
+    host: &Host,
+) -> Result<Option<String>, Error> {
+    let Some(secret) = secret(object, host) else { return Ok(None) };
+    let name = secret.name_any();
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&secret))
+        .await
+        .map_err(Error::kubernetes("writing the Secret with the host's credentials"))?;
+    Ok(Some(name))
+}
+
+fn secret(object: &AppleSiliconMachine, host: &Host) -> Option<Secret> {
+    let password = host.sudo_password.reveal()?;
+    let mut data = BTreeMap::from([
+        ("ssh-username", host.ssh_username.as_str()),
+        ("sudo-password", password),
+        ("address", host.ip.as_str()),
+        ("server-id", host.id.as_str()),
+        ("server-type", host.server_type.as_str()),
+        ("zone", host.zone.as_str()),
+    ]);
+    if let Some(vnc) = host.vnc_url.reveal() {
+        data.insert("vnc-url", vnc);
+    }
+    let mut labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), MANAGER.to_owned())]);
+    if let Some(cluster) = object.labels().get(labels::CLUSTER_NAME) {
+        labels.insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
+    }
+    Some(Secret {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-credentials", object.name_any())),
+            namespace: object.namespace(),
+            labels: Some(labels),
+            owner_references: object.owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        data: Some(
+            data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec()))).collect(),
+        ),
+        ..Secret::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object() -> AppleSiliconMachine {
+        serde_json::from_value(json!({
+            "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "AppleSiliconMachine",
+            "metadata": {"name": "mini", "namespace": "macs", "uid": "u", "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
+            "spec": {"type": "M4-S"},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_secret_belongs_to_the_object_and_holds_what_a_bootstrapper_needs() {
+        let host: Host = serde_json::from_value(json!({
+            "id": "h", "ip": "192.0.2.7", "ssh_username": "m1", "sudo_password": "hidden", "vnc_url": "vnc://m1:hidden@192.0.2.7",
+            "zone": "fr-par-1", "type": "M4-S",
+        }))
+        .unwrap();
+        let secret = secret(&object(), &host).unwrap();
+        assert_eq!(secret.name_any(), "mini-credentials");
+        let owner = &secret.metadata.owner_references.as_ref().unwrap()[0];
+        assert_eq!((owner.kind.as_str(), owner.uid.as_str()), ("AppleSiliconMachine", "u"));
+        let data = secret.data.as_ref().unwrap();
+        assert_eq!(data["sudo-password"].0, b"hidden");
+        assert_eq!(data["ssh-username"].0, b"m1");
+        assert_eq!(data["address"].0, b"192.0.2.7");
+        assert!(data.contains_key("vnc-url"));
+    }
+
+    #[test]
+    fn a_sealed_password_makes_no_secret() {
+        for password in ["<sealed>", ""] {
+            let host: Host = serde_json::from_value(json!({"id": "h", "sudo_password": password})).unwrap();
+            assert!(secret(&object(), &host).is_none(), "{password:?}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! What to do next about a Mac, as a function on data: nothing here calls anybody.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
+
+use crate::above::{Above, Standing};
+use crate::jobs::JobKind;
+use crate::kinds::{BootstrapStatus, OperationStatus, Phase};
+use crate::outcome::not_yet;
+
+/// What the zone's listing shows of the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sight<'a> {
+    /// The zone could not be listed, or nobody looked.
+    Unseen,
+    /// It is there.
+    There(&'a Host),
+    /// It is not in the list.
+    Absent,
+}
+
+/// Everything that the decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    pub(crate) deleting: bool,
+    pub(crate) finalizer: bool,
+    /// The claim that stands in the object's annotation.
+    pub(crate) claim: Option<&'a str>,
+    pub(crate) above: &'a Above,
+    /// Why the object's configuration cannot be used, where it cannot.
+    pub(crate) misconfigured: Option<&'a str>,
+    /// The host's id, from `spec.providerID`, else from the status.
+    pub(crate) host_id: Option<&'a str>,
+    /// The host of that id, else the one that carries the claim.
+    pub(crate) sight: Sight<'a>,
+    /// The job that runs for this object.
+    pub(crate) busy: Option<JobKind>,
+    /// The last operation.
+    pub(crate) last: Option<&'a OperationStatus>,
+    /// Failed set-ups, as the annotation tells.
+    pub(crate) failures: u32,
+    pub(crate) bootstrap: &'a BootstrapStatus,
+    /// Whether the Secret with the credentials was written.
+    pub(crate) credentials: bool,
+    pub(crate) failed: bool,
+    pub(crate) interval: Duration,
+    pub(crate) now: Timestamp,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing of ours hangs on the object.
+    Nothing,
+    /// Nothing is done while it is paused.
+    Pause(String),
+    /// Write finalizer and claim, in one write, before anything is called.
+    Mark,
+    /// Wait, and say why.
+    Wait { phase: Phase, reason: &'static str, message: String, after: Option<Duration> },
+    /// Leave everything as it is and look again.
+    LookAgain { after: Duration },
+    /// Call the running job off: the object is deleted.
+    CallOff,
+    /// Start a job.
+    Start(JobKind),
+    /// The host is there; where something is wrong with it, that is said.
+    Provisioned { trouble: Option<(&'static str, String)> },
+    /// Take the finalizer away.
+    LetGo,
+}
+
+fn words(last: Option<&OperationStatus>) -> String {
+    last.and_then(|last| last.message.clone()).unwrap_or_default()
+}
+
+/// Decides.
+pub(crate) fn decide(seen: &Observed<'_>) -> Next {
+    if seen.deleting { let_go(seen) } else { provision(seen) }
+}
+
+fn let_go(seen: &Observed<'_>) -> Next {
+    if !seen.finalizer {
+        return Next::Nothing;
+    }
+    // A paused object of a moved cluster is deleted by the mover: releasing its host would take it from its new owner.
+    if let Some(why) = &seen.above.paused {
+        return Next::Pause(why.clone());
+    }
+    let waiting = |reason, message, after| Next::Wait { phase: Phase::Releasing, reason, message, after };
+    match seen.busy {
+        Some(JobKind::Release) => return waiting("Releasing", "the host is being released".to_owned(), None),
+        Some(_) => return Next::CallOff,
+        None => {}
+    }
+    if seen.claim.is_none() {
+        return Next::LetGo;
+    }
+    if let Some(wait) = not_yet(seen.last, &[JobKind::Release], seen.now) {
+        return waiting("ReleaseWaiting", words(seen.last), Some(wait));
+    }
+    match (seen.host_id, seen.sight) {
+        (Some(_), _) | (None, Sight::There(_)) => Next::Start(JobKind::Release),
+        (None, Sight::Absent) => Next::LetGo,
+        (None, Sight::Unseen) => waiting(
+            "ListingFailed",
+            "whether a host carries the claim cannot be told, since the zone cannot be listed".to_owned(),
+            Some(seen.interval),
+        ),
+    }
+}
+
+fn provision(seen: &Observed<'_>) -> Next {
+    if let Some(why) = &seen.above.paused {
+        return Next::Pause(why.clone());
+    }
+    let pending = |reason, message, after| Next::Wait { phase: Phase::Pending, reason, message, after };
+    if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
+        &seen.above.standing
+        && seen.host_id.is_none()
+    {
+        return pending(reason, message.clone(), Some(seen.interval));
+    }
+    if !seen.finalizer || seen.claim.is_none() {
+        return Next::Mark;
+    }
+    match seen.busy {
+        Some(JobKind::Recover) => {
+            return Next::Wait {
+                phase: Phase::Recovering,
+                reason: "Recovering",
+                message: "its set-up failed; what becomes of the host is being decided".to_owned(),
+                after: None,
+            };
+        }
+        Some(JobKind::Inspect) => return Next::LookAgain { after: seen.interval },
+        Some(_) => {
+            return Next::Wait {
+                phase: Phase::Adopting,
+                reason: "Adopting",
+                message: "a host of the pool is being claimed".to_owned(),
+                after: None,
+            };
+        }
+        None => {}
+    }
+    if seen.host_id.is_some() {
+        return look_after(seen);
+    }
+    if let Standing::Waiting { reason, message } = &seen.above.standing {
+        return pending(reason, message.clone(), Some(seen.interval));
+    }
+    if let Some(problem) = seen.misconfigured {
+        return Next::Wait {
+            phase: Phase::Failed,
+            reason: "InvalidConfiguration",
+            message: problem.to_owned(),
+            after: None,
+        };
+    }
+    if let Some(wait) = not_yet(seen.last, &[JobKind::Adopt], seen.now) {
+        let failed = seen.last.is_some_and(|last| last.state == "failed");
+        let reason = if failed { "AdoptionFailed" } else { "NoHostAvailable" };
+        return pending(reason, words(seen.last), Some(wait));
+    }
+    Next::Start(JobKind::Adopt)
+}
+
+/// A host that is ours already.
+fn look_after(seen: &Observed<'_>) -> Next {
+    let host = match seen.sight {
+        Sight::Unseen => return Next::LookAgain { after: seen.interval },
+        // One listing is believed only together with a look at the host itself.
+        Sight::Absent if !seen.failed => {
+            return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
+                Some(wait) => Next::LookAgain { after: wait },
+                None => Next::Start(JobKind::Inspect),
+            };
+        }
+        Sight::Absent => return Next::LookAgain { after: seen.interval },
+        Sight::There(host) => host,
+    };
+    let failed = |reason, message| Next::Wait { phase: Phase::Failed, reason, message, after: Some(seen.interval) };
+    if Some(host.name.as_str()) != seen.claim {
+        return failed(
+            "HostRenamed",
+            format!(
+                "the host {} is called {:?} and not {:?}: somebody else may have it, so it is left alone",
+                host.id,
+                host.name,
+                seen.claim.unwrap_or_default()
+            ),
+        );
+    }
+    if !host.delivered || host.status == ServerStatus::Starting {
+        return Next::Wait {
+            phase: Phase::Ordering,
+            reason: "WaitingForDelivery",
+            message: format!("the host {} was ordered and is {}", host.id, host.status.as_str()),
+            after: Some(seen.interval),
+        };
+    }
+    if seen.failures > seen.bootstrap.judged_failures {
+        return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
+            Some(wait) => Next::Wait {
+                phase: Phase::Recovering,
+                reason: "RecoveryWaiting",
+                message: words(seen.last),
+                after: Some(wait),
+            },
+            None => Next::Start(JobKind::Recover),
+        };
+    }
+    if !seen.credentials {
+        return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
+            Some(wait) => Next::LookAgain { after: wait },
+            None => Next::Start(JobKind::Inspect),
+        };
+    }
+    let trouble = if host.deletion_scheduled {
+        Some(("DeletionScheduled", "Scaleway will delete the host: its deletion was scheduled".to_owned()))
+    } else if host.status != ServerStatus::Ready {
+        Some(("HostNotReady", format!("the host is {}", host.status.as_str())))
+    } else {
+        None
+    };
+    Next::Provisioned { trouble }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAIM: &str = "team-mini-0011aabb";
+
+    fn above(standing: Standing) -> Above {
+        Above { paused: None, standing, cluster: None }
+    }
+
+    fn host() -> Host {
+        Host { id: "h".into(), name: CLAIM.into(), delivered: true, status: ServerStatus::Ready, ..Host::default() }
+    }
+
+    fn last(kind: JobKind, state: &str, not_before: Option<&str>) -> OperationStatus {
+        OperationStatus {
+            kind: kind.as_str().into(),
+            state: state.into(),
+            attempt: 1,
+            message: Some("its words".into()),
+            not_before: not_before.map(str::to_owned),
+            ..OperationStatus::default()
+        }
+    }
+
+    static BOOTSTRAP: BootstrapStatus = BootstrapStatus { judged_failures: 2, failures_before: 0, rebooted: false };
+
+    fn seen<'a>(above: &'a Above) -> Observed<'a> {
+        Observed {
+            deleting: false,
+            finalizer: true,
+            claim: Some(CLAIM),
+            above,
+            misconfigured: None,
+            host_id: None,
+            sight: Sight::Unseen,
+            busy: None,
+            last: None,
+            failures: 0,
+            bootstrap: &BOOTSTRAP,
+            credentials: true,
+            failed: false,
+            interval: Duration::from_secs(60),
+            now: "2026-08-01T12:00:00Z".parse().unwrap(),
+        }
+    }
+
+    /// The decision in one word, with its reason.
+    fn word(next: &Next) -> String {
+        match next {
+            Next::Wait { reason, .. } => format!("Wait {reason}"),
+            Next::Start(kind) => format!("Start {}", kind.as_str()),
+            Next::Provisioned { trouble: Some((reason, _)) } => format!("Provisioned {reason}"),
+            Next::Provisioned { trouble: None } => "Provisioned".to_owned(),
+            Next::Pause(_) => "Pause".to_owned(),
+            Next::LookAgain { .. } => "LookAgain".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_living_object_is_decided_upon_as_the_table_says() {
+        let alone = above(Standing::Alone);
+        let waiting = |reason| above(Standing::Waiting { reason, message: String::new() });
+        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let (no_owner, no_data) = (waiting("WaitingForOwner"), waiting("WaitingForBootstrapData"));
+        let here = host();
+        let renamed = Host { name: "pool-1".into(), ..host() };
+        let ordered = Host { delivered: false, status: ServerStatus::Starting, ..host() };
+        let rebooting = Host { status: ServerStatus::Rebooting, ..host() };
+        let doomed = Host { deletion_scheduled: true, ..host() };
+        let soon = last(JobKind::Adopt, "waiting", Some("2026-08-01T12:00:30Z"));
+        let past = last(JobKind::Adopt, "waiting", Some("2026-08-01T11:59:59Z"));
+        let failed = last(JobKind::Adopt, "failed", Some("2026-08-01T12:00:30Z"));
+        let of_release = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:30Z"));
+        let with = |sight| Observed { host_id: Some("h"), sight, ..seen(&alone) };
+        for (observed, expected) in [
+            (Observed { finalizer: false, ..seen(&alone) }, "Mark"),
+            (Observed { claim: None, ..seen(&alone) }, "Mark"),
+            (Observed { finalizer: false, ..seen(&no_owner) }, "Wait WaitingForOwner"),
+            (Observed { finalizer: false, ..seen(&no_data) }, "Mark"),
+            (seen(&no_data), "Wait WaitingForBootstrapData"),
+            (seen(&paused), "Pause"),
+            (Observed { finalizer: false, ..seen(&paused) }, "Pause"),
+            (Observed { misconfigured: Some("no pool"), ..seen(&alone) }, "Wait InvalidConfiguration"),
+            (seen(&alone), "Start adopt"),
+            (Observed { busy: Some(JobKind::Adopt), ..seen(&alone) }, "Wait Adopting"),
+            (Observed { last: Some(&soon), ..seen(&alone) }, "Wait NoHostAvailable"),
+            (Observed { last: Some(&past), ..seen(&alone) }, "Start adopt"),
+            (Observed { last: Some(&failed), ..seen(&alone) }, "Wait AdoptionFailed"),
+            (Observed { last: Some(&of_release), ..seen(&alone) }, "Start adopt"),
+            (with(Sight::Unseen), "LookAgain"),
+            (with(Sight::Absent), "Start inspect"),
+            (Observed { failed: true, ..with(Sight::Absent) }, "LookAgain"),
+            (with(Sight::There(&renamed)), "Wait HostRenamed"),
+            (with(Sight::There(&ordered)), "Wait WaitingForDelivery"),
+            (Observed { credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
+            (Observed { failures: 2, ..with(Sight::There(&here)) }, "Provisioned"),
+            (Observed { failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
+            (Observed { failures: 3, busy: Some(JobKind::Recover), ..with(Sight::There(&here)) }, "Wait Recovering"),
+            (with(Sight::There(&rebooting)), "Provisioned HostNotReady"),
+            (with(Sight::There(&doomed)), "Provisioned DeletionScheduled"),
+            (with(Sight::There(&here)), "Provisioned"),
+            // What is provisioned stays so when something above it goes.
+            (Observed { host_id: Some("h"), sight: Sight::There(&here), ..seen(&no_owner) }, "Provisioned"),
+        ] {
+            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+        }
+    }
+
+    #[test]
+    fn a_deleted_object_is_decided_upon_as_the_table_says() {
+        let alone = above(Standing::Alone);
+        let orphan = above(Standing::Waiting { reason: "MachineNotFound", message: String::new() });
+        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let here = host();
+        let soon = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:30Z"));
+        let past = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:00Z"));
+        let of_adoption = last(JobKind::Adopt, "failed", Some("2026-08-01T12:00:30Z"));
+        let deleted = |above| Observed { deleting: true, ..seen(above) };
+        let with_host = |above| Observed { host_id: Some("h"), ..deleted(above) };
+        for (observed, expected) in [
+            (Observed { finalizer: false, ..deleted(&alone) }, "Nothing"),
+            (with_host(&paused), "Pause"),
+            (Observed { claim: None, ..deleted(&alone) }, "LetGo"),
+            (with_host(&alone), "Start release"),
+            // Nothing above it is needed for letting go.
+            (with_host(&orphan), "Start release"),
+            (Observed { busy: Some(JobKind::Release), ..with_host(&alone) }, "Wait Releasing"),
+            (Observed { busy: Some(JobKind::Adopt), ..deleted(&alone) }, "CallOff"),
+            (Observed { last: Some(&soon), ..with_host(&alone) }, "Wait ReleaseWaiting"),
+            (Observed { last: Some(&past), ..with_host(&alone) }, "Start release"),
+            (Observed { last: Some(&of_adoption), ..with_host(&alone) }, "Start release"),
+            (Observed { misconfigured: Some("no pool"), ..with_host(&alone) }, "Start release"),
+            // An adoption that was called off, or died, may have left the claim on a host.
+            (Observed { sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
+            (Observed { sight: Sight::Absent, ..deleted(&alone) }, "LetGo"),
+            (Observed { sight: Sight::Unseen, ..deleted(&alone) }, "Wait ListingFailed"),
+        ] {
+            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+        }
+    }
+}

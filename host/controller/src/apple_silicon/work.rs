@@ -1,0 +1,105 @@
+//! The jobs on Macs: each a call of the lifecycle, whose errors become outcomes.
+
+use std::time::Duration;
+
+use windlass_lifecycle::{ClaimName, Control, Error as LifecycleError, OrderRequest, Pool, ReleaseRequest};
+use windlass_scaleway::Zone;
+use windlass_scaleway::types::apple_silicon::ListServers;
+
+use crate::context::Context;
+use crate::names::claim_prefix;
+use crate::outcome::Outcome;
+
+/// How soon a claim is tried again that met somebody else's.
+const AFTER_CONTENTION: Duration = Duration::from_secs(5);
+
+/// How soon passwords are asked for again that were not shown.
+const AFTER_SEALED: Duration = Duration::from_secs(300);
+
+/// Claims a host; where there is none and it is allowed, orders one.
+pub(super) async fn adopt(
+    context: &Context,
+    pool: &Pool,
+    claim: &ClaimName,
+    order_limit: Option<u32>,
+    control: &Control,
+) -> Outcome {
+    let none = match context.lifecycle.adopt_machine(pool, claim, control).await {
+        Ok(machine) => return Outcome::Adopted { machine: Box::new(machine), ordered: false },
+        Err(error @ LifecycleError::NoEligibleMachine { .. }) => error.to_string(),
+        Err(error) => return failed(error, "AdoptionFailed"),
+    };
+    let Some(limit) = order_limit else {
+        return Outcome::Waiting { reason: "NoHostAvailable", message: none, after: context.settings.retry_interval };
+    };
+    let request = OrderRequest {
+        zone: pool.zone.clone(),
+        claim: claim.clone(),
+        machine_type: pool.machine_type.clone(),
+        operating_system: pool.operating_system.clone(),
+        limit: limit as usize,
+        claim_prefix: claim_prefix(&context.settings.owner),
+        pool_prefix: Some(pool.prefix.clone()),
+    };
+    match context.lifecycle.order_machine(&request, control).await {
+        Ok(machine) => Outcome::Adopted { machine: Box::new(machine), ordered: true },
+        Err(error @ LifecycleError::MachineLimit { .. }) => Outcome::Waiting {
+            reason: "NoHostAvailable",
+            message: format!("{none}; {error}"),
+            after: context.settings.retry_interval,
+        },
+        Err(error) => failed(error, "OrderFailed"),
+    }
+}
+
+/// Lets a host go, or judges one whose set-up failed.
+pub(super) async fn release(context: &Context, request: ReleaseRequest, control: &Control) -> Outcome {
+    match context.lifecycle.release_machine(&request, control).await {
+        Ok(released) => Outcome::Released(Box::new(released)),
+        Err(error) => failed(error, "ReleaseFailed"),
+    }
+}
+
+/// Reads a host, for its passwords or because the listing does not show it.
+pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
+    let api = context.scaleway.apple_silicon(zone);
+    let failed =
+        |error: windlass_scaleway::Error| Outcome::Failed { reason: "HostUnreadable", message: error.to_string() };
+    let error = match api.get_server(id).await {
+        Ok(host) if host.delivered && host.sudo_password.reveal().is_none() => {
+            return Outcome::Waiting {
+                reason: "PasswordsNotShown",
+                message: format!("Scaleway does not show the passwords of the host {id}"),
+                after: AFTER_SEALED,
+            };
+        }
+        Ok(host) => return Outcome::Inspected(Box::new(host)),
+        Err(error) if error.is_gone_or_not_ours() => error,
+        Err(error) => return failed(error),
+    };
+    // A key without permission is told the same as one who asks for what is gone; only a permitted list tells them apart.
+    match api.list_servers(&ListServers::default()).await {
+        Ok(hosts) if hosts.iter().any(|host| host.id == id) => failed(error),
+        Ok(_) => Outcome::Refused {
+            reason: "HostGone",
+            message: format!(
+                "Scaleway has no host {id} in {zone} any more: somebody deleted it. Delete this object, or its Machine, so that \
+                 another takes its place"
+            ),
+        },
+        Err(error) => failed(error),
+    }
+}
+
+/// What an error of the lifecycle means for a machine.
+fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
+    let message = error.to_string();
+    match error {
+        LifecycleError::LeftOpen { .. } => Outcome::LeftOpen,
+        LifecycleError::NotBegun => Outcome::CalledOff { message },
+        LifecycleError::MachinesLocked { .. } | LifecycleError::ReleaseUnderWay { .. } => {
+            Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
+        }
+        _ => Outcome::Failed { reason, message },
+    }
+}

@@ -1,0 +1,99 @@
+//! The configuration file: which policies decide.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use windlass_policy::Policies;
+
+use crate::Error;
+
+/// The most that is read of the file, in bytes: a ConfigMap holds no more.
+const LONGEST: u64 = 1024 * 1024;
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Configuration {
+    /// The policies of every slot.
+    pub(crate) policies: Policies,
+}
+
+impl Configuration {
+    /// Reads YAML or JSON with the one key `policies`. An empty file says nothing.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let problem = |problem: String| Error::Configuration { path: path.to_owned(), problem };
+        let length = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
+        if length > LONGEST {
+            return Err(problem(format!("it has {length} bytes, more than {LONGEST}")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+        Self::parse(&text).map_err(problem)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let value: Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
+        let map = match value {
+            Value::Null => return Ok(Self::default()),
+            Value::Object(map) => map,
+            _ => return Err("expected a mapping with the key policies".to_owned()),
+        };
+        let mut configuration = Self::default();
+        for (key, value) in map {
+            match key.as_str() {
+                "policies" => configuration.policies = Policies::from_value(value)?,
+                _ if strsim::damerau_levenshtein(&key, "policies") <= 3 => {
+                    return Err(format!("unknown key `{key}`; did you mean `policies`?"));
+                }
+                _ => return Err(format!("unknown key `{key}`; the only key is policies")),
+            }
+        }
+        Ok(configuration)
+    }
+}
+
+/// Where relative paths of policies start.
+pub(crate) fn policy_folder(configured: Option<&PathBuf>, configuration: Option<&PathBuf>) -> PathBuf {
+    configured
+        .cloned()
+        .or_else(|| configuration.and_then(|path| path.parent()).map(Path::to_owned))
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or_else(|| PathBuf::from("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_policy::slots::SlotName;
+
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_say_the_same() {
+        let yaml = "policies:\n  release:\n    path: release.wasm\n    settings:\n      reboot-after: 3\n";
+        let json = r#"{"policies": {"release": {"path": "release.wasm", "settings": {"reboot-after": 3}}}}"#;
+        let from_yaml = Configuration::parse(yaml).unwrap();
+        assert_eq!(from_yaml, Configuration::parse(json).unwrap());
+        assert_eq!(from_yaml.policies.chain(SlotName::Release).len(), 1);
+        assert_eq!(Configuration::parse("").unwrap(), Configuration::default());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_the_nearest_key() {
+        for (text, message) in [
+            ("polices: {}", "unknown key `polices`; did you mean `policies`?"),
+            ("zone: fr-par-1", "unknown key `zone`; the only key is policies"),
+            ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
+            ("- a", "expected a mapping"),
+            ("policies: [", "did not find"),
+        ] {
+            let error = Configuration::parse(text).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn relative_policies_lie_beside_the_configuration() {
+        let folder = policy_folder(None, Some(&PathBuf::from("/etc/windlass/config.yaml")));
+        assert_eq!(folder, PathBuf::from("/etc/windlass"));
+        assert_eq!(policy_folder(None, Some(&PathBuf::from("config.yaml"))), PathBuf::from("."));
+        assert_eq!(policy_folder(Some(&PathBuf::from("/p")), None), PathBuf::from("/p"));
+    }
+}

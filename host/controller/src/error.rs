@@ -1,0 +1,78 @@
+//! What can go wrong, named by what failed.
+
+use std::path::PathBuf;
+
+/// The errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration file cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// An option has a value that cannot be used.
+    #[error("{option}: {problem}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// Scaleway's credentials or address cannot be used.
+    #[error(transparent)]
+    Scaleway(#[from] windlass_scaleway::ConfigurationError),
+    /// The client for Scaleway cannot be made.
+    #[error("the client for Scaleway cannot be made: {0}")]
+    Client(#[source] Box<windlass_scaleway::Error>),
+    /// A policy was refused, or the policy host cannot work.
+    #[error("policies: {0}")]
+    Policies(#[source] Box<windlass_policy::Error>),
+    /// The journal or the state directory cannot be used.
+    #[error(transparent)]
+    Lifecycle(#[from] windlass_lifecycle::Error),
+    /// How the API server is reached cannot be told.
+    #[error(
+        "the API server: {0}; name a kubeconfig by --kubeconfig or KUBECONFIG, or run in a pod with a service account"
+    )]
+    Kubeconfig(String),
+    /// The API server was asked in vain.
+    #[error("{what}: {source}")]
+    Kubernetes {
+        /// What was asked.
+        what: &'static str,
+        /// What it said.
+        source: Box<kube::Error>,
+    },
+    /// A write of another came first; the next look sees it.
+    #[error("the object was changed meanwhile")]
+    Overtaken,
+    /// Nobody can listen there.
+    #[error("cannot listen on {address} ({what})")]
+    Listen {
+        /// For what.
+        what: &'static str,
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The metrics' exporter cannot be made.
+    #[error("metrics cannot be counted")]
+    Metrics(#[source] metrics_exporter_prometheus::BuildError),
+    /// Another process leads, or may lead.
+    #[error("the Lease is lost: another process may lead, so this one ends")]
+    LeaseLost,
+    /// A part of the process ended on its own.
+    #[error("the controller has a defect: {0}")]
+    Defect(String),
+}
+
+impl Error {
+    pub(crate) fn kubernetes(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Kubernetes { what, source: Box::new(source) }
+    }
+}

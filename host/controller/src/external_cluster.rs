@@ -1,0 +1,108 @@
+//! `ExternalCluster`: ready as soon as it says where the control plane is. Nothing is made for it, so nothing holds its deletion.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::runtime::controller::Action;
+use kube::{Api, Resource, ResourceExt};
+
+use crate::Error;
+use crate::cluster_api::{Cluster, owner_cluster};
+use crate::context::{Context, write_status};
+use crate::kinds::{
+    ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, Initialization, annotations,
+    conditions,
+};
+use crate::status::set_condition;
+
+/// What the status is to say.
+fn decide(
+    old: &ExternalClusterStatus,
+    spec: &ExternalClusterSpec,
+    paused: Option<&str>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> ExternalClusterStatus {
+    let mut status = old.clone();
+    let mut set = |kind, holds: bool, reason: &str, message: &str| {
+        set_condition(&mut status.conditions, kind, ConditionStatus::from(holds), reason, message, generation, now);
+    };
+    if let Some(why) = paused {
+        set(conditions::PAUSED, true, "Paused", why);
+        return status;
+    }
+    set(conditions::PAUSED, false, "NotPaused", "");
+    let ready = spec.control_plane_endpoint.as_ref().is_some_and(|endpoint| !endpoint.host.is_empty());
+    if ready {
+        set(conditions::READY, true, "EndpointKnown", "");
+    } else {
+        set(
+            conditions::READY,
+            false,
+            "EndpointMissing",
+            "set spec.controlPlaneEndpoint to where the control plane that is managed elsewhere is reached",
+        );
+    }
+    status.ready = ready;
+    // Never unset once it is true.
+    if ready {
+        status.initialization = Some(Initialization { provisioned: Some(true) });
+    }
+    status.observed_generation = generation;
+    status
+}
+
+pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context>) -> Result<Action, Error> {
+    if object.meta().deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let namespace = object.namespace().unwrap_or_default();
+    let mut paused = object
+        .annotations()
+        .contains_key(annotations::PAUSED)
+        .then(|| format!("the object carries the annotation {}", annotations::PAUSED));
+    if let (Some(cluster_api), Some(name), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
+        let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.cluster);
+        let cluster = api.get_opt(&name).await.map_err(Error::kubernetes("reading the Cluster"))?;
+        if cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
+            paused = Some(format!("the cluster {name} is paused"));
+        }
+    }
+    let old = object.status.clone().unwrap_or_default();
+    let new = decide(&old, &object.spec, paused.as_deref(), object.meta().generation, Timestamp::now());
+    let api: Api<ExternalCluster> = Api::namespaced(context.client.clone(), &namespace);
+    write_status(&api, object.as_ref(), &old, &new).await?;
+    Ok(Action::await_change())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::ControlPlaneEndpoint;
+
+    #[test]
+    fn it_is_ready_as_soon_as_the_endpoint_is_known_and_stays_provisioned() {
+        let now = Timestamp::UNIX_EPOCH;
+        let nothing = ExternalClusterSpec::default();
+        let known = ExternalClusterSpec {
+            control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
+        };
+        let first = decide(&ExternalClusterStatus::default(), &nothing, None, Some(1), now);
+        assert!(!first.ready && first.initialization.is_none());
+        let second = decide(&first, &known, None, Some(2), now);
+        assert!(second.ready && second.initialization.unwrap().provisioned.unwrap());
+        assert_eq!(decide(&second, &known, None, Some(2), now), second, "nothing to write");
+        let third = decide(&second, &nothing, None, Some(3), now);
+        assert!(!third.ready && third.initialization.unwrap().provisioned.unwrap());
+    }
+
+    #[test]
+    fn while_paused_nothing_but_the_pause_is_told() {
+        let known = ExternalClusterSpec {
+            control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
+        };
+        let status = decide(&ExternalClusterStatus::default(), &known, Some("why"), Some(1), Timestamp::UNIX_EPOCH);
+        assert!(!status.ready);
+        assert_eq!(status.conditions.len(), 1);
+    }
+}

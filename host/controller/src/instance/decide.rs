@@ -1,0 +1,256 @@
+//! What to do next about an instance, as a function on data: nothing here calls anybody.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_scaleway::types::instance::{Server, ServerState};
+
+use crate::above::{Above, Standing};
+use crate::jobs::JobKind;
+use crate::kinds::{OperationStatus, Phase};
+use crate::outcome::not_yet;
+
+/// What the zone's listing shows of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sight<'a> {
+    /// The zone could not be listed, or nobody looked.
+    Unseen,
+    /// It is there, and carries our owner tag.
+    There(&'a Server),
+    /// It is not in the list.
+    Absent,
+}
+
+/// Everything that the decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed<'a> {
+    pub(crate) deleting: bool,
+    pub(crate) finalizer: bool,
+    /// Whether a creation was ever begun: the operation stands in the object's annotation.
+    pub(crate) begun: bool,
+    pub(crate) above: &'a Above,
+    /// Why the object's configuration cannot be used, where it cannot.
+    pub(crate) misconfigured: Option<&'a str>,
+    /// The server's id, from `spec.providerID`, else from the status.
+    pub(crate) server_id: Option<&'a str>,
+    pub(crate) sight: Sight<'a>,
+    pub(crate) busy: Option<JobKind>,
+    pub(crate) last: Option<&'a OperationStatus>,
+    pub(crate) failed: bool,
+    pub(crate) interval: Duration,
+    pub(crate) now: Timestamp,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing of ours hangs on the object.
+    Nothing,
+    /// Nothing is done while it is paused.
+    Pause(String),
+    /// Write the finalizer before anything is called.
+    Mark,
+    /// Wait, and say why.
+    Wait { phase: Phase, reason: &'static str, message: String, after: Option<Duration> },
+    /// Leave everything as it is and look again.
+    LookAgain { after: Duration },
+    /// Call the creation off: the object is deleted.
+    CallOff,
+    /// Start a job.
+    Start(JobKind),
+    /// The server is there; where something is wrong with it, that is said.
+    Provisioned { trouble: Option<(&'static str, String)> },
+    /// Take the finalizer away.
+    LetGo,
+}
+
+fn words(last: Option<&OperationStatus>) -> String {
+    last.and_then(|last| last.message.clone()).unwrap_or_default()
+}
+
+/// Decides.
+pub(crate) fn decide(seen: &Observed<'_>) -> Next {
+    if seen.deleting { let_go(seen) } else { provision(seen) }
+}
+
+fn let_go(seen: &Observed<'_>) -> Next {
+    if !seen.finalizer {
+        return Next::Nothing;
+    }
+    if let Some(why) = &seen.above.paused {
+        return Next::Pause(why.clone());
+    }
+    let waiting = |reason, message, after| Next::Wait { phase: Phase::Deleting, reason, message, after };
+    match seen.busy {
+        Some(JobKind::CleanUp) => return waiting("Deleting", "the server is being removed".to_owned(), None),
+        Some(_) => return Next::CallOff,
+        None => {}
+    }
+    if !seen.begun && seen.server_id.is_none() {
+        return Next::LetGo;
+    }
+    match not_yet(seen.last, &[JobKind::CleanUp], seen.now) {
+        Some(wait) => waiting("DeletionFailed", words(seen.last), Some(wait)),
+        None => Next::Start(JobKind::CleanUp),
+    }
+}
+
+fn provision(seen: &Observed<'_>) -> Next {
+    if let Some(why) = &seen.above.paused {
+        return Next::Pause(why.clone());
+    }
+    let pending = |reason, message, after| Next::Wait { phase: Phase::Pending, reason, message, after };
+    if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
+        &seen.above.standing
+        && seen.server_id.is_none()
+    {
+        return pending(reason, message.clone(), Some(seen.interval));
+    }
+    if !seen.finalizer {
+        return Next::Mark;
+    }
+    if let Some(kind) = seen.busy {
+        return match kind {
+            JobKind::Inspect => Next::LookAgain { after: seen.interval },
+            _ => Next::Wait {
+                phase: Phase::Creating,
+                reason: "Creating",
+                message: "the server is being created".to_owned(),
+                after: None,
+            },
+        };
+    }
+    if seen.server_id.is_some() {
+        return look_after(seen);
+    }
+    if let Standing::Waiting { reason, message } = &seen.above.standing {
+        return pending(reason, message.clone(), Some(seen.interval));
+    }
+    if let Some(problem) = seen.misconfigured {
+        return Next::Wait {
+            phase: Phase::Failed,
+            reason: "InvalidConfiguration",
+            message: problem.to_owned(),
+            after: None,
+        };
+    }
+    if seen.failed {
+        return Next::Wait { phase: Phase::Failed, reason: "Failed", message: words(seen.last), after: None };
+    }
+    match not_yet(seen.last, &[JobKind::Create], seen.now) {
+        Some(wait) => {
+            let failed = seen.last.is_some_and(|last| last.state == "failed");
+            pending(if failed { "CreationFailed" } else { "CreationWaiting" }, words(seen.last), Some(wait))
+        }
+        None => Next::Start(JobKind::Create),
+    }
+}
+
+/// A server that is ours already.
+fn look_after(seen: &Observed<'_>) -> Next {
+    let server = match seen.sight {
+        Sight::Unseen => return Next::LookAgain { after: seen.interval },
+        Sight::Absent if !seen.failed => {
+            return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
+                Some(wait) => Next::LookAgain { after: wait },
+                None => Next::Start(JobKind::Inspect),
+            };
+        }
+        Sight::Absent => return Next::LookAgain { after: seen.interval },
+        Sight::There(server) => server,
+    };
+    // A server that stands still is not restarted behind its owner's back; a health check of Cluster API replaces the Machine.
+    let trouble = match &server.state {
+        ServerState::Running => None,
+        state => Some(("ServerNotRunning", format!("the server is {}", state.as_str()))),
+    };
+    Next::Provisioned { trouble }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn above(standing: Standing) -> Above {
+        Above { paused: None, standing, cluster: None }
+    }
+
+    fn last(kind: JobKind, state: &str) -> OperationStatus {
+        OperationStatus {
+            kind: kind.as_str().into(),
+            state: state.into(),
+            not_before: Some("2026-08-01T12:00:30Z".into()),
+            ..OperationStatus::default()
+        }
+    }
+
+    fn seen(above: &Above) -> Observed<'_> {
+        Observed {
+            deleting: false,
+            finalizer: true,
+            begun: false,
+            above,
+            misconfigured: None,
+            server_id: None,
+            sight: Sight::Unseen,
+            busy: None,
+            last: None,
+            failed: false,
+            interval: Duration::from_secs(60),
+            now: "2026-08-01T12:00:00Z".parse().unwrap(),
+        }
+    }
+
+    fn word(next: &Next) -> String {
+        match next {
+            Next::Wait { reason, .. } => format!("Wait {reason}"),
+            Next::Start(kind) => format!("Start {}", kind.as_str()),
+            Next::Provisioned { trouble: Some((reason, _)) } => format!("Provisioned {reason}"),
+            Next::Provisioned { trouble: None } => "Provisioned".to_owned(),
+            Next::Pause(_) => "Pause".to_owned(),
+            Next::LookAgain { .. } => "LookAgain".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_situation_has_its_decision() {
+        let alone = above(Standing::Alone);
+        let no_data = above(Standing::Waiting { reason: "WaitingForBootstrapData", message: String::new() });
+        let no_owner = above(Standing::Waiting { reason: "WaitingForOwner", message: String::new() });
+        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let running = Server { state: ServerState::Running, ..Server::default() };
+        let stopped = Server { state: ServerState::Stopped, ..Server::default() };
+        let failed = last(JobKind::Create, "failed");
+        let left = last(JobKind::CleanUp, "failed");
+        let there = |sight| Observed { server_id: Some("s"), begun: true, sight, ..seen(&alone) };
+        let deleted = Observed { deleting: true, begun: true, ..seen(&alone) };
+        for (observed, expected) in [
+            (Observed { finalizer: false, ..seen(&alone) }, "Mark"),
+            (Observed { finalizer: false, ..seen(&no_owner) }, "Wait WaitingForOwner"),
+            (seen(&no_data), "Wait WaitingForBootstrapData"),
+            (seen(&paused), "Pause"),
+            (seen(&alone), "Start create"),
+            (Observed { begun: true, ..seen(&alone) }, "Start create"),
+            (Observed { busy: Some(JobKind::Create), ..seen(&alone) }, "Wait Creating"),
+            (Observed { last: Some(&failed), ..seen(&alone) }, "Wait CreationFailed"),
+            (Observed { misconfigured: Some("x"), ..seen(&alone) }, "Wait InvalidConfiguration"),
+            (there(Sight::There(&running)), "Provisioned"),
+            (there(Sight::There(&stopped)), "Provisioned ServerNotRunning"),
+            (there(Sight::Absent), "Start inspect"),
+            (Observed { failed: true, ..there(Sight::Absent) }, "LookAgain"),
+            (there(Sight::Unseen), "LookAgain"),
+            (deleted, "Start clean-up"),
+            (Observed { busy: Some(JobKind::Create), ..deleted }, "CallOff"),
+            (Observed { busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
+            (Observed { last: Some(&left), ..deleted }, "Wait DeletionFailed"),
+            (Observed { last: Some(&failed), ..deleted }, "Start clean-up"),
+            (Observed { begun: false, ..deleted }, "LetGo"),
+            (Observed { begun: false, server_id: Some("s"), ..deleted }, "Start clean-up"),
+            (Observed { above: &paused, ..deleted }, "Pause"),
+            (Observed { finalizer: false, ..deleted }, "Nothing"),
+        ] {
+            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The jobs on instances: each a call of the lifecycle, whose errors become outcomes.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use windlass_lifecycle::{
+    Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, ServerSpecification, Target,
+};
+use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::Zone;
+use windlass_scaleway::types::instance::{Server, ServerState};
+
+use crate::context::Context;
+use crate::outcome::Outcome;
+
+/// What the tag of an operation begins with (the lifecycle's).
+const OPERATION_TAG: &str = "windlass-operation=";
+/// How soon something that is under way is looked at again.
+const AFTER_CONTENTION: Duration = Duration::from_secs(5);
+
+/// Writes an operation's id into the object; `false` when the object has changed or gone meanwhile.
+pub(super) type WriteOperation = Box<dyn FnOnce(OperationId) -> BoxFuture<'static, bool> + Send>;
+
+/// Creates a server, or takes up one that an earlier operation of this object has made.
+pub(super) async fn create(
+    context: &Context,
+    zone: &Zone,
+    specification: ServerSpecification,
+    earlier: Option<OperationId>,
+    write: WriteOperation,
+    control: &Control,
+) -> Outcome {
+    if let Some(earlier) = earlier {
+        match take_up(context, zone, &earlier, control).await {
+            Ok(None) => {}
+            Ok(Some(server)) => return created(earlier, server),
+            Err(outcome) => return outcome,
+        }
+    }
+    let pending = match context.lifecycle.begin_create(specification).await {
+        Ok(pending) => pending,
+        Err(error) => return failed(error, "CreationFailed"),
+    };
+    // The object knows the operation before anything is called: whoever comes after finds by it what there is.
+    if !write(pending.id().clone()).await {
+        control.cancel();
+    }
+    match pending.run(control).await {
+        Ok(done) => Outcome::Created(Box::new(done)),
+        Err(LifecycleError::Failed(failure))
+            if failure.report.is_clean() && failure.cause.class == FailureClass::Cancelled =>
+        {
+            Outcome::CalledOff { message: format!("the creation was called off; {}", failure.report.words()) }
+        }
+        Err(error) => failed(error, "CreationFailed"),
+    }
+}
+
+fn created(operation: OperationId, server: Server) -> Outcome {
+    Outcome::Created(Box::new(CreatedServer { operation, server }))
+}
+
+/// The server of an earlier operation: running, it is the object's; anything else is removed, so that a new one can be made.
+async fn take_up(
+    context: &Context,
+    zone: &Zone,
+    earlier: &OperationId,
+    control: &Control,
+) -> Result<Option<Server>, Outcome> {
+    let known = match context.lifecycle.journal().operation(earlier) {
+        Ok(operation) => Some(operation.state),
+        Err(LifecycleError::OperationUnknown { .. }) => None,
+        Err(error) => return Err(failed(error, "CreationFailed")),
+    };
+    if known == Some(OperationState::Undone) {
+        return Ok(None);
+    }
+    if known == Some(OperationState::Open) {
+        return Err(Outcome::Waiting {
+            reason: "Creating",
+            message: format!("the operation {earlier} is being ended"),
+            after: AFTER_CONTENTION,
+        });
+    }
+    match by_operation(context, zone, earlier).await? {
+        Some(server) if server.state == ServerState::Running => Ok(Some(server)),
+        Some(server) => {
+            // Half made, and nothing tells what is missing: its cloud-init, for example.
+            clean(context, &Target::Server { zone: zone.clone(), id: server.id }, control).await.map(|_| None)
+        }
+        None if known.is_some() => clean(context, &Target::Operation(earlier.clone()), control).await.map(|_| None),
+        None => Ok(None),
+    }
+}
+
+/// The server that carries an operation's tag.
+async fn by_operation(context: &Context, zone: &Zone, operation: &OperationId) -> Result<Option<Server>, Outcome> {
+    let tag = format!("{OPERATION_TAG}{operation}");
+    let servers = context.lifecycle.servers(zone).await.map_err(|error| failed(error, "ListingFailed"))?;
+    Ok(servers.machines.iter().find(|server| server.tags.contains(&tag)).cloned())
+}
+
+/// Removes what belongs to the object.
+pub(super) async fn clean_up(
+    context: &Context,
+    zone: &Zone,
+    server: Option<String>,
+    operation: Option<OperationId>,
+    control: &Control,
+) -> Outcome {
+    let known = match &operation {
+        Some(operation) => match context.lifecycle.journal().operation(operation) {
+            Ok(found) => Some(found.state),
+            Err(LifecycleError::OperationUnknown { .. }) => None,
+            Err(error) => return failed(error, "DeletionFailed"),
+        },
+        None => None,
+    };
+    let target = match (known, server, operation) {
+        // The journal knows everything that was made.
+        (Some(_), _, Some(operation)) => Target::Operation(operation),
+        (_, Some(id), _) => Target::Server { zone: zone.clone(), id },
+        (_, None, Some(operation)) => match by_operation(context, zone, &operation).await {
+            Ok(Some(server)) => Target::Server { zone: zone.clone(), id: server.id },
+            Ok(None) => {
+                return Outcome::CleanedUp {
+                    message: format!(
+                        "no server carries the tag of the operation {operation}: there is nothing to remove"
+                    ),
+                };
+            }
+            Err(outcome) => return outcome,
+        },
+        (_, None, None) => return Outcome::CleanedUp { message: "nothing was ever made".to_owned() },
+    };
+    match clean(context, &target, control).await {
+        Ok(message) => Outcome::CleanedUp { message },
+        Err(outcome) => outcome,
+    }
+}
+
+async fn clean(context: &Context, target: &Target, control: &Control) -> Result<String, Outcome> {
+    match context.lifecycle.cleanup(target, control).await {
+        Ok(done) if done.report.is_clean() => Ok(done.report.words()),
+        Ok(done) => Err(Outcome::Failed { reason: "DeletionFailed", message: done.report.words() }),
+        Err(error) => Err(failed(error, "DeletionFailed")),
+    }
+}
+
+/// Looks at a server that the listing does not show.
+pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
+    match context.scaleway.instance(zone).get_server(id).await {
+        Ok(server) => Outcome::Waiting {
+            reason: "ServerNotListed",
+            message: format!(
+                "the server {id} is {} and not in the list of ours: it may have lost its tag windlass-owner={}",
+                server.state.as_str(),
+                context.settings.owner
+            ),
+            after: Duration::from_secs(30),
+        },
+        Err(error) if error.is_not_found() => Outcome::Refused {
+            reason: "ServerGone",
+            message: format!(
+                "Scaleway has no server {id} in {zone} any more: somebody deleted it. Delete this object, or its Machine, so that \
+                 another takes its place"
+            ),
+        },
+        Err(error) => Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() },
+    }
+}
+
+/// What an error of the lifecycle means for a machine.
+fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
+    let message = error.to_string();
+    match error {
+        LifecycleError::LeftOpen { .. } => Outcome::LeftOpen,
+        LifecycleError::NotBegun => Outcome::CalledOff { message },
+        LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. } => {
+            Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
+        }
+        _ => Outcome::Failed { reason, message },
+    }
+}

@@ -1,0 +1,386 @@
+//! Work on machines that takes longer than a reconcile may: it runs in the background, one job for each object, with bounded
+//! parallelism, and mirrors its progress into the object's status. That write is also what brings the object's next reconcile about.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::TaskTracker;
+use windlass_lifecycle::{Control, Event, Happening};
+
+use crate::kinds::{OperationStatus, ResourceInUse};
+use crate::metric_names;
+use crate::outcome::Outcome;
+use crate::status::{bounded, time};
+
+/// Progress is written at most this often.
+const MIRROR_INTERVAL: Duration = Duration::from_secs(1);
+/// The last write of a job is tried again with growing waits until the API server takes it: about two minutes.
+const LAST_WRITE_TRIES: u32 = 8;
+/// Resources in the mirror at most.
+const MOST_RESOURCES: usize = 32;
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    Adopt,
+    Inspect,
+    Release,
+    Recover,
+    Create,
+    CleanUp,
+}
+
+impl JobKind {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Adopt => "adopt",
+            Self::Inspect => "inspect",
+            Self::Release => "release",
+            Self::Recover => "recover",
+            Self::Create => "create",
+            Self::CleanUp => "clean-up",
+        }
+    }
+}
+
+/// How an object's job is doing.
+#[derive(Clone, Debug)]
+pub(crate) enum JobView {
+    None,
+    Running(JobKind),
+    Ended(Arc<Outcome>),
+}
+
+struct Job {
+    kind: JobKind,
+    control: Control,
+    outcome: Option<Arc<Outcome>>,
+}
+
+/// Writes the mirror into an object's status.
+pub(crate) type Mirror = Arc<dyn Fn(OperationStatus) -> BoxFuture<'static, Result<(), kube::Error>> + Send + Sync>;
+
+/// Makes the mirror of one object. A successor of the same name is not written to.
+pub(crate) fn mirror_of<K>(api: Api<K>, name: String, uid: String) -> Mirror
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
+{
+    Arc::new(move |operation| {
+        let (api, name, uid) = (api.clone(), name.clone(), uid.clone());
+        Box::pin(async move {
+            // What went away has to be named.
+            let mut value = json!({"id": null, "step": null, "message": null, "notBefore": null, "resources": null});
+            if let (Some(all), Ok(serde_json::Value::Object(known))) =
+                (value.as_object_mut(), serde_json::to_value(&operation))
+            {
+                all.extend(known);
+            }
+            let patch = json!({"metadata": {"uid": uid}, "status": {"operation": value}});
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
+        })
+    })
+}
+
+/// The jobs of this process.
+pub(crate) struct Jobs {
+    jobs: Mutex<HashMap<String, Job>>,
+    /// The last state of each object's operation, since a cache may be behind.
+    last: Mutex<HashMap<String, OperationStatus>>,
+    permits: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+impl Jobs {
+    pub(crate) fn new(parallel: usize) -> Arc<Self> {
+        Arc::new(Self {
+            jobs: Mutex::default(),
+            last: Mutex::default(),
+            permits: Arc::new(Semaphore::new(parallel)),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    pub(crate) fn view(&self, uid: &str) -> JobView {
+        match self.jobs.lock().get(uid) {
+            None => JobView::None,
+            Some(Job { outcome: Some(outcome), .. }) => JobView::Ended(Arc::clone(outcome)),
+            Some(job) => JobView::Running(job.kind),
+        }
+    }
+
+    /// The last state of an object's operation: what this process knows, else what the status says.
+    pub(crate) fn last(&self, uid: &str, status: Option<&OperationStatus>) -> Option<OperationStatus> {
+        self.last.lock().get(uid).or(status).cloned()
+    }
+
+    /// The outcome has been acted upon.
+    pub(crate) fn done(&self, uid: &str) {
+        self.jobs.lock().remove(uid);
+    }
+
+    /// The object is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.jobs.lock().remove(uid);
+        self.last.lock().remove(uid);
+    }
+
+    /// Calls an object's job off: what it does is undone.
+    pub(crate) fn cancel(&self, uid: &str) {
+        if let Some(job) = self.jobs.lock().get(uid) {
+            job.control.cancel();
+        }
+    }
+
+    /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the journal.
+    pub(crate) async fn leave(&self, grace: Duration) {
+        for job in self.jobs.lock().values() {
+            job.control.leave();
+        }
+        self.permits.close();
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
+            tracing::warn!("work was still under way at the end; the journal knows how far it is");
+        }
+    }
+
+    /// Starts a job, unless the object has one.
+    pub(crate) fn start<W, F>(
+        self: &Arc<Self>,
+        uid: &str,
+        kind: JobKind,
+        before: Option<&OperationStatus>,
+        mirror: Mirror,
+        work: W,
+    ) where
+        W: FnOnce(Control, u32) -> F + Send + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let (control, events) = Control::with_events();
+        {
+            let mut jobs = self.jobs.lock();
+            if jobs.contains_key(uid) {
+                return;
+            }
+            jobs.insert(uid.to_owned(), Job { kind, control: control.clone(), outcome: None });
+        }
+        let now = Timestamp::now();
+        let operation = OperationStatus {
+            kind: kind.as_str().to_owned(),
+            state: "running".to_owned(),
+            attempt: next_attempt(before, kind),
+            started_at: Some(time(now)),
+            updated_at: Some(time(now)),
+            ..OperationStatus::default()
+        };
+        self.last.lock().insert(uid.to_owned(), operation.clone());
+        metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
+        let (shared, uid) = (Arc::clone(self), uid.to_owned());
+        self.tasks.spawn(async move {
+            let attempt = operation.attempt;
+            let progress = Arc::new(Mutex::new(operation));
+            let outcome = {
+                let working = async {
+                    // Waiting here holds nobody else's reconcile.
+                    let Ok(_permit) = Arc::clone(&shared.permits).acquire_owned().await else {
+                        return Outcome::LeftOpen;
+                    };
+                    work(control, attempt).await
+                };
+                tokio::pin!(working);
+                let follow = follow(events, Arc::clone(&progress), Arc::clone(&mirror));
+                tokio::pin!(follow);
+                tokio::select! {
+                    outcome = &mut working => outcome,
+                    () = &mut follow => working.await,
+                }
+            };
+            metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).decrement(1.0);
+            let now = Timestamp::now();
+            let mut ended = progress.lock().clone();
+            outcome.describe(&mut ended, now);
+            ended.updated_at = Some(time(now));
+            shared.last.lock().insert(uid.clone(), ended.clone());
+            if let Some(job) = shared.jobs.lock().get_mut(&uid) {
+                job.outcome = Some(Arc::new(outcome));
+            }
+            write_last(&mirror, ended).await;
+        });
+    }
+}
+
+/// A try of the same work after one that came to nothing counts on.
+fn next_attempt(before: Option<&OperationStatus>, kind: JobKind) -> u32 {
+    match before {
+        Some(before) if before.kind == kind.as_str() && matches!(before.state.as_str(), "waiting" | "failed") => {
+            before.attempt.saturating_add(1)
+        }
+        _ => 1,
+    }
+}
+
+/// Follows an operation's events into the status. Ends with the events.
+async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<OperationStatus>>, mirror: Mirror) {
+    let first = progress.lock().clone();
+    write(&mirror, first).await;
+    while let Some(event) = events.recv().await {
+        note(&mut progress.lock(), &event);
+        tokio::time::sleep(MIRROR_INTERVAL).await;
+        while let Ok(event) = events.try_recv() {
+            note(&mut progress.lock(), &event);
+        }
+        let mut now = progress.lock().clone();
+        now.updated_at = Some(time(Timestamp::now()));
+        write(&mirror, now).await;
+    }
+}
+
+fn note(operation: &mut OperationStatus, event: &Event) {
+    operation.id = Some(event.operation.to_string());
+    match &event.what {
+        Happening::Opened | Happening::Closed { .. } | Happening::LeftOpen => {}
+        Happening::StepBegan { step } => operation.step = Some(step.clone()),
+        Happening::StepDone { step, resource } => {
+            operation.step = Some(step.clone());
+            if let Some(resource) = resource {
+                let entry = ResourceInUse {
+                    kind: resource.kind.to_string(),
+                    id: resource.id.clone(),
+                    zone: resource.zone.clone(),
+                };
+                if !operation.resources.contains(&entry) && operation.resources.len() < MOST_RESOURCES {
+                    operation.resources.push(entry);
+                }
+            }
+        }
+        Happening::Waiting { step, failure, reason, .. } => {
+            operation.step = Some(step.clone());
+            operation.message = Some(bounded(match reason {
+                Some(reason) => format!("{failure}; {reason}"),
+                None => failure.clone(),
+            }));
+        }
+        Happening::Undoing { cause, reason, .. } => {
+            let words: Vec<&str> = cause.iter().chain(reason).map(String::as_str).collect();
+            operation.message = (!words.is_empty()).then(|| bounded(words.join("; ")));
+        }
+    }
+}
+
+async fn write(mirror: &Mirror, operation: OperationStatus) {
+    if let Err(error) = mirror(operation).await
+        && !is_gone(&error)
+    {
+        tracing::debug!(error = &error as &dyn std::error::Error, "progress was not written into the status");
+    }
+}
+
+async fn write_last(mirror: &Mirror, operation: OperationStatus) {
+    for attempt in 0..LAST_WRITE_TRIES {
+        match mirror(operation.clone()).await {
+            Ok(()) => return,
+            Err(error) if is_gone(&error) => return,
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the end of an operation was not written into the status yet"
+                );
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1 << attempt)).await;
+    }
+}
+
+/// The object is gone, or another has its name.
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording() -> (Mirror, Arc<Mutex<Vec<OperationStatus>>>) {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&written);
+        let mirror: Mirror = Arc::new(move |operation| {
+            into.lock().push(operation);
+            Box::pin(async { Ok(()) })
+        });
+        (mirror, written)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_has_one_job_and_its_end_is_written_and_kept() {
+        let jobs = Jobs::new(4);
+        let (mirror, written) = recording();
+        let begun = Arc::new(Mutex::new(0));
+        for _ in 0..3 {
+            let begun = Arc::clone(&begun);
+            jobs.start("uid", JobKind::Adopt, None, Arc::clone(&mirror), move |_, attempt| async move {
+                *begun.lock() += attempt;
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                Outcome::Waiting { reason: "NoHost", message: "none".into(), after: Duration::from_secs(30) }
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(matches!(jobs.view("uid"), JobView::Running(JobKind::Adopt)));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(*begun.lock(), 1);
+        assert!(matches!(jobs.view("uid"), JobView::Ended(_)));
+        jobs.done("uid");
+        let last = jobs.last("uid", None).unwrap();
+        assert_eq!((last.state.as_str(), last.attempt), ("waiting", 1));
+        assert!(last.not_before.is_some());
+        assert_eq!(written.lock().last().unwrap(), &last);
+        assert_eq!(next_attempt(Some(&last), JobKind::Adopt), 2);
+        assert_eq!(next_attempt(Some(&last), JobKind::Release), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_machine_holds_no_other_and_no_more_than_the_bound_run_at_once() {
+        let jobs = Jobs::new(2);
+        let (mirror, _) = recording();
+        let (running, most) = (Arc::new(Mutex::new(0_u32)), Arc::new(Mutex::new(0_u32)));
+        for number in 0..10 {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            jobs.start(&number.to_string(), JobKind::Release, None, Arc::clone(&mirror), move |_, _| async move {
+                {
+                    let mut running = running.lock();
+                    *running += 1;
+                    let mut most = most.lock();
+                    *most = (*most).max(*running);
+                }
+                let slow = if number == 0 { 3600 } else { 1 };
+                tokio::time::sleep(Duration::from_secs(slow)).await;
+                *running.lock() -= 1;
+                Outcome::LeftOpen
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(*most.lock(), 2);
+        for number in 1..10 {
+            assert!(matches!(jobs.view(&number.to_string()), JobView::Ended(_)), "{number}");
+        }
+        assert!(matches!(jobs.view("0"), JobView::Running(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leaving_waits_for_a_safe_point_but_not_for_ever() {
+        let jobs = Jobs::new(2);
+        let (mirror, _) = recording();
+        jobs.start("a", JobKind::Create, None, mirror, |_, _| std::future::pending());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let began = tokio::time::Instant::now();
+        jobs.leave(Duration::from_secs(25)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(25));
+    }
+}

@@ -1,0 +1,328 @@
+//! Leader election: one process works, the others wait.
+//!
+//! The Lease is read and replaced under its `resourceVersion`, so that of two that try at once one gets 409. Whether another's Lease
+//! has run out is told by our own monotonic clock alone (it has not changed for its whole duration *since we first saw it so*), as
+//! Kubernetes' own components do: clocks that differ between nodes cannot make two leaders.
+//!
+//! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the rest has passed.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How the Lease is held.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseOptions {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) identity: String,
+    pub(crate) duration: Duration,
+}
+
+impl LeaseOptions {
+    /// How long after the last renewal a leader still counts as one.
+    fn renew_deadline(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+
+    /// Between two renewals, and between two looks of one that waits.
+    fn interval(&self) -> Duration {
+        self.duration / 6
+    }
+}
+
+/// What the Lease tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is ours.
+    Ours,
+    /// Nobody holds it, or its holder has not renewed it in time.
+    Free,
+    /// Somebody holds it.
+    Held { by: String },
+}
+
+/// What was seen of another's Lease, and since when.
+#[derive(Clone, Debug, Default)]
+struct Observation {
+    version: Option<String>,
+    since: Option<Instant>,
+}
+
+impl Observation {
+    /// Judges a Lease as it is now.
+    fn judge(&mut self, lease: &Lease, identity: &str, now: Instant) -> Verdict {
+        let spec = lease.spec.as_ref();
+        let holder = spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+        if holder == identity {
+            return Verdict::Ours;
+        }
+        if holder.is_empty() {
+            return Verdict::Free;
+        }
+        if self.version != lease.metadata.resource_version || self.since.is_none() {
+            self.version.clone_from(&lease.metadata.resource_version);
+            self.since = Some(now);
+        }
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0).max(1);
+        let duration = Duration::from_secs(u64::from(seconds.unsigned_abs()));
+        match self.since {
+            Some(since) if now.duration_since(since) >= duration => Verdict::Free,
+            _ => Verdict::Held { by: holder.to_owned() },
+        }
+    }
+}
+
+/// The Lease as we would write it.
+fn held(options: &LeaseOptions, found: Option<&Lease>, at: Timestamp) -> Lease {
+    let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
+    let ours = old.holder_identity.as_deref() == Some(&options.identity);
+    let transitions = old.lease_transitions.unwrap_or(0);
+    Lease {
+        metadata: found.map_or_else(
+            || ObjectMeta {
+                name: Some(options.name.clone()),
+                namespace: Some(options.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            |lease| lease.metadata.clone(),
+        ),
+        spec: Some(LeaseSpec {
+            holder_identity: Some(options.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(options.duration.as_secs().max(1)).unwrap_or(i32::MAX)),
+            acquire_time: if ours { old.acquire_time } else { Some(MicroTime(at)) },
+            renew_time: Some(MicroTime(at)),
+            lease_transitions: Some(if ours || found.is_none() { transitions } else { transitions.saturating_add(1) }),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+/// A Lease that is ours, until [`Leadership::lost`] is cancelled.
+#[derive(Debug)]
+pub(crate) struct Leadership {
+    lost: CancellationToken,
+    stop: CancellationToken,
+    renewing: tokio::task::JoinHandle<()>,
+}
+
+impl Leadership {
+    /// Cancelled when another may lead.
+    pub(crate) fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// Gives the Lease back, so that a successor need not wait for it to run out. To be called when all work has ended.
+    pub(crate) async fn release(self) {
+        self.stop.cancel();
+        let _ = self.renewing.await;
+    }
+}
+
+/// Waits until the Lease is ours, and keeps it from then on. `None` when called off before.
+pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &CancellationToken) -> Option<Leadership> {
+    let api: Api<Lease> = Api::namespaced(client, &options.namespace);
+    let mut observation = Observation::default();
+    let mut said: Option<String> = None;
+    loop {
+        match attempt(&api, &options, &mut observation).await {
+            Ok(Verdict::Ours | Verdict::Free) => break,
+            Ok(Verdict::Held { by }) => {
+                if said.as_ref() != Some(&by) {
+                    tracing::info!(holder = %by, lease = %options.name, "another process leads; waiting");
+                    said = Some(by);
+                }
+            }
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease cannot be had now"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return None,
+            () = tokio::time::sleep(options.interval()) => {}
+        }
+    }
+    tracing::info!(identity = %options.identity, lease = %options.name, "leading");
+    let lost = CancellationToken::new();
+    let stop = CancellationToken::new();
+    let renewing = tokio::spawn(keep(api, options, lost.clone(), stop.clone()));
+    Some(Leadership { lost, stop, renewing })
+}
+
+/// Tries to take or renew the Lease. `Ours` and `Free` both mean that it is ours now.
+async fn attempt(api: &Api<Lease>, options: &LeaseOptions, observation: &mut Observation) -> kube::Result<Verdict> {
+    let found = tokio::time::timeout(options.interval(), api.get_opt(&options.name)).await.map_err(late)??;
+    let verdict = match &found {
+        None => Verdict::Free,
+        Some(lease) => observation.judge(lease, &options.identity, Instant::now()),
+    };
+    if matches!(verdict, Verdict::Held { .. }) {
+        return Ok(verdict);
+    }
+    let wanted = held(options, found.as_ref(), Timestamp::now());
+    let parameters = PostParams::default();
+    let writing = async {
+        match &found {
+            None => api.create(&parameters, &wanted).await,
+            Some(_) => api.replace(&options.name, &parameters, &wanted).await,
+        }
+    };
+    match tokio::time::timeout(options.interval(), writing).await.map_err(late)? {
+        Ok(_) => Ok(verdict),
+        // Somebody was quicker: look again.
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            Ok(Verdict::Held { by: "somebody who was quicker".to_owned() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn late(_: tokio::time::error::Elapsed) -> kube::Error {
+    kube::Error::Service("the API server did not answer in time".into())
+}
+
+async fn keep(api: Api<Lease>, options: LeaseOptions, lost: CancellationToken, stop: CancellationToken) {
+    let mut renewed = Instant::now();
+    let mut observation = Observation::default();
+    loop {
+        let turn = async {
+            tokio::time::sleep(options.interval()).await;
+            // Counted from before the call: the write may have taken effect then.
+            let began = Instant::now();
+            (began, attempt(&api, &options, &mut observation).await)
+        };
+        let (began, attempted) = tokio::select! {
+            () = stop.cancelled() => {
+                give_back(&api, &options).await;
+                return;
+            }
+            () = tokio::time::sleep_until(renewed + options.renew_deadline()) => break,
+            turn = turn => turn,
+        };
+        match attempted {
+            Ok(Verdict::Ours | Verdict::Free) => renewed = began,
+            Ok(Verdict::Held { by }) => {
+                tracing::warn!(holder = %by, "the Lease was changed by another");
+                if observation.since.is_some() {
+                    break;
+                }
+            }
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not renewed"),
+        }
+    }
+    tracing::error!("the Lease is lost: all work stops");
+    lost.cancel();
+}
+
+async fn give_back(api: &Api<Lease>, options: &LeaseOptions) {
+    let result = async {
+        let Some(mut lease) = api.get_opt(&options.name).await? else { return Ok(()) };
+        let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+        if spec.holder_identity.as_deref() != Some(&options.identity) {
+            return Ok(());
+        }
+        spec.holder_identity = None;
+        api.replace(&options.name, &PostParams::default(), &lease).await.map(drop)
+    };
+    match tokio::time::timeout(options.interval(), result).await {
+        Ok(Ok(())) => tracing::info!("the Lease is given back"),
+        Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not given back"),
+        Err(_) => tracing::warn!("the Lease was not given back in time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(identity: &str) -> LeaseOptions {
+        LeaseOptions {
+            namespace: "windlass-system".into(),
+            name: "windlass-controller".into(),
+            identity: identity.into(),
+            duration: Duration::from_secs(30),
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn lease(identity: &str, version: &str) -> Lease {
+        let mut lease = held(&options(identity), None, at(0));
+        lease.metadata.resource_version = Some(version.into());
+        lease
+    }
+
+    #[test]
+    fn anothers_lease_runs_out_by_our_own_clock_and_only_when_it_stands_still() {
+        let start = Instant::now();
+        let mut observation = Observation::default();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        // Its `renewTime` is decades old by our clock; that must not matter.
+        let held_by = |name: &str| Verdict::Held { by: name.to_owned() };
+        assert_eq!(observation.judge(&lease("a", "1"), "b", after(0)), held_by("a"));
+        assert_eq!(observation.judge(&lease("a", "1"), "b", after(29)), held_by("a"));
+        assert_eq!(observation.judge(&lease("a", "2"), "b", after(29)), held_by("a"), "renewed: it counts from here");
+        assert_eq!(observation.judge(&lease("a", "2"), "b", after(58)), held_by("a"));
+        assert_eq!(observation.judge(&lease("a", "2"), "b", after(59)), Verdict::Free);
+    }
+
+    #[test]
+    fn a_lease_that_was_given_back_is_free_and_ones_own_is_ones_own() {
+        let mut observation = Observation::default();
+        let mut given_back = lease("a", "1");
+        given_back.spec.as_mut().unwrap().holder_identity = None;
+        assert_eq!(observation.judge(&given_back, "b", Instant::now()), Verdict::Free);
+        assert_eq!(observation.judge(&lease("b", "1"), "b", Instant::now()), Verdict::Ours);
+    }
+
+    #[test]
+    fn a_renewal_keeps_when_it_was_acquired_and_a_takeover_counts() {
+        let first = held(&options("a"), None, at(10));
+        let renewed = held(&options("a"), Some(&first), at(20));
+        let taken = held(&options("b"), Some(&renewed), at(60));
+        let [first, renewed, taken] = [first, renewed, taken].map(|lease| lease.spec.unwrap());
+        assert_eq!(first.lease_transitions, Some(0));
+        assert_eq!(renewed.acquire_time, first.acquire_time);
+        assert_eq!(renewed.renew_time, Some(MicroTime(at(20))));
+        assert_eq!(taken.lease_transitions, Some(1));
+        assert_eq!(taken.acquire_time, Some(MicroTime(at(60))));
+    }
+
+    /// An API server that takes calls and never answers.
+    fn silent() -> Client {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::io::Error>>()
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_cannot_renew_stops_while_the_lease_still_holds_for_others() {
+        let options = options("a");
+        let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
+        let began = Instant::now();
+        let api = Api::namespaced(silent(), &options.namespace);
+        tokio::spawn(keep(api, options.clone(), lost.clone(), stop));
+        lost.cancelled().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(20), "two thirds of the duration");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_can_be_called_off() {
+        let shutdown = CancellationToken::new();
+        let waiting = tokio::spawn({
+            let shutdown = shutdown.clone();
+            async move { lead(silent(), options("b"), &shutdown).await.is_none() }
+        });
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(!waiting.is_finished());
+        shutdown.cancel();
+        assert!(waiting.await.unwrap());
+    }
+}

@@ -1,0 +1,118 @@
+//! What the process lets be seen: log lines, metrics, health.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::arguments::LogFormat;
+use crate::{Error, metric_names};
+
+/// Names what is logged: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_controller=trace`.
+const FILTER_VARIABLE: &str = "WINDLASS_LOG";
+/// Bounds of the histograms, in seconds: from a decision's microseconds to a creation's minutes.
+const SECONDS: [f64; 18] = [
+    0.000_005, 0.000_02, 0.000_1, 0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0,
+    600.0,
+];
+/// How often the histograms' buffers are emptied when nobody reads the metrics.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Sends everything that is traced to standard error. Does nothing where logging was started before.
+pub fn start_logging(format: LogFormat) {
+    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let _ = match format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text => builder.try_init(),
+    };
+}
+
+/// What the probes answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    ready: Arc<AtomicBool>,
+    broken: Arc<AtomicBool>,
+}
+
+impl Health {
+    /// The process works, or waits for the Lease as it should: traffic is not what readiness is about here, but a roll-out waits for it.
+    pub(crate) fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// The process can only be restarted.
+    pub(crate) fn set_broken(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+}
+
+fn answer(good: bool) -> (StatusCode, &'static str) {
+    if good { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok\n") }
+}
+
+/// Serves `/healthz` and `/readyz`.
+pub(crate) async fn serve_health(
+    address: SocketAddr,
+    health: Health,
+    end: CancellationToken,
+) -> Result<SocketAddr, Error> {
+    let (live, ready) = (health.clone(), health);
+    let application = Router::new()
+        .route("/healthz", get(move || async move { answer(!live.broken.load(Ordering::Relaxed)) }))
+        .route("/readyz", get(move || async move { answer(ready.ready.load(Ordering::Relaxed)) }));
+    serve("health", address, application, end).await
+}
+
+/// Begins to count and to serve `/metrics`. In one process only the first call counts anything.
+pub(crate) async fn serve_metrics(address: SocketAddr, end: CancellationToken) -> Result<SocketAddr, Error> {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .map_err(Error::Metrics)?
+        .build_recorder();
+    let handle = recorder.handle();
+    if metrics::set_global_recorder(recorder).is_err() {
+        tracing::warn!("metrics are counted by somebody else in this process already");
+    }
+    metric_names::describe();
+    let upkeep = handle.clone();
+    let ended = end.clone();
+    tokio::spawn(async move {
+        while tokio::time::timeout(UPKEEP_INTERVAL, ended.cancelled()).await.is_err() {
+            upkeep.run_upkeep();
+        }
+    });
+    let application = Router::new().route("/metrics", get(move || render(handle.clone())));
+    serve("metrics", address, application, end).await
+}
+
+async fn render(handle: PrometheusHandle) -> ([(&'static str, &'static str); 1], String) {
+    ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], handle.render())
+}
+
+async fn serve(
+    what: &'static str,
+    address: SocketAddr,
+    application: Router,
+    end: CancellationToken,
+) -> Result<SocketAddr, Error> {
+    let failed = |source| Error::Listen { what, address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    tokio::spawn(async move {
+        let ended = async move { end.cancelled().await };
+        if let Err(error) = axum::serve(listener, application).with_graceful_shutdown(ended).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, what, "no longer served");
+        }
+    });
+    tracing::info!(address = %bound, "{what} is served");
+    Ok(bound)
+}

@@ -1,0 +1,166 @@
+//! Hosts that carry a claim of ours which no object explains: told of at each interval, and given back only when that is configured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_lifecycle::{Control, Reclaim, ReclaimMode, ReclaimRequest};
+use windlass_scaleway::Zone;
+
+use crate::arguments::{Orphans, RunArguments};
+use crate::context::Context;
+use crate::kinds::{AppleSiliconMachine, annotations};
+use crate::names::{ProviderId, claim_prefix};
+use crate::{Error, metric_names};
+
+/// Objects of one page of a listing.
+const PAGE: u32 = 500;
+
+/// How orphans are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    mode: Orphans,
+    interval: Duration,
+    grace: Duration,
+    /// The namespace that is watched; with one, other namespaces' claims cannot be explained here.
+    namespace: Option<String>,
+    /// The namespace of the controller's own Lease, of which events are told.
+    own_namespace: String,
+    lease: String,
+}
+
+impl Watch {
+    pub(crate) fn of(arguments: &RunArguments) -> Self {
+        Self {
+            mode: arguments.orphans,
+            interval: arguments.orphans_interval,
+            grace: arguments.orphans_grace,
+            namespace: arguments.namespace.clone(),
+            own_namespace: arguments.leader_elect_namespace.clone(),
+            lease: arguments.leader_elect_name.clone(),
+        }
+    }
+}
+
+/// Looks at each interval.
+pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: CancellationToken) {
+    if watch.namespace.is_some() && watch.mode == Orphans::Return {
+        tracing::warn!("orphans are only told of: with --namespace, claims of other namespaces cannot be explained");
+    }
+    let mut first_seen = BTreeMap::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(watch.interval) => {}
+        }
+        if let Err(error) = look(&context, &watch, &mut first_seen).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "orphaned hosts could not be looked for");
+        }
+    }
+}
+
+/// Who is alive, and the zones in which they are.
+async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
+    let api: Api<AppleSiliconMachine> = Api::all(context.client.clone());
+    let (mut live, mut zones) = (BTreeSet::new(), BTreeSet::new());
+    zones.extend(context.settings.zone.clone());
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the living machines"))?;
+        for object in &page.items {
+            live.extend(object.annotations().get(annotations::CLAIM).cloned());
+            if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
+                live.insert(provider.id().to_owned());
+                zones.insert(provider.zone().clone());
+            }
+            if let Some(status) = &object.status {
+                live.extend(status.server_id.clone());
+            }
+            zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+        }
+        match page.metadata.continue_ {
+            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
+            _ => return Ok((live, zones)),
+        }
+    }
+}
+
+async fn look(context: &Context, watch: &Watch, first_seen: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
+    if watch.namespace.is_some() {
+        return Ok(());
+    }
+    let (_, zones) = living(context).await?;
+    let mut seen = BTreeSet::new();
+    for zone in zones {
+        // Anew for each zone: who came to life meanwhile is explained.
+        let (live, _) = living(context).await?;
+        let told = reclaim(context, &zone, live.clone(), ReclaimMode::Report, watch.grace).await?;
+        metrics::gauge!(metric_names::ORPHANS, "zone" => zone.to_string()).set(told.stranded.len() as f64);
+        for stranded in &told.stranded {
+            seen.insert(stranded.host.clone());
+            let new = !first_seen.contains_key(&stranded.host);
+            let since = *first_seen.entry(stranded.host.clone()).or_insert_with(Instant::now);
+            if new {
+                let note = format!(
+                    "the host {} in {zone} carries the claim {:?}, which no AppleSiliconMachine explains",
+                    stranded.host, stranded.claim
+                );
+                context.event(&about(watch), true, "OrphanedHost", "Reclaim", &note).await;
+            }
+            let due = since.elapsed() >= watch.grace;
+            if !due || watch.mode != Orphans::Return {
+                continue;
+            }
+            let Some(prefix) = context.settings.pool_prefix.clone() else {
+                tracing::warn!(host = stranded.host, "an orphan cannot return: --pool-prefix is not set");
+                continue;
+            };
+            // Only this one: all others that are stranded count as alive.
+            let (mut others, _) = living(context).await?;
+            others.extend(
+                told.stranded.iter().filter(|other| other.host != stranded.host).map(|other| other.host.clone()),
+            );
+            let done = reclaim(context, &zone, others, ReclaimMode::ReturnToPool(prefix), watch.grace).await?;
+            for ended in done.stranded {
+                let what = match (&ended.released, &ended.problem) {
+                    (Some(released), _) => crate::outcome::words(released),
+                    (None, Some(problem)) => problem.clone(),
+                    (None, None) => ended.spared.clone().unwrap_or_default(),
+                };
+                let warning = ended.problem.is_some();
+                let note = format!("the orphaned host {} in {zone}: {what}", ended.host);
+                context.event(&about(watch), warning, "OrphanReclaimed", "Reclaim", &note).await;
+            }
+        }
+    }
+    first_seen.retain(|host, _| seen.contains(host));
+    Ok(())
+}
+
+async fn reclaim(
+    context: &Context,
+    zone: &Zone,
+    live: BTreeSet<String>,
+    mode: ReclaimMode,
+    grace: Duration,
+) -> Result<Reclaim, Error> {
+    let request =
+        ReclaimRequest { zone: zone.clone(), claim_prefix: claim_prefix(&context.settings.owner), live, grace, mode };
+    Ok(context.lifecycle.reclaim(&request, &Control::new()).await?)
+}
+
+/// Orphans have no object: their events are told of the Lease.
+fn about(watch: &Watch) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(watch.own_namespace.clone()),
+        name: Some(watch.lease.clone()),
+        ..ObjectReference::default()
+    }
+}

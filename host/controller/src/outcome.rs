@@ -1,0 +1,181 @@
+//! How a job on a machine ended, and what that means for its status.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_lifecycle::{AdoptedMachine, CreatedServer, ReleaseOutcome, Released};
+use windlass_scaleway::types::apple_silicon::Server as Host;
+
+use crate::jobs::JobKind;
+use crate::kinds::{OperationStatus, ResourceInUse};
+use crate::status::{bounded, time};
+
+/// The first wait after a failure; it doubles up to [`LONGEST_WAIT`].
+pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait after a failure.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// Between two looks at one host.
+const AFTER_INSPECTION: Duration = Duration::from_secs(30);
+
+/// How a job ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A host carries the object's claim.
+    Adopted { machine: Box<AdoptedMachine>, ordered: bool },
+    /// A host was read, with its passwords.
+    Inspected(Box<Host>),
+    /// A release, or a recovery, was judged and carried out.
+    Released(Box<Released>),
+    /// A server runs.
+    Created(Box<CreatedServer>),
+    /// A server and all that belongs to it is gone.
+    CleanedUp { message: String },
+    /// What has to be there is not there yet. Nothing went wrong.
+    Waiting { reason: &'static str, message: String, after: Duration },
+    /// It went wrong, and is tried again.
+    Failed { reason: &'static str, message: String },
+    /// It cannot come to an end without people.
+    Refused { reason: &'static str, message: String },
+    /// It was called off, and nothing of it is left.
+    CalledOff { message: String },
+    /// It was left, journalled, since this process ends.
+    LeftOpen,
+}
+
+/// How long to wait after the `attempt`-th failure in a row, from 1.
+pub(crate) fn backoff(attempt: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_WAIT)
+}
+
+fn later(now: Timestamp, after: Duration) -> String {
+    // Kubernetes' times have whole seconds: never earlier than asked for.
+    let after = Duration::from_secs(after.as_secs() + u64::from(after.subsec_nanos() > 0));
+    time(now.checked_add(after).unwrap_or(now))
+}
+
+impl Outcome {
+    /// Writes the end of the operation into its mirror.
+    pub(crate) fn describe(&self, operation: &mut OperationStatus, now: Timestamp) {
+        operation.not_before = None;
+        let (state, message) = match self {
+            Self::Adopted { machine, .. } => {
+                operation.id = machine.operation.as_ref().map(ToString::to_string).or(operation.id.take());
+                let entry = ResourceInUse {
+                    kind: "apple-silicon-server".to_owned(),
+                    id: machine.server.id.clone(),
+                    zone: machine.server.zone.clone(),
+                };
+                if !operation.resources.contains(&entry) {
+                    operation.resources.push(entry);
+                }
+                ("done", None)
+            }
+            Self::Inspected(_) => {
+                // A listing that does not show yet what was read is not read against again and again.
+                operation.not_before = Some(later(now, AFTER_INSPECTION));
+                ("done", None)
+            }
+            Self::Created(_) => ("done", None),
+            Self::CleanedUp { message } => ("done", Some(message.clone())),
+            Self::Released(released) => {
+                operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
+                let state = match &released.outcome {
+                    ReleaseOutcome::AskAgain { after } => {
+                        operation.not_before = Some(later(now, Duration::from_millis(*after)));
+                        "waiting"
+                    }
+                    _ => "done",
+                };
+                (state, Some(words(released)))
+            }
+            Self::Waiting { message, after, .. } => {
+                operation.not_before = Some(later(now, *after));
+                ("waiting", Some(message.clone()))
+            }
+            Self::Failed { message, .. } => {
+                operation.not_before = Some(later(now, backoff(operation.attempt)));
+                ("failed", Some(message.clone()))
+            }
+            Self::Refused { message, .. } => ("failed", Some(message.clone())),
+            Self::CalledOff { message } => ("done", Some(message.clone())),
+            Self::LeftOpen => ("running", None),
+        };
+        operation.state = state.to_owned();
+        if message.is_some() || state == "done" {
+            operation.message = message.map(bounded);
+        }
+    }
+}
+
+/// How long until the last operation of one of these kinds may be tried again.
+pub(crate) fn not_yet(last: Option<&OperationStatus>, kinds: &[JobKind], now: Timestamp) -> Option<Duration> {
+    let last = last.filter(|last| kinds.iter().any(|kind| kind.as_str() == last.kind))?;
+    let at: Timestamp = last.not_before.as_deref()?.parse().ok()?;
+    Duration::try_from(at.duration_since(now)).ok().filter(|wait| !wait.is_zero())
+}
+
+/// What became of a host, for people.
+pub(crate) fn words(released: &Released) -> String {
+    let what = match &released.outcome {
+        ReleaseOutcome::ReturnedToPool { name } => format!("returned to its pool as {name}; it is being reinstalled"),
+        ReleaseOutcome::Terminated => "deleted at Scaleway".to_owned(),
+        ReleaseOutcome::DeletionScheduled { deletable_at } => match deletable_at.and_then(instant) {
+            Some(at) => format!("Scaleway deletes it at {at}"),
+            None => "Scaleway deletes it as soon as it can be deleted".to_owned(),
+        },
+        ReleaseOutcome::Kept => "kept as it is".to_owned(),
+        ReleaseOutcome::AskAgain { after } => format!("to be asked for again in {} s", after.div_ceil(1000)),
+        ReleaseOutcome::Rebooted => "restarted; it is to be set up again".to_owned(),
+        ReleaseOutcome::AlreadyGone => "there is no such host".to_owned(),
+        ReleaseOutcome::NotOurs { name } => format!("it is called {name}, so it was left alone"),
+    };
+    let mut text = what;
+    for (label, words) in [("", &released.reason), ("refused: ", &released.refused)] {
+        if let Some(words) = words {
+            text.push_str(&format!("; {label}{words}"));
+        }
+    }
+    if !released.policy_failures.is_empty() {
+        text.push_str(&format!("; failed policies: {}", released.policy_failures.join(", ")));
+    }
+    text
+}
+
+fn instant(milliseconds: u64) -> Option<String> {
+    i64::try_from(milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok()).map(time)
+}
+
+/// The outcome in one word, for metrics and reasons.
+pub(crate) fn word(outcome: &ReleaseOutcome) -> &'static str {
+    match outcome {
+        ReleaseOutcome::ReturnedToPool { .. } => "ReturnedToPool",
+        ReleaseOutcome::Terminated => "Terminated",
+        ReleaseOutcome::DeletionScheduled { .. } => "DeletionScheduled",
+        ReleaseOutcome::Kept => "Kept",
+        ReleaseOutcome::AskAgain { .. } => "AskAgain",
+        ReleaseOutcome::Rebooted => "Rebooted",
+        ReleaseOutcome::AlreadyGone => "AlreadyGone",
+        ReleaseOutcome::NotOurs { .. } => "NotOurs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_their_bound() {
+        assert_eq!(backoff(1), Duration::from_secs(5));
+        assert_eq!(backoff(4), Duration::from_secs(40));
+        assert_eq!(backoff(9), LONGEST_WAIT);
+        assert_eq!(backoff(u32::MAX), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn a_wait_is_never_shortened_by_whole_seconds() {
+        let now = Timestamp::from_second(100).unwrap();
+        assert_eq!(later(now, Duration::from_millis(1)), "1970-01-01T00:01:41Z");
+        assert_eq!(later(now, Duration::from_secs(2)), "1970-01-01T00:01:42Z");
+    }
+}

@@ -1,0 +1,529 @@
+//! The process: credentials, policies, Lease, the controllers, and their orderly end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, Config, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_lifecycle::{Control, Lifecycle, Options, OwnerName, StateDirectory, scaleway_capabilities};
+use windlass_policy::{Host, HostOptions};
+use windlass_scaleway::{Environment, ExplicitSettings};
+
+use crate::arguments::RunArguments;
+use crate::cluster_api::{Cluster, ClusterApi, Machine};
+use crate::configuration::{Configuration, policy_folder};
+use crate::context::{Context, Settings, Settled, is_conflict};
+use crate::jobs::Jobs;
+use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, labels};
+use crate::lease::{LeaseOptions, lead};
+use crate::observe::{Health, serve_health, serve_metrics};
+use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans};
+
+/// Who we are in events and in the Lease's history.
+const CONTROLLER: &str = "windlass-controller";
+/// How often it is looked whether Cluster API has been installed meanwhile.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a first wait is after an error of a reconcile.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// How long after a write was overtaken.
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
+/// A dead predecessor's operations are looked for again while another takes them up.
+const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs the controller until `shutdown` is cancelled.
+///
+/// # Errors
+/// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another process may lead: all
+/// work has stopped then, and the process is to end.
+pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result<(), Error> {
+    let process = Process::prepare(&arguments).await?;
+    let end = CancellationToken::new();
+    let _end = end.clone().drop_guard();
+    let health = Health::default();
+    if let Some(address) = arguments.metrics_bind_address.0 {
+        serve_metrics(address, end.clone()).await?;
+    }
+    if let Some(address) = arguments.health_probe_bind_address.0 {
+        serve_health(address, health.clone(), end.clone()).await?;
+    }
+    metrics::gauge!(metric_names::LEADER).set(0.0);
+    // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
+    health.set_ready(true);
+    let leadership = if arguments.leader_elect {
+        let options = LeaseOptions {
+            namespace: arguments.leader_elect_namespace.clone(),
+            name: arguments.leader_elect_name.clone(),
+            identity: process.identity.clone(),
+            duration: arguments.lease_duration,
+        };
+        match lead(process.client.clone(), options, &shutdown).await {
+            Some(leadership) => Some(leadership),
+            None => return Ok(()),
+        }
+    } else {
+        None
+    };
+    metrics::gauge!(metric_names::LEADER).set(1.0);
+    let lost = leadership.as_ref().map(crate::lease::Leadership::lost).unwrap_or_default();
+    let worked = tokio::select! {
+        // Without waiting for anything: another may begin any moment.
+        () = lost.cancelled() => Err(Error::LeaseLost),
+        worked = process.work(&arguments, &shutdown) => worked,
+    };
+    metrics::gauge!(metric_names::LEADER).set(0.0);
+    if worked.is_err() {
+        health.set_broken();
+    }
+    if let Some(leadership) = leadership
+        && !matches!(worked, Err(Error::LeaseLost))
+    {
+        leadership.release().await;
+    }
+    worked
+}
+
+/// What is made before the Lease is asked for.
+struct Process {
+    client: Client,
+    scaleway: windlass_scaleway::Client,
+    policies: Arc<Host>,
+    state: StateDirectory,
+    owner: OwnerName,
+    identity: String,
+    settings: Settings,
+}
+
+impl Process {
+    async fn prepare(arguments: &RunArguments) -> Result<Self, Error> {
+        let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?.unwrap_or_default();
+        let explicit = ExplicitSettings {
+            zone: arguments.zone.clone(),
+            api_url: arguments.api_url.clone(),
+            user_agent: Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))),
+            ..ExplicitSettings::default()
+        };
+        let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
+        let pool_prefix = arguments.pool_prefix.as_deref().map(str::parse).transpose().map_err(
+            |error: windlass_lifecycle::Error| Error::Option { option: "--pool-prefix", problem: error.to_string() },
+        )?;
+        let zone = scaleway_settings.zone().cloned();
+        let scaleway =
+            windlass_scaleway::Client::new(scaleway_settings).map_err(|error| Error::Client(Box::new(error)))?;
+        for notice in scaleway.settings().notices() {
+            tracing::warn!("{notice}");
+        }
+        let state = StateDirectory::open(&arguments.state_dir)?;
+        let policies = {
+            let (arguments, state, scaleway) = (arguments.clone(), state.clone(), scaleway.clone());
+            tokio::task::spawn_blocking(move || policy_host(&arguments, &configuration, &state, &scaleway))
+                .await
+                .map_err(|error| Error::Defect(error.to_string()))??
+        };
+        let client = kubernetes(arguments).await?;
+        let owner = match &arguments.owner {
+            Some(owner) => owner.clone(),
+            None => owner(&client).await?,
+        };
+        tracing::info!(%owner, "machines belong to this owner");
+        let identity = arguments.identity.clone().unwrap_or_else(|| {
+            let host = std::env::var("HOSTNAME").unwrap_or_else(|_| CONTROLLER.to_owned());
+            format!("{host}-{}", &uuid::Uuid::new_v4().simple().to_string()[..8])
+        });
+        Ok(Self {
+            settings: Settings {
+                owner: owner.clone(),
+                zone,
+                pool_prefix,
+                allow_orders: arguments.allow_orders,
+                listing_interval: arguments.listing_interval,
+                retry_interval: arguments.retry_interval,
+            },
+            client,
+            scaleway,
+            policies: Arc::new(policies),
+            state,
+            owner,
+            identity,
+        })
+    }
+
+    /// Works as the leader.
+    async fn work(&self, arguments: &RunArguments, shutdown: &CancellationToken) -> Result<(), Error> {
+        let _watch = match self.policies.watch() {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "policies are not reloaded when their files change"
+                );
+                None
+            }
+        };
+        let mut options = Options::new(self.scaleway.clone(), Arc::clone(&self.policies), self.state.clone());
+        options.owner = Some(self.owner.clone());
+        options.limits.parallel_operations = usize::from(arguments.operations);
+        options.limits.machine_interval = arguments.listing_interval;
+        // Only the leader opens the journal, so what stands open in it is a dead process's.
+        let lifecycle = Lifecycle::open(options)?;
+        take_up(&lifecycle, shutdown).await?;
+        let jobs = Jobs::new(usize::from(arguments.operations));
+        let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        loop {
+            let cluster_api =
+                ClusterApi::discover(&self.client).await.map_err(Error::kubernetes("looking for Cluster API"))?;
+            match &cluster_api {
+                Some(found) => tracing::info!(version = %found.version, "Cluster API is there"),
+                None => tracing::info!("Cluster API is not installed: machines work alone until it is"),
+            }
+            let context = Arc::new(Context {
+                client: self.client.clone(),
+                cluster_api: cluster_api.clone(),
+                scaleway: self.scaleway.clone(),
+                lifecycle: lifecycle.clone(),
+                policies: Arc::clone(&self.policies),
+                jobs: Arc::clone(&jobs),
+                recorder: recorder.clone(),
+                settings: self.settings.clone(),
+                settled: Settled::default(),
+            });
+            let again = controllers(context, arguments, shutdown).await;
+            if !again {
+                break;
+            }
+        }
+        jobs.leave(arguments.shutdown_grace).await;
+        Ok(())
+    }
+}
+
+/// Ends or undoes what a dead predecessor left open.
+async fn take_up(lifecycle: &Lifecycle, shutdown: &CancellationToken) -> Result<(), Error> {
+    loop {
+        let control = Control::new();
+        let resumed = tokio::select! {
+            resumed = lifecycle.resume(&control) => resumed,
+            () = shutdown.cancelled() => return Ok(()),
+        };
+        match resumed {
+            Ok(resumed) => {
+                for operation in &resumed.operations {
+                    tracing::info!(
+                        operation = %operation.operation,
+                        kind = %operation.kind,
+                        state = %operation.state,
+                        problem = operation.problem.as_deref(),
+                        "taken up from an earlier process"
+                    );
+                }
+                return Ok(());
+            }
+            Err(windlass_lifecycle::Error::RecoveryRunning { .. }) => {
+                tracing::info!("another process is taking operations up; waiting");
+                tokio::time::sleep(RECOVERY_PATIENCE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn policy_host(
+    arguments: &RunArguments,
+    configuration: &Configuration,
+    state: &StateDirectory,
+    client: &windlass_scaleway::Client,
+) -> Result<Host, Error> {
+    let directory = state
+        .handle()
+        .try_clone()
+        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    let mut options = HostOptions::new(directory);
+    options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
+    options.capabilities = scaleway_capabilities(client);
+    let refused = |error| Error::Policies(Box::new(error));
+    let host = Host::new(options).map_err(refused)?;
+    host.configure(&configuration.policies).map_err(refused)?;
+    Ok(host)
+}
+
+async fn kubernetes(arguments: &RunArguments) -> Result<Client, Error> {
+    let config = match &arguments.kubeconfig {
+        Some(path) => {
+            let problem =
+                |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));
+            let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(problem)?;
+            Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+                .await
+                .map_err(problem)?
+        }
+        None => Config::infer().await.map_err(|error| Error::Kubeconfig(error.to_string()))?,
+    };
+    Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
+}
+
+/// The owner of this Kubernetes cluster: the UID of the namespace kube-system lives as long as the cluster.
+async fn owner(client: &Client) -> Result<OwnerName, Error> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    match api.get("kube-system").await {
+        Ok(namespace) => Ok(names::owner_of_cluster(&namespace.uid().unwrap_or_default())),
+        Err(error) => Err(Error::Option {
+            option: "--owner",
+            problem: format!(
+                "it is not given, and the namespace kube-system, from which it would be made, cannot be read ({error}): set it to a \
+                 name that no other cluster uses"
+            ),
+        }),
+    }
+}
+
+/// Runs the controllers until the end, or until Cluster API appears (`true`).
+async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: &CancellationToken) -> bool {
+    let stop = shutdown.child_token();
+    let tasks = TaskTracker::new();
+    tasks.spawn(machines(
+        AppleSiliconMachine::default(),
+        "AppleSiliconMachine",
+        apple_silicon::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    ));
+    tasks.spawn(machines(
+        InstanceMachine::default(),
+        "InstanceMachine",
+        instance::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    ));
+    tasks.spawn(clusters(Arc::clone(&context), arguments, stop.clone()));
+    tasks.spawn(orphans::watch(Arc::clone(&context), orphans::Watch::of(arguments), stop.clone()));
+    tasks.close();
+    let appeared = async {
+        if context.cluster_api.is_some() {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            tokio::time::sleep(DISCOVERY_INTERVAL).await;
+            if let Ok(Some(_)) = ClusterApi::discover(&context.client).await {
+                return;
+            }
+        }
+    };
+    let again = tokio::select! {
+        () = shutdown.cancelled() => false,
+        () = appeared => true,
+        () = tasks.wait() => false,
+    };
+    stop.cancel();
+    // Reconciles are short: they wait for nobody but the API server.
+    tasks.wait().await;
+    again
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+fn api_with<K>(client: &Client, namespace: Option<&str>, resource: &kube::api::ApiResource) -> Api<K>
+where
+    K: Resource<DynamicType = kube::api::ApiResource, Scope = kube::core::DynamicResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// The controller of one kind of machine.
+fn machines<K, F>(
+    _kind: K,
+    name: &'static str,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+    F: Future<Output = Result<Action, Error>> + Send + 'static,
+{
+    let namespace = arguments.namespace.clone();
+    let concurrency = arguments.concurrency;
+    async move {
+        let api: Api<K> = api(&context.client, namespace.as_deref());
+        let mut controller = Controller::new(api, watcher::Config::default())
+            .with_config(controller::Config::default().concurrency(concurrency));
+        if let Some(cluster_api) = &context.cluster_api {
+            let (of_machine, of_cluster) = (Arc::clone(&context), Arc::clone(&context));
+            let store = controller.store();
+            controller = controller
+                .watches_with(
+                    api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
+                    cluster_api.machine.clone(),
+                    watcher::Config::default(),
+                    move |machine| infrastructure_of::<K>(&machine, name, &of_machine),
+                )
+                .watches_with(
+                    api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
+                    cluster_api.cluster.clone(),
+                    watcher::Config::default(),
+                    move |cluster| members(&store, &cluster, &of_cluster),
+                );
+        }
+        let shared = Arc::clone(&context);
+        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
+            move |object, context| measured(name, reconcile, object, context),
+            move |object, error, _| after_error(name, object.as_ref(), error),
+            shared,
+        );
+        finish(name, reconciles).await;
+    }
+}
+
+/// The controller of clusters.
+fn clusters(
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
+    let namespace = arguments.namespace.clone();
+    async move {
+        let name = "ExternalCluster";
+        let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
+        let mut controller =
+            Controller::new(api, watcher::Config::default()).with_config(controller::Config::default().concurrency(4));
+        if let Some(cluster_api) = &context.cluster_api {
+            let store = controller.store();
+            controller = controller.watches_with(
+                api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
+                cluster_api.cluster.clone(),
+                watcher::Config::default(),
+                move |cluster| {
+                    let (cluster, namespace) = (cluster.name_any(), cluster.namespace());
+                    store
+                        .state()
+                        .into_iter()
+                        .filter(|object| {
+                            object.namespace() == namespace
+                                && crate::cluster_api::owner_cluster(object.as_ref()).as_ref() == Some(&cluster)
+                        })
+                        .map(|object| ObjectRef::from_obj(object.as_ref()))
+                        .collect::<Vec<_>>()
+                },
+            );
+        }
+        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
+            move |object, context| measured(name, external_cluster::reconcile, object, context),
+            move |object, error, _| after_error(name, object.as_ref(), error),
+            context,
+        );
+        finish(name, reconciles).await;
+    }
+}
+
+/// The machine object that a Machine refers to.
+fn infrastructure_of<K>(machine: &Machine, kind: &str, context: &Context) -> Option<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let reference = &machine.spec.infrastructure_ref;
+    if !reference.is(GROUP, kind) {
+        return None;
+    }
+    let _ = context;
+    Some(ObjectRef::new(&reference.name).within(&machine.namespace()?))
+}
+
+/// The objects of a Cluster. What was settled about them is looked at anew: the Cluster may have been paused.
+fn members<K>(store: &Store<K>, cluster: &Cluster, context: &Context) -> Vec<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let (name, namespace) = (cluster.name_any(), cluster.namespace());
+    store
+        .state()
+        .into_iter()
+        .filter(|object| object.namespace() == namespace && object.labels().get(labels::CLUSTER_NAME) == Some(&name))
+        .map(|object| {
+            context.settled.forget(&object.uid().unwrap_or_default());
+            ObjectRef::from_obj(object.as_ref())
+        })
+        .collect()
+}
+
+async fn measured<K, F>(
+    name: &'static str,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    object: Arc<K>,
+    context: Arc<Context>,
+) -> Result<Action, Error>
+where
+    F: Future<Output = Result<Action, Error>>,
+{
+    let began = Instant::now();
+    let result = reconcile(object, context).await;
+    let outcome = if result.is_ok() { "done" } else { "failed" };
+    metrics::counter!(metric_names::RECONCILES, "kind" => name, "outcome" => outcome).increment(1);
+    metrics::histogram!(metric_names::RECONCILE_SECONDS, "kind" => name).record(began.elapsed().as_secs_f64());
+    result
+}
+
+fn after_error<K: Resource<DynamicType = ()>>(kind: &str, object: &K, error: &Error) -> Action {
+    let overtaken = match error {
+        Error::Overtaken => true,
+        Error::Kubernetes { source, .. } => is_conflict(source),
+        _ => false,
+    };
+    if overtaken {
+        return Action::requeue(AFTER_CONFLICT);
+    }
+    tracing::warn!(
+        kind,
+        namespace = object.namespace(),
+        name = object.name_any(),
+        error = error as &dyn std::error::Error,
+        "the reconcile failed and is tried again"
+    );
+    Action::requeue(AFTER_ERROR)
+}
+
+async fn finish<K, E, W>(
+    name: &'static str,
+    reconciles: impl futures::Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<E, W>>>,
+) where
+    K: Resource<DynamicType = ()>,
+    E: std::error::Error + 'static,
+    W: std::error::Error + 'static,
+{
+    let mut reconciles = std::pin::pin!(reconciles);
+    while let Some(result) = reconciles.next().await {
+        match result {
+            // The reconciler's own errors were logged with their object.
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_)) => {}
+            Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and goes on"),
+        }
+    }
+    tracing::debug!(kind = name, "the controller has ended");
+}

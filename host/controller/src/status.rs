@@ -1,0 +1,136 @@
+//! A status as data: conditions that keep their transition times, and the difference between two statuses as a patch.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::kinds::{Condition, ConditionStatus};
+
+/// The longest message of a condition that we write, in bytes.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// Sets a condition. Its transition time changes only with its status.
+pub(crate) fn set_condition(
+    conditions: &mut Vec<Condition>,
+    kind: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: impl Into<String>,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let new = Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: bounded(message.into()),
+        last_transition_time: time(now),
+        observed_generation: generation,
+    };
+    match conditions.iter_mut().find(|condition| condition.kind == kind) {
+        Some(old) => {
+            let since =
+                if old.status == status { old.last_transition_time.clone() } else { new.last_transition_time.clone() };
+            *old = Condition { last_transition_time: since, ..new };
+        }
+        None => conditions.push(new),
+    }
+}
+
+/// Removes a condition.
+pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
+    conditions.retain(|condition| condition.kind != kind);
+}
+
+/// An instant as Kubernetes writes it: to the second.
+pub(crate) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Cuts a text at a limit, between two characters.
+pub(crate) fn bounded(mut text: String) -> String {
+    if text.len() > LONGEST_MESSAGE {
+        let end = (0..=LONGEST_MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys that differ are in
+/// it, so that two writers of different keys never overwrite each other.
+pub(crate) fn difference<S: Serialize>(old: &S, new: &S) -> Option<Value> {
+    let (Ok(Value::Object(old)), Ok(Value::Object(new))) = (serde_json::to_value(old), serde_json::to_value(new))
+    else {
+        return None;
+    };
+    let mut patch = Map::new();
+    for (key, value) in &new {
+        match old.get(key) {
+            Some(before) if before == value => {}
+            Some(Value::Object(before)) if value.is_object() => {
+                patch.insert(key.clone(), merge(before, value));
+            }
+            _ => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// An object within the patch: keys that went away are named with `null`.
+fn merge(before: &Map<String, Value>, after: &Value) -> Value {
+    let mut value = after.clone();
+    if let Value::Object(map) = &mut value {
+        for key in before.keys() {
+            map.entry(key.clone()).or_insert(Value::Null);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::{MachineStatus, OperationStatus};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_until_its_status_changes() {
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, "Ready", ConditionStatus::False, "Waiting", "for a host", Some(1), at(0));
+        set_condition(&mut conditions, "Ready", ConditionStatus::False, "Adopting", "one", Some(2), at(10));
+        assert_eq!(conditions[0].last_transition_time, "1970-01-01T00:00:00Z");
+        assert_eq!((conditions[0].reason.as_str(), conditions[0].observed_generation), ("Adopting", Some(2)));
+        set_condition(&mut conditions, "Ready", ConditionStatus::True, "Provisioned", "", Some(2), at(20));
+        assert_eq!(conditions[0].last_transition_time, "1970-01-01T00:00:20Z");
+        assert_eq!(conditions.len(), 1);
+    }
+
+    #[test]
+    fn equal_statuses_need_no_patch_and_others_name_only_what_differs() {
+        let old = MachineStatus {
+            server_id: Some("a".into()),
+            operation: Some(OperationStatus { kind: "adopt".into(), step: Some("claim".into()), ..Default::default() }),
+            ..MachineStatus::default()
+        };
+        assert_eq!(difference(&old, &old.clone()), None);
+        let mut new = old.clone();
+        new.server_id = None;
+        new.ready = true;
+        assert_eq!(difference(&old, &new), Some(json!({"ready": true, "serverID": null})));
+        new.operation.as_mut().unwrap().step = None;
+        let patch = difference(&old, &new).unwrap();
+        assert_eq!(patch["operation"]["step"], Value::Null);
+        assert_eq!(patch["operation"]["kind"], "adopt");
+    }
+}
