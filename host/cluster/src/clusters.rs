@@ -196,7 +196,9 @@ impl Clusters {
     /// [`Error::Specification`] for what can be seen without asking.
     pub async fn validate(&self, specification: &ClusterSpecification) -> Result<Vec<Failure>, Error> {
         specification.check()?;
-        Ok(validate::problems(&self.shared.client, specification).await)
+        let mut problems = validate::hook_problems(self.shared.hooks.as_ref(), specification);
+        problems.extend(validate::problems(&self.shared.client, specification).await);
+        Ok(problems)
     }
 
     /// Creates a cluster: validate → servers → wait → prepare → configure → start → active.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, plan, program, ssh, webhook};
+use super::{Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, HookProblem, plan, program, ssh, webhook};
 
 /// Runs hooks for real.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +14,12 @@ pub struct HookRunner;
 pub trait RunHooks: std::fmt::Debug + Send + Sync {
     /// As [`HookRunner::run`].
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>>;
+
+    /// As [`Hook::preflight`]: what would make every run fail is found before anything is spent.
+    fn preflight(&self, hook: &Hook) -> Result<(), HookProblem> {
+        let _ = hook;
+        Ok(())
+    }
 }
 
 impl HookRunner {
@@ -69,5 +75,9 @@ impl HookRunner {
 impl RunHooks for HookRunner {
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
         HookRunner::run(self, hook, input).await
+    }
+
+    fn preflight(&self, hook: &Hook) -> Result<(), HookProblem> {
+        hook.preflight()
     }
 }

@@ -1,7 +1,8 @@
 //! Asking Scaleway whether it has what is wanted, before anything is spent.
 //!
 //! Asked: whether each server type exists in the zone, and one of each group's is in stock; whether the image fits it; whether security
-//! groups, placement groups and private networks exist; and whether the cloud-init files can be read. Not asked: quotas. The Instance
+//! groups, placement groups and private networks exist; and whether the cloud-init files can be read. Looked at here: whether the hooks'
+//! programs, secrets and keys are there. Not asked: quotas. The Instance
 //! API tells them only by refusing (`quotas_exceeded`), and then the servers' stage fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use windlass_scaleway::types::instance::{ServerType, Stock};
 use windlass_scaleway::types::marketplace::ImageStorage;
 
 use crate::failure;
+use crate::hooks::{Hook, RunHooks};
 use crate::name::NodeGroupName;
 use crate::record::Stage;
 use crate::run::{Run, Stop};
@@ -32,6 +34,9 @@ fn wrong(place: String, problem: impl std::fmt::Display) -> Failure {
 pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Result<(), Stop> {
     let step = run.begin_step(Stage::Validate, "ask Scaleway", growing.len()).await?;
     let specification = run.book.lock().cluster.specification.clone();
+    if let Some(failed) = hook_problems(run.shared.hooks.as_ref(), &specification).into_iter().next() {
+        return Err(Stop::failed(Stage::Validate, failed));
+    }
     let client = &run.shared.client;
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
     for name in growing {
@@ -60,6 +65,18 @@ pub(crate) async fn problems(client: &Client, specification: &ClusterSpecificati
         problems.extend(check_group(client, specification, &catalogue, name, group).await.err());
     }
     problems
+}
+
+/// What would make every run of a hook fail: a program that is not there, a secret or a key that cannot be read.
+pub(crate) fn hook_problems(runner: &dyn RunHooks, specification: &ClusterSpecification) -> Vec<Failure> {
+    let hooks = &specification.hooks;
+    let by_name = [("decommission", &hooks.decommission), ("configure", &hooks.configure), ("start", &hooks.start)];
+    let problem = |(name, hook): (&str, &Option<Hook>)| {
+        let hook = hook.as_ref()?;
+        let problem = runner.preflight(hook).err()?;
+        Some(wrong(format!("hooks.{name}"), format!("{hook} {problem}")))
+    };
+    by_name.into_iter().filter_map(problem).collect()
 }
 
 async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Result<Catalogue, Failure> {
