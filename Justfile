@@ -44,6 +44,26 @@ test-rpcplugin: _wasm_target
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ target }}/rpcplugin-python/bin/python -m pytest -q tests/rpcplugin-python
 
+# The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
+# modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
+test-kubernetes *arguments: _wasm_target
+    @command -v go >/dev/null || { echo "SKIPPED: no Go, so no Kubernetes was built and the controller was not run against it"; exit 0; }; \
+    tests/kubernetes/go/build.sh && \
+    cargo build --quiet --package windlass-controller && \
+    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --package windlass-test-kubernetes -- --test-threads 6 {{ arguments }}
+
+# A deployment of Macs on this machine, scaled up, rolled and scaled down: about a minute after the builds. No account needed.
+demo-kubernetes: _wasm_target
+    @tests/kubernetes/go/build.sh
+    @cargo build --quiet --package windlass-controller
+    @cargo run --quiet --package windlass-test-kubernetes --example demo
+
+# Five hundred machines: memory, calls, and a hundred releases at once.
+bench-kubernetes: _wasm_target
+    @tests/kubernetes/go/build.sh
+    cargo build --release --quiet --package windlass-controller
+    @WINDLASS_CONTROLLER={{ target }}/release/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
+
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
 
