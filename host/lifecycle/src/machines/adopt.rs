@@ -83,7 +83,7 @@ impl Lifecycle {
         claim.check_against(&pool.prefix)?;
         let shared = &self.shared;
         // Without the lock, from what everybody looks at: most calls end here.
-        let seen = listing::hosts(shared, &pool.zone, shared.limits.machine_interval).await?;
+        let seen = listing::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
         if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
@@ -144,7 +144,7 @@ pub(crate) async fn fresh(
 ) -> Result<Arc<listing::Listing<Server>>, Error> {
     let mut attempt = 1;
     loop {
-        match listing::hosts(shared, zone, std::time::Duration::ZERO).await {
+        match listing::hosts(shared, zone, None).await {
             Ok(listing) => return Ok(listing),
             Err(error) if attempt >= 3 => return Err(error),
             Err(_) => pause(shared, attempt).await,

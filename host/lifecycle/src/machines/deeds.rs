@@ -275,7 +275,8 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
         id,
         || api.delete_server(id),
         |seen| if seen.name == host.name { Seen::NotYet } else { Seen::Over(Over::Renamed(seen.name.clone())) },
-        |()| Some(()),
+        // Believed when it is seen: an answer without a body can say nothing wrong, and nothing right either.
+        |()| None,
         || Some(()),
     )
     .await?;

@@ -72,12 +72,12 @@ impl<T: Listed> Listings<T> {
         Arc::clone(self.zones.lock().entry(zone.clone()).or_default())
     }
 
-    /// A listing that was begun at most `age` ago; asks for a new one where there is none.
+    /// A listing that was begun at most `age` ago; asks for a new one where there is none, and always without an age.
     async fn at_most<F, Fut>(
         &self,
         shared: &Shared,
         zone: &Zone,
-        age: Duration,
+        age: Option<Duration>,
         list: F,
     ) -> Result<Arc<Listing<T>>, Error>
     where
@@ -87,7 +87,7 @@ impl<T: Listed> Listings<T> {
         let slot = self.slot(zone);
         let wanted = Instant::now();
         let mut kept = slot.lock().await;
-        if let Some(kept) = kept.as_ref()
+        if let (Some(kept), Some(age)) = (kept.as_ref(), age)
             && kept.began + age >= wanted
         {
             return Ok(Arc::clone(&kept.listing));
@@ -121,8 +121,8 @@ impl<T: Listed> Listings<T> {
     }
 }
 
-/// Every host of a zone, at most `age` old.
-pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Duration) -> Result<Arc<Listing<Host>>, Error> {
+/// Every host of a zone, at most `age` old; without an age, as they are after this call.
+pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -> Result<Arc<Listing<Host>>, Error> {
     let api = |client: Client| {
         let api = client.apple_silicon(zone);
         async move { api.list_servers(&ListHosts::default()).await }
@@ -138,7 +138,7 @@ impl Lifecycle {
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed. Nothing is kept of that: the next call asks again.
     pub async fn hosts(&self, zone: &Zone) -> Result<Arc<Listing<Host>>, Error> {
-        hosts(&self.shared, zone, self.shared.limits.machine_interval).await
+        hosts(&self.shared, zone, Some(self.shared.limits.machine_interval)).await
     }
 
     /// Our Instance servers of a zone (by the owner tag), shared in the same way.
@@ -155,6 +155,6 @@ impl Lifecycle {
                 Ok(servers.into_iter().filter(|server| tags::carries_owner(&server.tags, &owner)).collect())
             }
         };
-        shared.machines.servers.at_most(shared, zone, shared.limits.machine_interval, list).await
+        shared.machines.servers.at_most(shared, zone, Some(shared.limits.machine_interval), list).await
     }
 }

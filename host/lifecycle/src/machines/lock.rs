@@ -19,8 +19,16 @@ const FIRST_WAIT: Duration = Duration::from_millis(5);
 
 /// The lock, held until dropped (the kernel lets the file go when the process ends, however it ends).
 pub(crate) struct Held<'a> {
-    _file: File,
+    file: File,
     _process: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until it is
+        // under way.
+        let _ = self.file.unlock();
+    }
 }
 
 /// Takes the lock.
@@ -36,7 +44,7 @@ pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<He
         let mut wait = FIRST_WAIT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Held { _file: file, _process: process }),
+                Ok(()) => return Ok(Held { file, _process: process }),
                 Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {}
                 Err(TryLockError::WouldBlock) => return Err(Error::MachinesLocked { path: path() }),
                 Err(TryLockError::Error(source)) => return Err(Error::StateDirectory { path: path(), source }),

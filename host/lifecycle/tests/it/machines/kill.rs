@@ -1,1 +1,268 @@
+//! SIGKILL of a real process at every request of an adoption and of releases, before and after its effect.
+//!
+//! As in [`crate::kill`]: the child is this test binary again; the parent holds its nth request and kills it meanwhile.
 
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use windlass_lifecycle::{Clock, Control, Lifecycle, Limits, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
+use windlass_policy::slots::release::Wish;
+use windlass_scaleway::Client;
+use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
+
+use super::support::{DAY, PREFIX, TYPE, claim, letting_go, pool};
+use crate::support::{host_in, number, owner, settings};
+
+const JOB: &str = "WINDLASS_TEST_MACHINE_JOB";
+const URL: &str = "WINDLASS_TEST_URL";
+const STATE: &str = "WINDLASS_TEST_STATE";
+const POLICIES: &str = "WINDLASS_TEST_POLICIES";
+
+fn open(client: Client, state: &Path, policies: &Path) -> Lifecycle {
+    let tick = Duration::from_millis(20);
+    Lifecycle::open(Options {
+        owner: Some(owner()),
+        limits: Limits {
+            settle: tick,
+            poll_interval: tick,
+            machine_interval: Duration::ZERO,
+            claim_settle: tick,
+            ..Limits::default()
+        },
+        // The hosts' dates are the simulator's.
+        clock: Clock::simulated(super::support::EPOCH),
+        ..Options::new(client, host_in(policies), StateDirectory::open(state).unwrap())
+    })
+    .unwrap()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    Adopt,
+    ReturnToPool,
+    Terminate,
+    /// Refused under the floor and scheduled.
+    Schedule,
+}
+
+impl Job {
+    fn request(self, host: &str) -> ReleaseRequest {
+        let wish = matches!(self, Self::Terminate | Self::Schedule).then_some(Wish::Terminate);
+        ReleaseRequest { wish, ..letting_go(host, &claim("a")) }
+    }
+}
+
+/// What a killed process was: does the job that its environment names. Without one this is no test, and says nothing.
+#[test]
+fn child() {
+    let Ok(job) = std::env::var(JOB) else { return };
+    let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
+    real_time(async {
+        let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
+        let lifecycle = open(client, Path::new(&of(STATE)), Path::new(&of(POLICIES)));
+        match job.split_once(' ') {
+            Some((job, host)) => {
+                let job = if job == "terminate" { Job::Terminate } else { Job::ReturnToPool };
+                lifecycle.release_machine(&job.request(host), &Control::new()).await.unwrap();
+            }
+            None => drop(lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap()),
+        }
+    });
+}
+
+fn spawn(job: &str, url: &str, state: &Path, policies: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "machines::kill::child", "--nocapture", "--test-threads=1"])
+        .env(JOB, job)
+        .env(URL, url)
+        .env(STATE, state)
+        .env(POLICIES, policies)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Watches until the child has been caught by the delay and killed, or has ended by itself.
+async fn kill_when_caught(simulator: &Simulator, child: &mut Child) -> bool {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.signal().is_some() || status.success(), "the child failed: {status}");
+            return status.signal() == Some(9);
+        }
+        let caught =
+            simulator.faults().iter().any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
+        if caught {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn real_time<F: Future>(case: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
+}
+
+struct Ended {
+    requests: u64,
+    killed: bool,
+    end: String,
+}
+
+/// One case. Afterwards the next start resumes, and then its owner asks again, with the journal or without it.
+async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies: &Path) -> Ended {
+    let name = format!("{job:?} killed at {at:?}{}", if journal_lost { ", journal lost" } else { "" });
+    // Time stands still, so that a wipe lasts.
+    let simulator = Simulator::new(windlass_simulator::Options { seed: 5, time_scale: 0.0, ..Default::default() });
+    let age = if job == Job::Terminate { 2 * DAY } else { Duration::ZERO };
+    simulator.add_apple_silicon_pool(&AppleSiliconPool::new(PREFIX, 2, TYPE).unwrap().with_ages([age]));
+    let client = Client::with_transport(settings(), simulator.transport()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn({
+        let simulator = simulator.clone();
+        async move { simulator.serve(listener).await }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = String::new();
+    if job != Job::Adopt {
+        let lifecycle = open(client.clone(), folder.path(), policies);
+        host = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap().server.id;
+    }
+    simulator.clear_requests();
+    if let Some((nth, effect)) = at {
+        let kind = FaultKind::Delay(Duration::from_secs(60));
+        simulator.add_fault(FaultRule { method: None, path: "/**".into(), nth: Some(nth), kind, effect }).unwrap();
+    }
+    if job == Job::Schedule {
+        // The policy does not see the floor coming.
+        let path = "/apple-silicon/v1alpha1/zones/*/servers/*";
+        simulator.add_fault(FaultRule::new("DELETE", path, FaultKind::PreconditionFailed)).unwrap();
+    }
+    let words = match job {
+        Job::Adopt => "adopt".to_owned(),
+        Job::ReturnToPool => format!("return {host}"),
+        Job::Terminate | Job::Schedule => format!("terminate {host}"),
+    };
+    let mut child = spawn(&words, &url, folder.path(), policies);
+    let killed = kill_when_caught(&simulator, &mut child).await;
+    let requests = simulator.requests().len() as u64;
+    simulator.clear_faults();
+    let other = tempfile::tempdir().unwrap();
+    let next = open(client, if journal_lost { other.path() } else { folder.path() }, policies);
+    let resumed = next.resume(&Control::new()).await.unwrap();
+    assert!(resumed.is_clean() && resumed.busy.is_empty(), "{name}: {resumed:?}");
+    let resources = || simulator.resources();
+    let names = || -> Vec<String> {
+        let hosts = resources().apple_silicon_servers;
+        hosts.iter().map(|host| host["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let between = |names: &[String]| names.iter().any(|name| name.starts_with("windlass-"));
+    if !journal_lost {
+        assert!(!between(&names()), "{name}: after the start: {:?}", names());
+    }
+    let end = if job == Job::Adopt {
+        let adopted = next.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap();
+        let claims = names().iter().filter(|name| *name == claim("a").as_str()).count();
+        assert_eq!(claims, 1, "{name}: {:?}", names());
+        assert!(journal_lost || names().iter().any(|name| name.starts_with(PREFIX)), "{name}: {:?}", names());
+        if adopted.rediscovered { "rediscovered" } else { "adopted" }.to_owned()
+    } else {
+        let mut attempt = 1;
+        let outcome = loop {
+            let request = ReleaseRequest { attempt, ..job.request(&host) };
+            match next.release_machine(&request, &Control::new()).await.unwrap().outcome {
+                ReleaseOutcome::AskAgain { .. } if attempt < 5 => attempt += 1,
+                outcome => break outcome,
+            }
+        };
+        let seen = resources();
+        let found = seen.apple_silicon_servers.iter().find(|found| found["id"] == host.as_str());
+        match (job, &outcome) {
+            (Job::ReturnToPool, ReleaseOutcome::ReturnedToPool { .. }) => {
+                let found = found.unwrap();
+                assert!(found["name"].as_str().unwrap().starts_with(PREFIX), "{name}: {found}");
+                assert!(found["simulator"]["reinstalls"].as_u64() >= Some(1), "{name}: its old disk: {found}");
+            }
+            (Job::Terminate, ReleaseOutcome::AlreadyGone | ReleaseOutcome::Terminated) => {
+                assert!(found.is_none(), "{name}");
+            }
+            (Job::Schedule, ReleaseOutcome::Kept | ReleaseOutcome::DeletionScheduled { .. }) => {
+                assert_eq!(found.unwrap()["deletion_scheduled"], true, "{name}");
+            }
+            (_, outcome) => panic!("{name}: {outcome:?}"),
+        }
+        assert!(!between(&names()), "{name}: {:?}", names());
+        let word = format!("{outcome:?}");
+        word.split([' ', '{']).next().unwrap().to_owned()
+    };
+    for host in resources().apple_silicon_servers {
+        for wipe in host["simulator"]["wiped"].as_array().unwrap() {
+            let wiped = wipe["name"].as_str().unwrap();
+            assert!(wiped.starts_with("windlass-returning-"), "{name}: wiped in use, as {wiped}");
+        }
+    }
+    server.abort();
+    Ended { requests, killed, end }
+}
+
+fn at_every_request(job: Job) {
+    let policies = tempfile::tempdir().unwrap();
+    drop(host_in(policies.path()));
+    let total = real_time(play(job, None, false, policies.path())).requests;
+    assert!(total >= 3, "{job:?}: {total} requests");
+    let cases: Vec<(u64, Effect, bool)> = (1..=total)
+        .flat_map(|nth| [Effect::Before, Effect::After].map(|effect| (nth, effect)))
+        // Half a claim that no journal knows is taken up after a quarter of an hour, not at once.
+        .flat_map(|(nth, effect)| [false, true].map(|lost| (nth, effect, lost)))
+        .collect();
+    let next = AtomicU64::new(0);
+    let ended = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..number("WINDLASS_KILL_THREADS", 4) {
+            scope.spawn(|| {
+                while let Some((nth, effect, lost)) = cases.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let end = real_time(play(job, Some((*nth, *effect)), *lost, policies.path()));
+                    ended.lock().unwrap().push(end);
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner().unwrap();
+    assert_eq!(ended.len(), cases.len(), "a case failed");
+    let killed = ended.iter().filter(|end| end.killed).count();
+    let mut ends = BTreeMap::<&str, u32>::new();
+    for end in &ended {
+        *ends.entry(&end.end).or_default() += 1;
+    }
+    println!("{job:?}: {total} requests, {killed} kills, ends {ends:?}");
+    assert_eq!(killed, cases.len(), "each case is a kill");
+}
+
+#[test]
+fn an_adoption_killed_at_any_request_leaves_one_claim_or_none_and_can_be_asked_for_again() {
+    at_every_request(Job::Adopt);
+}
+
+#[test]
+fn a_return_to_the_pool_killed_at_any_request_is_carried_on_with_the_journal_and_without() {
+    at_every_request(Job::ReturnToPool);
+}
+
+#[test]
+fn a_termination_killed_at_any_request_is_carried_on_with_the_journal_and_without() {
+    at_every_request(Job::Terminate);
+}
+
+#[test]
+fn a_scheduled_deletion_killed_at_any_request_is_carried_on_with_the_journal_and_without() {
+    at_every_request(Job::Schedule);
+}

@@ -1,1 +1,115 @@
+//! Several processes on one pool, in interleavings drawn from seeds: with one state directory, and with one each.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, ReleaseOutcome};
+use windlass_simulator::{Latency, Options};
+
+use super::support::{Macs, claim, letting_go, pool};
+use crate::support::{number, run};
+
+/// What a process did: the hosts that it believes to have, claim by claim.
+type Belief = BTreeMap<String, String>;
+
+/// Claims and lets go by the seed's will, and says what it has at the end.
+async fn live(lifecycle: &Lifecycle, mut random: ChaCha8Rng, who: usize, rounds: usize) -> Belief {
+    let mut belief = Belief::new();
+    let control = Control::new();
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..3_000))).await;
+        let mine = claim(&format!("{who}-{round}"));
+        match lifecycle.adopt_machine(&pool(), &mine, &control).await {
+            Ok(adopted) => {
+                belief.insert(mine.to_string(), adopted.server.id);
+            }
+            Err(Error::NoEligibleMachine { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if random.random_bool(0.4)
+            && let Some((name, host)) = belief.pop_first()
+        {
+            let name: ClaimName = name.parse().unwrap();
+            let released = lifecycle.release_machine(&letting_go(&host, &name), &control).await.unwrap();
+            assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
+        }
+    }
+    belief
+}
+
+/// Whether each host is believed to be had by nobody but the one whose claim it carries.
+fn judge(macs: &Macs, beliefs: &[Belief], case: &str) {
+    let mut all = Belief::new();
+    for (name, host) in beliefs.iter().flatten() {
+        assert_eq!(&macs.name(host), name, "{case}: who believes to have {host} does not");
+        assert!(all.insert(host.clone(), name.clone()).is_none(), "{case}: {host} is had twice");
+    }
+    let claims: Vec<ClaimName> = all.values().map(|name| name.parse().unwrap()).collect();
+    macs.assert_sound(&claims.iter().collect::<Vec<_>>(), case);
+}
+
+fn world(seed: u64) -> Macs {
+    // A call takes up to 0.9 s, so a rename takes effect well within the settling time of 2 s.
+    let latency = Latency { base_ms: 20, jitter_ms: 880 };
+    let durations = windlass_simulator::Durations {
+        apple_silicon_reinstall: Duration::from_secs(5).into(),
+        ..windlass_simulator::Durations::default()
+    };
+    Macs::with(Options { seed, latency, durations, ..Options::default() }, 4, [])
+}
+
+#[test]
+fn processes_that_share_a_state_directory_never_have_one_host_twice() {
+    let (mut had, cases) = (0, number("WINDLASS_RACES", 60));
+    for seed in 0..cases {
+        had += run(async {
+            let macs = world(seed);
+            let processes = [macs.start(), macs.start(), macs.start()];
+            let lives = processes
+                .iter()
+                .enumerate()
+                .map(|(who, lifecycle)| live(lifecycle, ChaCha8Rng::seed_from_u64(seed * 10 + who as u64), who, 4));
+            let beliefs = futures::future::join_all(lives).await;
+            judge(&macs, &beliefs, &format!("seed {seed}, one directory"));
+            beliefs.iter().map(Belief::len).sum::<usize>()
+        });
+    }
+    println!("one directory: {cases} interleavings, {had} hosts had at their ends");
+    assert!(had as u64 > cases, "they hardly ever had one: {had}");
+}
+
+#[test]
+fn processes_with_a_state_directory_each_never_have_one_host_twice_while_renames_take_effect_in_time() {
+    let (mut had, cases) = (0, number("WINDLASS_RACES", 60));
+    let mut lost = 0;
+    for seed in 0..cases {
+        let (hosts, races) = run(async {
+            let macs = world(seed);
+            let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+            let processes: Vec<Lifecycle> = folders.iter().map(|folder| macs.start_in(folder.path())).collect();
+            let lives = processes
+                .iter()
+                .enumerate()
+                .map(|(who, lifecycle)| live(lifecycle, ChaCha8Rng::seed_from_u64(seed * 10 + who as u64), who, 4));
+            let beliefs = futures::future::join_all(lives).await;
+            judge(&macs, &beliefs, &format!("seed {seed}, a directory each"));
+            let lost: usize = processes
+                .iter()
+                .flat_map(|lifecycle| {
+                    let journal = lifecycle.journal();
+                    let operations = journal.operations(&Default::default()).unwrap();
+                    operations.into_iter().map(|operation| journal.entries(&operation.id).unwrap()).collect::<Vec<_>>()
+                })
+                .flatten()
+                .filter(|entry| entry.data.get("lost").is_some())
+                .count();
+            (beliefs.iter().map(Belief::len).sum::<usize>(), lost)
+        });
+        had += hosts;
+        lost += races;
+    }
+    println!("a directory each: {cases} interleavings, {had} hosts had at their ends, {lost} races lost on the way");
+    assert!(had as u64 > cases && lost as u64 > cases / 4, "they hardly ever met: {had} had, {lost} lost");
+}
