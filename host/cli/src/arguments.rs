@@ -3,6 +3,8 @@
 // The docs of this file are the help on the terminal, where a URL needs no brackets.
 #![allow(rustdoc::bare_urls)]
 
+mod cluster;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +18,11 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, FloorRefusal};
 
 use crate::units::{Size, parse_duration, parse_size};
+
+pub(crate) use cluster::{
+    ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
+    ValidateCluster,
+};
 
 /// Machine lifecycles on Scaleway: created whole, undone whole, judged by policies that you can replace.
 #[derive(Debug, Parser)]
@@ -84,6 +91,9 @@ pub(crate) enum Command {
     /// Create, list, show and delete servers
     #[command(subcommand)]
     Server(ServerCommand),
+    /// Clusters of servers: create, scale and terminate them as one thing
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// The journal: what was done, what failed, what was undone
     #[command(subcommand)]
     Operation(OperationCommand),

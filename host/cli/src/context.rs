@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
-use windlass_lifecycle::{Lifecycle, Options, StateDirectory, scaleway_capabilities};
+use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, HookRunner, SqliteClusterStore};
+use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{Client, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone};
@@ -125,7 +126,47 @@ impl Context {
         let zone = settings.require_zone();
         let zone =
             zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone();
-        let client = client(settings)?;
+        let (lifecycle, _, host, watch) = self.lifecycle(client(settings)?, parallel)?;
+        Ok(Work { lifecycle, zone, host, _watch: watch })
+    }
+
+    /// Everything that work on clusters needs. The zone stands in a cluster's specification.
+    pub(crate) fn clusters(&self, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
+        self.clusters_with(client(self.settings(None)?)?, parallel)
+    }
+
+    /// For looking at clusters only: without credentials as well, since what is looked at is here.
+    pub(crate) fn clusters_to_look_at(&self) -> Result<ClusterWork, Failure> {
+        let client = match self.settings(None) {
+            Ok(settings) => client(settings)?,
+            Err(failure) => offline_client(failure.message.clone())?,
+        };
+        self.clusters_with(client, None)
+    }
+
+    fn clusters_with(&self, client: Client, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
+        let state = self.state_directory()?;
+        let store = SqliteClusterStore::open(&state, Durability::Full)
+            .map_err(|error| Failure::usage("the clusters' store cannot be opened").because(error.to_string()))?;
+        let (lifecycle, client, host, watch) = self.lifecycle(client, parallel)?;
+        let mut limits = ClusterLimits::default();
+        if let Some(parallel) = self.parallel(parallel) {
+            limits.parallel_nodes = parallel;
+        }
+        let clusters = Clusters::new(ClusterOptions {
+            lifecycle,
+            client,
+            policies: Arc::new(host.clone()),
+            store: Arc::new(store),
+            hooks: Arc::new(HookRunner),
+            clock: Clock::System,
+            seed: None,
+            limits,
+        });
+        Ok(ClusterWork { clusters, host, _watch: watch })
+    }
+
+    fn lifecycle(&self, client: Client, parallel: Option<u32>) -> Result<(Lifecycle, Client, Host, Watch), Failure> {
         let state = self.state_directory()?;
         let folder = self.folder_of(&state)?;
         let mut options = HostOptions::new(folder);
@@ -136,14 +177,14 @@ impl Context {
         let watch = host
             .watch()
             .map_err(|error| Failure::undone("the program cannot watch its policies").because(error.to_string()))?;
-        let mut options = Options::new(client, Arc::new(host.clone()), state);
+        let mut options = Options::new(client.clone(), Arc::new(host.clone()), state);
         options.owner = self.configuration.owner.clone();
         if let Some(parallel) = self.parallel(parallel) {
             options.limits.parallel_operations = parallel;
         }
         let lifecycle = Lifecycle::open(options)
             .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
-        Ok(Work { lifecycle, zone, host, _watch: watch })
+        Ok((lifecycle, client, host, watch))
     }
 
     /// The state directory's handle, for the policy host.
@@ -201,6 +242,20 @@ pub(crate) struct Work {
     _watch: Watch,
 }
 
+/// Clusters and what they stand on.
+pub(crate) struct ClusterWork {
+    pub(crate) clusters: Clusters,
+    host: Host,
+    _watch: Watch,
+}
+
+impl ClusterWork {
+    /// To be called when the work has ended: the last decisions reach the disk.
+    pub(crate) fn end(&self) {
+        self.host.flush_decisions();
+    }
+}
+
 impl Work {
     /// To be called when the work has ended: the last decisions reach the disk.
     pub(crate) fn end(&self) {
@@ -218,11 +273,15 @@ fn client(settings: Settings) -> Result<Client, Failure> {
 
 /// The capabilities over a transport that reaches nothing and says why.
 fn offline_capabilities(why: String) -> Result<Vec<Arc<dyn Capability>>, Failure> {
+    Ok(scaleway_capabilities(&offline_client(why)?))
+}
+
+/// A client that reaches nothing and says why.
+fn offline_client(why: String) -> Result<Client, Failure> {
     const NO_KEY: &str = "00000000-0000-0000-0000-000000000000";
     let key = NO_KEY.parse::<SecretKey>().map_err(|error| Failure::usage(error.to_string()))?;
-    let client = Client::with_transport(Settings::new(key), Arc::new(Unreachable(why)))
-        .map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))?;
-    Ok(scaleway_capabilities(&client))
+    Client::with_transport(Settings::new(key), Arc::new(Unreachable(why)))
+        .map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
 }
 
 struct Unreachable(String);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
+use windlass_cluster::ClusterControl;
 use windlass_lifecycle::Control;
 
 use crate::failure::{Exit, Failure};
@@ -27,8 +28,34 @@ impl Interrupted {
     }
 }
 
+/// What can be called off, or left to the next start.
+pub(crate) trait Ends: Clone + Send + 'static {
+    fn cancel(&self);
+    fn leave(&self);
+}
+
+impl Ends for Control {
+    fn cancel(&self) {
+        Control::cancel(self);
+    }
+
+    fn leave(&self) {
+        Control::leave(self);
+    }
+}
+
+impl Ends for ClusterControl {
+    fn cancel(&self) {
+        ClusterControl::cancel(self);
+    }
+
+    fn leave(&self) {
+        ClusterControl::leave(self);
+    }
+}
+
 /// Listens from now on and ends the work through its control.
-pub(crate) fn listen(control: &Control, output: Output) -> Result<Interrupted, Failure> {
+pub(crate) fn listen(control: &impl Ends, output: Output) -> Result<Interrupted, Failure> {
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
     };

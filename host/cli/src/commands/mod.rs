@@ -1,5 +1,6 @@
 //! One file per command. Each takes the context and its arguments, and gives its result to `Output`.
 
+mod cluster;
 mod completions;
 mod decision;
 mod demo;
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(Output::new(&global), simulator)),
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
+        Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),

@@ -1,0 +1,168 @@
+//! The commands about clusters.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use windlass_cluster::{ClusterName, NodeGroupName};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Create a cluster as a specification says
+    Create(CreateCluster),
+    /// Let nodes come and go, in several groups at once
+    Scale(ScaleCluster),
+    /// Take all of a cluster away; an operation under way is called off first
+    Terminate(TerminateCluster),
+    /// Call off the operation that is under way, wherever it runs
+    Cancel(NameCluster),
+    /// End what an interrupted process left open
+    Resume,
+    /// Show a cluster: its nodes, its operation, and why it stands where it stands
+    Status(ClusterStatus),
+    /// List clusters
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show what was done with a cluster, also after its termination
+    History(ClusterHistory),
+    /// Check a specification and ask Scaleway whether it can be had; nothing is spent
+    Validate(ValidateCluster),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only say what would be made, and which hooks would be run with what input
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("wish").required(true).multiple(true).args(["counts", "remove"])))]
+pub(crate) struct ScaleCluster {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// How many nodes a group is to have: workers=5 (several groups at once)
+    #[arg(value_name = "GROUP=COUNT", value_parser = parse_count)]
+    pub(crate) counts: Vec<GroupCount>,
+    /// A node that is to leave before others (repeatable); without a count it takes one from its group
+    #[arg(long, value_name = "NODE")]
+    pub(crate) remove: Vec<String>,
+    /// Only say what would change, and which hooks would be run with what input
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+/// `workers=5`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupCount {
+    pub(crate) group: NodeGroupName,
+    pub(crate) count: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TerminateCluster {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// Without the decommission hook: data on the nodes is lost
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would be removed, and which hook would be run with what input
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameCluster {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterStatus {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// Follow the operation under way until it ends
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterHistory {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// One operation, with everything that happened in it
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) operation: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Look at the file alone; needs no credentials
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+fn parse_count(text: &str) -> Result<GroupCount, String> {
+    let (group, count) = text.split_once('=').ok_or("write GROUP=COUNT, for example workers=5")?;
+    let count = count.parse().map_err(|_| format!("'{count}' is no number of nodes: write GROUP=COUNT"))?;
+    let group = group.parse().map_err(|error: windlass_cluster::Error| error.to_string())?;
+    Ok(GroupCount { group, count })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::{Arguments, Command};
+    use super::*;
+
+    fn parse(line: &str) -> Result<ClusterCommand, clap::Error> {
+        match Arguments::try_parse_from(line.split_whitespace())?.command {
+            Command::Cluster(command) => Ok(command),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn counts_and_removals_are_taken_together_and_one_of_them_is_needed() {
+        let ClusterCommand::Scale(scale) =
+            parse("windlass cluster scale farm web=3 db=0 --remove farm-web-1 --remove farm-web-2").expect("parses")
+        else {
+            panic!("a scaling")
+        };
+        let counts: Vec<_> = scale.counts.iter().map(|wish| (wish.group.as_str(), wish.count)).collect();
+        assert_eq!((counts, scale.remove.len()), (vec![("web", 3), ("db", 0)], 2));
+        assert!(parse("windlass cluster scale farm --remove farm-web-1").is_ok());
+        assert!(parse("windlass cluster scale farm").is_err());
+    }
+
+    #[test]
+    fn a_count_that_is_none_is_refused_with_the_remedy() {
+        for (count, words) in
+            [("web", "write GROUP=COUNT"), ("web=many", "no number of nodes"), ("WEB=1", "lower-case")]
+        {
+            let refused = parse(&format!("windlass cluster scale farm {count}")).expect_err("refused").to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert!(parse("windlass cluster status Not-A-Name!").is_err());
+    }
+}

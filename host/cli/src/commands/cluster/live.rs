@@ -1,0 +1,247 @@
+//! What an operation does while it does it, on stderr: one moving line with the steps under way on a terminal, a line for each step
+//! that is through elsewhere.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+use windlass_cluster::{ClusterEvent, ClusterHappening, ClusterState, OperationState, Progress, progress};
+
+use crate::output::{Output, bold, dim, green, printable, red, yellow};
+
+/// Draws events until their sender is gone.
+pub(super) struct Live {
+    drawing: JoinHandle<()>,
+}
+
+impl Live {
+    pub(super) fn follow(events: UnboundedReceiver<ClusterEvent>, output: Output, nodes_too: bool) -> Self {
+        Live { drawing: tokio::spawn(draw(events, output, nodes_too)) }
+    }
+
+    /// Waits until the last event is drawn.
+    pub(super) async fn end(self) {
+        // A drawing that failed is no failure of the work.
+        let _ = self.drawing.await;
+    }
+}
+
+async fn draw(mut events: UnboundedReceiver<ClusterEvent>, output: Output, nodes_too: bool) {
+    let bar = moving_line(output);
+    let mut view = View::new(nodes_too);
+    while let Some(event) = events.recv().await {
+        let lines = view.lines(&event);
+        bar.set_message(view.summary());
+        for line in lines {
+            if bar.is_hidden() { output.say(&line) } else { bar.suspend(|| output.say(&line)) }
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn moving_line(output: Output) -> ProgressBar {
+    const REDRAW: Duration = Duration::from_millis(120);
+    if output.quiet {
+        return ProgressBar::hidden();
+    }
+    // Hidden by itself where stderr is no terminal.
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+/// What is known of the operations so far: from events to words, without a terminal.
+pub(super) struct View {
+    nodes_too: bool,
+    /// The events of the operation under way.
+    events: Vec<ClusterEvent>,
+    told: usize,
+}
+
+impl View {
+    pub(super) fn new(nodes_too: bool) -> Self {
+        View { nodes_too, events: Vec::new(), told: 0 }
+    }
+
+    /// Steps that are not through yet, for the moving line.
+    fn summary(&self) -> String {
+        let open = progress(&self.events).into_iter().filter(|step| !is_through(step));
+        open.map(|step| format!("{} – {}", step.stage, words(&step))).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// What is said about an event, above the moving line.
+    pub(super) fn lines(&mut self, event: &ClusterEvent) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.events.push(event.clone());
+        match &event.what {
+            ClusterHappening::Opened { kind, counts } => {
+                let changed = counts.iter().filter(|(_, counts)| counts.before != counts.wanted);
+                let changed: Vec<String> =
+                    changed.map(|(group, counts)| format!("{group} {} → {}", counts.before, counts.wanted)).collect();
+                let changed = if changed.is_empty() { String::new() } else { format!(": {}", changed.join(", ")) };
+                lines.push(bold(&format!("{kind} {}{changed}", event.cluster)));
+            }
+            ClusterHappening::TakenOver { from } => {
+                lines.push(yellow(&printable(&format!("going on with what {from} began"))));
+            }
+            ClusterHappening::NodeDone { step, node, .. } if self.nodes_too => {
+                lines.push(dim(&printable(&format!("  {node}: {step} done"))));
+            }
+            ClusterHappening::NodeFailed { step, node, reason, .. } => {
+                lines.push(red(&printable(&format!("  {node}: {step} failed: {reason}"))));
+            }
+            ClusterHappening::HookOutput { output, .. } => {
+                lines.extend(output.lines().map(|line| dim(&format!("  | {}", printable(line)))));
+            }
+            ClusterHappening::Waiting { step, attempt, milliseconds, failure, reason, .. } => {
+                let because = reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+                let wait = *milliseconds as f64 / 1000.0;
+                lines.push(yellow(&printable(&format!(
+                    "  {step} failed (attempt {attempt}): {failure}; again in {wait:.1} s{because}"
+                ))));
+            }
+            ClusterHappening::Recovering(recovery) => {
+                let because = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+                lines.push(yellow(&printable(&format!(
+                    "failed at the stage {}: deleting {} nodes, the cluster is to be {}, as {} decided{because}",
+                    recovery.stage,
+                    recovery.delete.len(),
+                    recovery.state,
+                    recovery.decided_by,
+                ))));
+            }
+            ClusterHappening::StoppingQuietly => {
+                lines.push(yellow("the cluster is being deleted: stopping quietly"));
+            }
+            ClusterHappening::Closed { state, cluster, .. } => {
+                let cluster = cluster.map_or("gone".to_owned(), |state: ClusterState| state.to_string());
+                let words = format!("{} is {cluster}", event.cluster);
+                lines.push(match state {
+                    OperationState::Done => green(&words),
+                    OperationState::Failed => red(&words),
+                    _ => yellow(&words),
+                });
+            }
+            _ => {}
+        }
+        // A step is told when it is through, in the order of their ends.
+        let steps = progress(&self.events);
+        let through = steps.iter().filter(|step| is_through(step)).count();
+        if through > self.told {
+            if let ClusterHappening::StepBegan { .. }
+            | ClusterHappening::NodeDone { .. }
+            | ClusterHappening::NodeFailed { .. } = &event.what
+            {
+                if let Some(step) = steps.iter().rev().find(|step| is_through(step) && concerns(step, &event.what)) {
+                    lines.push(format!("  {:<12} {}", step.stage.to_string(), words(step)));
+                }
+            }
+            self.told = through;
+        }
+        if matches!(event.what, ClusterHappening::Closed { .. }) {
+            self.events.clear();
+            self.told = 0;
+        }
+        lines
+    }
+}
+
+fn is_through(step: &Progress) -> bool {
+    step.done + step.failed >= step.total
+}
+
+fn concerns(progress: &Progress, what: &ClusterHappening) -> bool {
+    match what {
+        ClusterHappening::StepBegan { stage, step, .. }
+        | ClusterHappening::NodeDone { stage, step, .. }
+        | ClusterHappening::NodeFailed { stage, step, .. } => progress.stage == *stage && progress.step == *step,
+        _ => false,
+    }
+}
+
+fn words(step: &Progress) -> String {
+    let failed = if step.failed == 0 { String::new() } else { format!(", {} failed", step.failed) };
+    format!("{} {}/{}{failed}", step.step, step.done, step.total)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_cluster::{Counts, OperationKind, Stage};
+
+    use super::*;
+
+    fn event(what: ClusterHappening) -> ClusterEvent {
+        ClusterEvent { sequence: 0, cluster: "farm".parse().expect("a name"), operation: 1, at: 0, what }
+    }
+
+    fn told(view: &mut View, what: ClusterHappening) -> Vec<String> {
+        view.lines(&event(what)).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+    }
+
+    fn began(stage: Stage, step: &str, total: u32) -> ClusterHappening {
+        ClusterHappening::StepBegan { stage, step: step.to_owned(), total }
+    }
+
+    fn done(stage: Stage, step: &str, node: &str) -> ClusterHappening {
+        ClusterHappening::NodeDone { stage, step: step.to_owned(), node: node.to_owned() }
+    }
+
+    #[test]
+    fn a_step_is_told_once_when_its_last_node_is_through() {
+        let mut view = View::new(false);
+        assert!(told(&mut view, began(Stage::Servers, "create servers", 2)).is_empty());
+        assert!(told(&mut view, done(Stage::Servers, "create servers", "farm-web-1")).is_empty());
+        assert_eq!(view.summary(), "servers – create servers 1/2");
+        assert_eq!(
+            told(&mut view, done(Stage::Servers, "create servers", "farm-web-2")),
+            ["  servers      create servers 2/2"]
+        );
+        assert_eq!(view.summary(), "");
+    }
+
+    #[test]
+    fn both_sides_of_a_resize_are_told_apart() {
+        let mut view = View::new(false);
+        told(&mut view, began(Stage::Resize, "remove servers", 1));
+        told(&mut view, began(Stage::Resize, "create servers", 2));
+        assert_eq!(view.summary(), "resize – remove servers 0/1 · resize – create servers 0/2");
+        assert_eq!(told(&mut view, done(Stage::Resize, "remove servers", "a")), ["  resize       remove servers 1/1"]);
+        told(&mut view, done(Stage::Resize, "create servers", "b"));
+        let failed = ClusterHappening::NodeFailed {
+            stage: Stage::Resize,
+            step: "create servers".to_owned(),
+            node: "farm-web-4".to_owned(),
+            reason: "out of stock\u{1b}[2J".to_owned(),
+        };
+        assert_eq!(
+            told(&mut view, failed),
+            [
+                "  farm-web-4: create servers failed: out of stock\u{fffd}[2J",
+                "  resize       create servers 1/2, 1 failed"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_begins_says_what_changes_and_the_end_where_the_cluster_stands() {
+        let mut view = View::new(false);
+        let counts = [("db", 1, 1), ("web", 3, 5)]
+            .map(|(group, before, wanted)| (group.parse().expect("a name"), Counts { before, wanted }));
+        let opened = ClusterHappening::Opened { kind: OperationKind::Scale, counts: counts.into() };
+        assert_eq!(told(&mut view, opened), ["scale farm: web 3 → 5"]);
+        let closed = |cluster| ClusterHappening::Closed { state: OperationState::Done, cluster, reasons: Vec::new() };
+        assert_eq!(told(&mut view, closed(Some(ClusterState::Active))), ["farm is active"]);
+        assert_eq!(told(&mut view, closed(None)), ["farm is gone"]);
+    }
+
+    #[test]
+    fn a_hooks_output_cannot_steer_the_terminal() {
+        let output =
+            ClusterHappening::HookOutput { stage: Stage::Configure, output: "one\n\u{1b}]0;owned\u{7}".into() };
+        assert_eq!(told(&mut View::new(false), output), ["  | one", "  | \u{fffd}]0;owned\u{fffd}"]);
+    }
+}

@@ -1,0 +1,302 @@
+//! Looking at clusters: status, list, history, validate. Also `cancel`, which only leaves a wish.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_cluster::{
+    ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters, Error, Node,
+    progress,
+};
+
+use super::{failure_of, live, work};
+use crate::arguments::{self, NameCluster, ValidateCluster};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
+use crate::units::human_duration;
+
+/// How often a view looks for news of another process.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStatus) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    let name = &arguments.name;
+    let mut status = look.clusters.status(name).await.map_err(|error| failure_of(&error))?;
+    if arguments.watch {
+        match watch(context, &look.clusters, name, status).await? {
+            Some(last) => status = last,
+            None => {
+                context.output.result(&json!({ "cluster": null, "nodes": [] }), || format!("cluster {name} is gone\n"));
+                return Ok(());
+            }
+        }
+    }
+    context.output.result(&status, || told(&status));
+    Ok(())
+}
+
+/// Follows the operation under way until there is none. `None`: the cluster has gone with it.
+async fn watch(
+    context: &Context,
+    clusters: &Clusters,
+    name: &ClusterName,
+    mut status: ClusterStatus,
+) -> Result<Option<ClusterStatus>, Failure> {
+    let mut view = live::View::new(true);
+    let (mut seen, mut of_operation) = (0, 0);
+    loop {
+        let Some(operation) = &status.operation else { return Ok(Some(status)) };
+        if !status.operation_lives {
+            context
+                .output
+                .say("the process that ran the operation has ended; `windlass cluster resume` ends what it began");
+            return Ok(Some(status));
+        }
+        if operation.number != of_operation {
+            (of_operation, seen) = (operation.number, 0);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let events = clusters.events(name, of_operation, seen).await.map_err(|error| failure_of(&error))?;
+        for event in &events {
+            seen = event.sequence;
+            view.lines(event).iter().for_each(|line| context.output.say(line));
+        }
+        status = match clusters.status(name).await {
+            Ok(status) => status,
+            Err(Error::Unknown { .. }) => return Ok(None),
+            Err(error) => return Err(failure_of(&error)),
+        };
+    }
+}
+
+/// A cluster for people.
+pub(super) fn told(status: &ClusterStatus) -> String {
+    let cluster = &status.cluster;
+    let mut lines = vec![
+        ("cluster", cluster.name.to_string()),
+        ("state", state_words(cluster.state)),
+        ("zone", cluster.specification.zone.to_string()),
+        ("created", format!("{} ({} ago)", instant(cluster.created_at), age(cluster.created_at))),
+    ];
+    if let Some(operation) = &status.operation {
+        let lives = if status.operation_lives { "" } else { "; its process has ended: windlass cluster resume" };
+        lines.push((
+            "operation",
+            format!("{} {} at the stage {}{lives}", operation.number, operation.kind, operation.stage),
+        ));
+    }
+    if status.deletion_wished {
+        lines.push(("", "its deletion is wished".to_owned()));
+    }
+    for (position, reason) in cluster.reasons.iter().enumerate() {
+        lines.push((if position == 0 { "why" } else { "" }, reason.clone()));
+    }
+    for (position, left) in cluster.left.iter().enumerate() {
+        lines.push((if position == 0 { "LEFT" } else { "" }, left.clone()));
+    }
+    let mut text = fields(&lines);
+    text.push('\n');
+    text.push_str(&table(
+        &["node", "group", "state", "type", "public", "private", "server"],
+        status.nodes.iter().map(|node| {
+            let addresses =
+                |list: &[std::net::IpAddr]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            vec![
+                node.name.clone(),
+                node.group.to_string(),
+                node_words(node),
+                node.server_type.clone().unwrap_or_default(),
+                addresses(&node.addresses),
+                addresses(&node.private_addresses),
+                node.server.clone().unwrap_or_default(),
+            ]
+        }),
+    ));
+    text
+}
+
+fn state_words(state: ClusterState) -> String {
+    let paint: fn(&str) -> String = match state {
+        ClusterState::Active => green,
+        ClusterState::Error => red,
+        _ => yellow,
+    };
+    paint(state.as_str())
+}
+
+fn node_words(node: &Node) -> String {
+    let mut words = vec![node.state.to_string()];
+    if node.exists() {
+        words.extend(node.decommissioned.then(|| "decommissioned".to_owned()));
+        words.extend((!node.configured).then(|| "not configured".to_owned()));
+        words.extend((node.configured && !node.started).then(|| "not started".to_owned()));
+    }
+    words.extend(node.problem.clone());
+    words.join(", ")
+}
+
+pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    let clusters = look.clusters.list().await.map_err(|error| failure_of(&error))?;
+    context.output.result(&json!({ "clusters": clusters }), || {
+        if clusters.is_empty() {
+            return "no clusters\n".to_owned();
+        }
+        table(
+            &["cluster", "state", "zone", "groups", "age", "operation"],
+            clusters.iter().map(|status| {
+                let cluster = &status.cluster;
+                let groups = cluster.specification.groups.iter();
+                let groups: Vec<String> = groups.map(|(name, group)| format!("{name}={}", group.count)).collect();
+                let operation = status.operation.as_ref();
+                vec![
+                    cluster.name.to_string(),
+                    cluster.state.to_string(),
+                    cluster.specification.zone.to_string(),
+                    groups.join(" "),
+                    age(cluster.created_at),
+                    operation.map(|open| format!("{} at {}", open.kind, open.stage)).unwrap_or_default(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}
+
+pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHistory) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    let name = &arguments.name;
+    let mut history = look.clusters.history(name).await.map_err(|error| failure_of(&error))?;
+    if let Some(number) = arguments.operation {
+        history.retain(|one| one.operation.number == number);
+        let Some(one) = history.first() else {
+            return Err(Failure::usage(format!("cluster {name} has no operation {number}"))
+                .remedy(format!("windlass cluster history {name}")));
+        };
+        context.output.result(&json!({ "history": history }), || told_operation(one));
+        return Ok(());
+    }
+    context.output.result(&json!({ "history": history }), || {
+        table(
+            &["operation", "kind", "state", "stage", "began", "took", "why"],
+            history.iter().map(|one| {
+                let operation = &one.operation;
+                let took = operation.ended_at.map(|end| Duration::from_millis(end.saturating_sub(operation.began_at)));
+                vec![
+                    operation.number.to_string(),
+                    operation.kind.to_string(),
+                    operation.state.to_string(),
+                    operation.stage.to_string(),
+                    instant(operation.began_at),
+                    took.map(human_duration).unwrap_or_default(),
+                    operation.reasons.first().cloned().unwrap_or_default(),
+                ]
+            }),
+        )
+    });
+    Ok(())
+}
+
+fn told_operation(history: &ClusterHistory) -> String {
+    let operation = &history.operation;
+    let mut lines = vec![
+        ("operation", operation.number.to_string()),
+        ("kind", operation.kind.to_string()),
+        ("state", operation.state.to_string()),
+        ("stage", operation.stage.to_string()),
+        ("began", format!("{} ({} ago)", instant(operation.began_at), age(operation.began_at))),
+    ];
+    if let Some(recovery) = &operation.recovery {
+        let reason = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+        lines.push(("decided by", format!("{}{reason}", recovery.decided_by)));
+        lines.push(("decision", recovery.decision.clone()));
+    }
+    for (position, reason) in operation.reasons.iter().enumerate() {
+        lines.push((if position == 0 { "why" } else { "" }, reason.clone()));
+    }
+    let mut text = fields(&lines);
+    text.push_str(&format!("\n{}\n", bold("steps")));
+    for step in progress(&history.events) {
+        let failed = if step.failed == 0 { String::new() } else { red(&format!(", {} failed", step.failed)) };
+        text.push_str(&format!(
+            "  {:<12} {} {}/{}{failed}\n",
+            step.stage.to_string(),
+            step.step,
+            step.done,
+            step.total
+        ));
+    }
+    text.push_str(&format!("\n{}\n", bold("events")));
+    for event in &history.events {
+        let after = Duration::from_millis(event.at.saturating_sub(operation.began_at));
+        for (position, line) in event_words(event).lines().enumerate() {
+            let after = if position == 0 { human_duration(after) } else { String::new() };
+            text.push_str(&format!("  {after:>9}  {}\n", printable(line)));
+        }
+    }
+    text
+}
+
+fn event_words(event: &ClusterEvent) -> String {
+    match &event.what {
+        ClusterHappening::Opened { kind, .. } => format!("{kind} begins"),
+        ClusterHappening::TakenOver { from } => format!("taken over from {from}"),
+        ClusterHappening::StepBegan { stage, step, total } => format!("{stage}: {step} begins, {total} nodes"),
+        ClusterHappening::NodeDone { step, node, .. } => format!("{node}: {step} done"),
+        ClusterHappening::NodeFailed { step, node, reason, .. } => format!("{node}: {step} failed: {reason}"),
+        ClusterHappening::HookOutput { output, .. } => format!("the hook said:\n{output}"),
+        ClusterHappening::Waiting { step, attempt, milliseconds, failure, .. } => {
+            format!("{step} failed (attempt {attempt}): {failure}; again in {milliseconds} ms")
+        }
+        ClusterHappening::Recovering(recovery) => format!(
+            "failed at the stage {}; {} decided: {} and delete {}",
+            recovery.stage,
+            recovery.decided_by,
+            recovery.state,
+            if recovery.delete.is_empty() { "nothing".to_owned() } else { recovery.delete.join(", ") }
+        ),
+        ClusterHappening::StoppingQuietly => "the cluster is being deleted: stopping quietly".to_owned(),
+        ClusterHappening::Closed { state, cluster, .. } => {
+            format!("{state}; the cluster is {}", cluster.map_or("gone", ClusterState::as_str))
+        }
+    }
+}
+
+pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> Result<(), Failure> {
+    let specification = work::read(&arguments.file)?;
+    let place = arguments.file.display().to_string();
+    if !arguments.offline {
+        let look = context.clusters(None)?;
+        let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;
+        if !problems.is_empty() {
+            let mut failure = Failure::usage("the specification cannot be had; nothing was touched").at(place);
+            failure.causes.extend(problems.iter().map(super::failure_words));
+            return Err(failure.with_partial(json!({ "problems": problems })));
+        }
+    }
+    let document = json!({ "specification": specification, "asked": !arguments.offline, "problems": [] });
+    context.output.result(&document, || {
+        let nodes: u32 = specification.groups.values().map(|group| group.count).sum();
+        let asked = if arguments.offline { dim(" (Scaleway was not asked)") } else { String::new() };
+        format!(
+            "ok: cluster {} of {nodes} nodes in {} groups can be created{asked}\n",
+            specification.name,
+            specification.groups.len()
+        )
+    });
+    Ok(())
+}
+
+pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    let name = &arguments.name;
+    let wished = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
+    context.output.result(&json!({ "cluster": name, "wished": wished }), || {
+        if wished {
+            format!("the operation of cluster {name} will be called off; windlass cluster status {name} --watch\n")
+        } else {
+            format!("no operation of cluster {name} is under way\n")
+        }
+    });
+    Ok(())
+}

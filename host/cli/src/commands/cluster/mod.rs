@@ -1,0 +1,113 @@
+//! `windlass cluster`: groups of servers that belong together, created, scaled and terminated as one thing.
+
+mod live;
+mod look;
+mod plan;
+mod work;
+
+use windlass_cluster::{ClusterFailure, ClusterStatus, Error, Node, NodeState};
+
+use super::failure_words;
+use crate::arguments::ClusterCommand;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Leftover};
+
+pub(crate) async fn run(context: &Context, command: ClusterCommand) -> Result<(), Failure> {
+    match command {
+        ClusterCommand::Create(arguments) => work::create(context, &arguments).await,
+        ClusterCommand::Scale(arguments) => work::scale(context, &arguments).await,
+        ClusterCommand::Terminate(arguments) => work::terminate(context, &arguments).await,
+        ClusterCommand::Resume => work::resume(context).await,
+        ClusterCommand::Cancel(arguments) => look::cancel(context, &arguments).await,
+        ClusterCommand::Status(arguments) => look::status(context, &arguments).await,
+        ClusterCommand::List => look::list(context).await,
+        ClusterCommand::History(arguments) => look::history(context, &arguments).await,
+        ClusterCommand::Validate(arguments) => look::validate(context, &arguments).await,
+    }
+}
+
+/// An error before anything was touched, or one that is not an operation's.
+fn failure_of(error: &Error) -> Failure {
+    match error {
+        Error::Unknown { .. } => Failure::usage(error.to_string()).remedy("windlass cluster list"),
+        Error::Exists { name, .. } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster status {name}"))
+        }
+        Error::Name { .. } | Error::UnknownGroup { .. } => Failure::usage(error.to_string()),
+        Error::Node { .. } => Failure::usage(error.to_string()),
+        Error::Specification { place, problem } => {
+            Failure::usage("the specification is wrong; nothing was touched").at(place.clone()).because(problem.clone())
+        }
+        Error::SpecificationFile { path, problem } => {
+            Failure::usage("the specification cannot be read").at(path.display().to_string()).because(problem.clone())
+        }
+        Error::Busy { cluster, .. } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster status {cluster} --watch"))
+        }
+        Error::Interrupted { .. } => Failure::usage(error.to_string()).remedy("windlass cluster resume"),
+        Error::LeftOpen { .. } | Error::TakenOver { .. } => {
+            Failure::new(Exit::Left, error.to_string()).remedy("windlass cluster resume")
+        }
+        Error::Failed(failed) => operation_failure(failed, None),
+        Error::Store(_) => Failure::usage("the clusters' store cannot be used").caused_by(error),
+        other => Failure::undone("the clusters cannot be worked on").caused_by(other),
+    }
+}
+
+/// An operation that failed. What is left is what it changed and did not bring to its end: nodes that should be gone, and nodes that
+/// exist and do not serve.
+fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) -> Failure {
+    let name = &failed.cluster;
+    let mut failure =
+        Failure::undone(format!("{} of cluster {name} failed at the stage {}", failed.kind, failed.stage));
+    failure.causes.push(failure_words(&failed.cause));
+    // The first reason repeats the cause at its end.
+    failure.undone.extend(failed.reasons.iter().skip(1).cloned());
+    failure.undone.push(match failed.state {
+        Some(state) => format!("the cluster is now {state}"),
+        None => "the cluster is gone".to_owned(),
+    });
+    match status {
+        Some(status) => failure.left.extend(status.nodes.iter().filter_map(|node| unserving(status, node))),
+        None => failure.left.extend(failed.left.iter().map(|words| Leftover {
+            kind: "node".to_owned(),
+            id: words.split(':').next().unwrap_or_default().to_owned(),
+            zone: String::new(),
+            reason: words.split_once(": ").map_or(words.as_str(), |(_, why)| why).to_owned(),
+        })),
+    }
+    if !failure.left.is_empty() {
+        failure.exit = Exit::Left;
+    }
+    failure.remedy = match failed.state {
+        Some(windlass_cluster::ClusterState::Active) | None => Some(format!("windlass cluster history {name}")),
+        Some(_) if failure.left.is_empty() => Some(format!("windlass cluster terminate {name}, and create it again")),
+        Some(_) => Some(format!(
+            "windlass cluster status {name}; after the cause is removed: windlass cluster scale {name} ..., or windlass cluster terminate {name}"
+        )),
+    };
+    failure
+}
+
+/// A node that exists and does not serve, and why.
+fn unserving(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
+    let hooks = &status.cluster.specification.hooks;
+    let reason = match node.state {
+        _ if !node.exists() => return None,
+        NodeState::Left => node.problem.clone().unwrap_or_else(|| "it should be gone, and is not".to_owned()),
+        NodeState::Running if node.decommissioned => "decommissioned, and not removed".to_owned(),
+        NodeState::Running if hooks.configure.is_some() && !node.configured => {
+            "it runs and is not configured".to_owned()
+        }
+        NodeState::Running if hooks.start.is_some() && !node.started => "it is configured and not started".to_owned(),
+        NodeState::Running if !node.configured => "it runs, and its cluster was not finished".to_owned(),
+        NodeState::Running => return None,
+        other => format!("it is {other}"),
+    };
+    Some(Leftover {
+        kind: "server".to_owned(),
+        id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
+        zone: status.cluster.specification.zone.to_string(),
+        reason,
+    })
+}

@@ -1,0 +1,215 @@
+//! The operations: create, scale, terminate, resume.
+
+use serde_json::{Value, json};
+use windlass_cluster::{
+    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterSpecification, ClusterStatus, Clusters, Error,
+    OperationState, ResumedCluster, ScaleRequest,
+};
+
+use super::{failure_of, live, look, operation_failure, plan};
+use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
+use crate::context::{ClusterWork, Context};
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output::table;
+
+pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
+    let specification = read(&arguments.file)?;
+    if arguments.dry_run {
+        let plan = ClusterPlan::of_creation(&specification).map_err(|error| failure_of(&error))?;
+        return plan::show(context, &plan);
+    }
+    let work = context.clusters(arguments.parallel)?;
+    let name = specification.name.clone();
+    operate(context, &work, &name, async |control| work.clusters.create(specification, control).await).await
+}
+
+pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result<(), Failure> {
+    let mut request = ScaleRequest::default();
+    for wish in &arguments.counts {
+        if request.counts.insert(wish.group.clone(), wish.count).is_some() {
+            return Err(Failure::usage(format!("group {} is given two counts", wish.group)));
+        }
+    }
+    request.remove = arguments.remove.iter().cloned().collect();
+    let name = &arguments.name;
+    if arguments.dry_run {
+        let work = context.clusters_to_look_at()?;
+        let plan = work.clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
+        return plan::show(context, &plan);
+    }
+    let work = context.clusters(arguments.parallel)?;
+    operate(context, &work, name, async |control| work.clusters.scale(name, &request, control).await).await
+}
+
+pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -> Result<(), Failure> {
+    let (name, force) = (&arguments.name, arguments.force);
+    if arguments.dry_run {
+        let work = context.clusters_to_look_at()?;
+        let plan = work.clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
+        return plan::show(context, &plan);
+    }
+    let work = context.clusters(arguments.parallel)?;
+    operate(context, &work, name, async |control| work.clusters.terminate(name, force, control).await).await
+}
+
+/// The specification behind a file's name, its problems told with the file.
+pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
+    ClusterSpecification::read(file).map_err(|error| {
+        let failure = failure_of(&error);
+        match &error {
+            Error::Specification { place, .. } => failure.at(format!("{}, {place}", file.display())),
+            _ => failure,
+        }
+    })
+}
+
+/// Runs one operation with its live view; first what earlier processes left open is ended.
+async fn operate(
+    context: &Context,
+    work: &ClusterWork,
+    name: &ClusterName,
+    operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
+) -> Result<(), Failure> {
+    let (control, events) = ClusterControl::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    let live = live::Live::follow(events, context.output, context.verbose());
+    note_resumed(context, &work.clusters, &control).await;
+    let ended = operation(&control).await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    live.end().await;
+    let status = work.clusters.status(name).await.ok();
+    match ended {
+        Ok(outcome) => done(context, name, &outcome, status.as_ref(), was_interrupted),
+        Err(error) => Err(failed(&error, status.as_ref(), was_interrupted)),
+    }
+}
+
+fn done(
+    context: &Context,
+    name: &ClusterName,
+    outcome: &ClusterOutcome,
+    status: Option<&ClusterStatus>,
+    was_interrupted: bool,
+) -> Result<(), Failure> {
+    let document = json!({
+        "operation": outcome.number,
+        "state": outcome.state,
+        "cluster": outcome.cluster,
+        "nodes": outcome.nodes,
+    });
+    if outcome.state == OperationState::Cancelled {
+        // Not an error of anybody's; but what was asked for is not there.
+        let exit = if was_interrupted { Exit::Interrupted } else { Exit::Undone };
+        return Err(Failure::new(exit, format!("cluster {name} was deleted meanwhile; nothing of it is left"))
+            .with_partial(document));
+    }
+    context.output.result(&document, || match status {
+        Some(status) => look::told(status),
+        None => format!("cluster {name} is gone, with everything that belonged to it\n"),
+    });
+    Ok(())
+}
+
+fn failed(error: &Error, status: Option<&ClusterStatus>, was_interrupted: bool) -> Failure {
+    let mut failure = match error {
+        Error::Failed(failed) => operation_failure(failed, status),
+        other => failure_of(other),
+    };
+    if was_interrupted && failure.exit != Exit::Usage && failure.left.is_empty() {
+        failure.exit = Exit::Interrupted;
+    }
+    let document = match error {
+        Error::Failed(failed) => json!({
+            "operation": failed.number,
+            "stage": failed.stage,
+            "cause": failed.cause,
+            "reasons": failed.reasons,
+            "cluster": status.map(|status| &status.cluster),
+            "nodes": status.map_or_else(Vec::new, |status| status.nodes.clone()),
+        }),
+        _ => Value::Null,
+    };
+    failure.with_partial(document)
+}
+
+/// Keeps the promise that the next start ends what an earlier one left open.
+async fn note_resumed(context: &Context, clusters: &Clusters, control: &ClusterControl) {
+    match clusters.resume(control).await {
+        Ok(resumed) => {
+            for one in resumed {
+                context.output.say(&format!("note: {}", resumed_words(&one)));
+            }
+        }
+        // Somebody else is doing it.
+        Err(Error::Lifecycle(windlass_lifecycle::Error::RecoveryRunning { .. })) => {}
+        Err(error) => {
+            context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"));
+        }
+    }
+}
+
+fn resumed_words(resumed: &ResumedCluster) -> String {
+    let what = format!("cluster {}: operation {} was left open by an earlier process", resumed.cluster, resumed.number);
+    match &resumed.outcome {
+        Ok(outcome) => format!("{what}; it is {} now", outcome.state),
+        Err(Error::Failed(failed)) => {
+            let state = failed.state.map_or("gone".to_owned(), |state| state.to_string());
+            format!("{what}; the cluster is {state} now: {}", failed.reasons.join("; "))
+        }
+        Err(error) => format!("{what}: {error}"),
+    }
+}
+
+pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
+    let work = context.clusters(None)?;
+    let (control, events) = ClusterControl::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    let live = live::Live::follow(events, context.output, context.verbose());
+    let resumed = work.clusters.resume(&control).await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    live.end().await;
+    let resumed = resumed.map_err(|error| failure_of(&error))?;
+    let mut failure = Failure::new(Exit::Left, "not every operation could be ended").remedy("windlass cluster list");
+    let mut clusters = Vec::new();
+    for one in &resumed {
+        let (state, left) = match &one.outcome {
+            Ok(outcome) => (outcome.state.to_string(), Vec::new()),
+            Err(Error::Failed(failed)) => (
+                if failed.left.is_empty() { OperationState::Recovered } else { OperationState::Failed }.to_string(),
+                failed.left.clone(),
+            ),
+            Err(_) => (OperationState::Open.to_string(), vec![one.cluster.to_string()]),
+        };
+        if !left.is_empty() {
+            failure.causes.push(resumed_words(one));
+        }
+        clusters.push(json!({
+            "cluster": one.cluster,
+            "operation": one.number,
+            "state": state,
+            "words": resumed_words(one),
+            "left": left,
+        }));
+    }
+    let document = json!({ "clusters": clusters });
+    if !failure.causes.is_empty() {
+        failure.exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
+        return Err(failure.with_partial(document));
+    }
+    context.output.result(&document, || {
+        if clusters.is_empty() {
+            return "nothing was left open\n".to_owned();
+        }
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        table(
+            &["cluster", "operation", "state", "words"],
+            clusters.iter().map(|one| ["cluster", "operation", "state", "words"].map(|key| text(&one[key])).to_vec()),
+        )
+    });
+    Ok(())
+}
