@@ -84,6 +84,23 @@ deny:
     @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny --log-level error check bans licenses sources
 
+# The runner plugin in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
+dist: _wasm_target
+    #!/usr/bin/env bash
+    set -euo pipefail
+    WINDLASS_GIT_REVISION=$(git rev-parse HEAD); WINDLASS_GIT_REFERENCE=$(git rev-parse --abbrev-ref HEAD)
+    WINDLASS_BUILT_AT=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    export WINDLASS_GIT_REVISION WINDLASS_GIT_REFERENCE WINDLASS_BUILT_AT
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc
+    for architecture in x86_64:amd64 aarch64:arm64; do
+        machine=${architecture%:*} target=${architecture%:*}-unknown-linux-gnu
+        command -v "$machine-linux-gnu-gcc" >/dev/null || { echo "SKIPPED linux/${architecture#*:}: no $machine-linux-gnu-gcc"; continue; }
+        rustup target list --installed | grep -qx "$target" || rustup target add "$target"
+        cargo build --profile dist --target "$target" --package windlass-fleeting --bin fleeting-plugin-scaleway
+        install -D -m 755 "{{ target }}/$target/dist/fleeting-plugin-scaleway" "dist/linux/${architecture#*:}/plugin"
+    done
+    ls -l dist/linux/*/plugin
+
 # The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
 bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
