@@ -39,6 +39,14 @@ pub enum Target {
         /// Scaleway's id.
         id: String,
     },
+    /// Everything that carries this operation's tag and our owner tag, whether or not the journal knows the operation: for who
+    /// has lost the journal. Volumes that Scaleway made with a server are found on that server only.
+    Tagged {
+        /// The zone.
+        zone: Zone,
+        /// The operation.
+        operation: OperationId,
+    },
 }
 
 /// What a cleanup's row in the journal says.
@@ -46,6 +54,9 @@ pub enum Target {
 pub(crate) struct CleanupSpecification {
     pub(crate) creation: Option<OperationId>,
     pub(crate) server: Option<String>,
+    /// What carries this operation's tag, which the journal does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tagged: Option<OperationId>,
 }
 
 /// A cleanup that is in the journal and has not begun to do anything.
@@ -68,7 +79,17 @@ impl Lifecycle {
     /// created, [`Error::OperationUnknown`] for an operation that the journal does not know.
     pub async fn begin_cleanup(&self, target: &Target) -> Result<PendingCleanup, Error> {
         let shared = &self.shared;
+        let mut tagged = None;
         let (creation, server, zone) = match target {
+            Target::Tagged { zone, operation } => match shared.journal.operation(operation) {
+                Ok(creation) => (Some(creation), None, Some(zone.clone())),
+                Err(Error::OperationUnknown { .. }) => {
+                    let server = self.find_created(zone, operation).await?.map(|server| server.id);
+                    tagged = Some(operation.clone());
+                    (None, server, Some(zone.clone()))
+                }
+                Err(error) => return Err(error),
+            },
             Target::Operation(id) => {
                 let creation = shared.journal.operation(id)?;
                 (Some(creation), None, None)
@@ -88,8 +109,9 @@ impl Lifecycle {
             return Err(Error::OperationRunning { operation: creation.id.clone() });
         }
         let specification =
-            CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server };
-        let open = shared.journal.open_cleanup(specification.creation.as_ref(), specification.server.as_deref())?;
+            CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server, tagged };
+        let named = specification.creation.as_ref().or(specification.tagged.as_ref());
+        let open = shared.journal.open_cleanup(named, specification.server.as_deref())?;
         if let Some(operation) = open {
             return Err(Error::CleanupUnderWay { operation });
         }
@@ -166,7 +188,7 @@ pub(crate) async fn clean_up(
                 })?;
             creation_scope(shared, creation, &created)?
         }
-        None => Scope::default(),
+        None => Scope { operation: specification.tagged.clone(), ..Scope::default() },
     };
     // An earlier process may have looked already, and cut volumes from their server since.
     let own = Made::from_entries(&shared.journal.entries(&run.id)?, &scope.existing);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::{Host, PinnedPolicies};
-use windlass_scaleway::types::instance::Server;
+use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
 use crate::clock::{Clock, Randomness};
@@ -28,7 +28,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::state_directory::{Runner, StateDirectory};
 use crate::undo::{Report, undo};
-use crate::{Error, metric_names};
+use crate::{Error, metric_names, tags};
 
 /// What bounds the work.
 #[derive(Clone, Copy, Debug)]
@@ -251,6 +251,52 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
+    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal knows of it.
+    ///
+    /// # Errors
+    /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it; [`Error::Specification`] when it is
+    /// no id of the specification's group. Whether Scaleway holds something of that id from a time before this journal, see
+    /// [`Lifecycle::find_created`].
+    pub async fn begin_create_as(
+        &self,
+        id: OperationId,
+        specification: ServerSpecification,
+    ) -> Result<PendingCreate, Error> {
+        specification.check()?;
+        if !id.is_of(&specification.group) {
+            return Err(Error::Specification {
+                field: "group",
+                problem: format!("operation {id} is not one of group {}", specification.group),
+            });
+        }
+        let policies = self.shared.policies.pin();
+        let row = serde_json::to_value(&specification)
+            .map_err(|error| Error::Specification { field: "specification", problem: error.to_string() })?;
+        let (group, zone) = (&specification.group, &specification.zone);
+        let active = self.shared.begin_as(&id, OperationKind::CreateServer, group, zone, row, &policies).await?;
+        Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
+    }
+
+    /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the journal.
+    /// `None` does not say that nothing else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when the zone cannot be listed.
+    pub async fn find_created(&self, zone: &Zone, operation: &OperationId) -> Result<Option<Server>, Error> {
+        let shared = &self.shared;
+        let wanted = vec![tags::owner_tag(&shared.owner), tags::operation_tag(operation)];
+        let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
+        let servers = shared
+            .client
+            .instance(zone)
+            .list_servers(&request)
+            .await
+            .map_err(|error| Error::scaleway("looking for an operation's server", error))?;
+        Ok(servers
+            .into_iter()
+            .find(|server| server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, &shared.owner)))
+    }
+
     /// Creates one server, or nothing.
     ///
     /// # Guarantees
@@ -324,35 +370,42 @@ impl Shared {
         specification: Value,
         policies: &PinnedPolicies,
     ) -> Result<(OperationId, Active), Error> {
-        let policies = serde_json::to_value(policies.identities()).unwrap_or(Value::Null);
         let mut tries = 0;
         loop {
             let now = self.clock.now();
             let id = self.randomness.with(|random| OperationId::new(group, now, random));
-            let written = self
-                .journal
-                .begin(NewOperation {
-                    id: id.clone(),
-                    kind,
-                    group: group.to_string(),
-                    zone: zone.to_string(),
-                    owner: self.owner.to_string(),
-                    specification: specification.clone(),
-                    policies: policies.clone(),
-                    runner: self.runner.name().to_owned(),
-                    at: now,
-                })
-                .await;
-            match written {
-                Ok(()) => {
-                    let active =
-                        Active::new(self, &id, kind).ok_or(Error::OperationExists { operation: id.clone() })?;
-                    return Ok((id, active));
-                }
+            match self.begin_as(&id, kind, group, zone, specification.clone(), policies).await {
+                Ok(active) => return Ok((id, active)),
                 Err(Error::OperationExists { .. }) if tries < 8 => tries += 1,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Puts an operation into the journal under this id.
+    async fn begin_as(
+        self: &Arc<Self>,
+        id: &OperationId,
+        kind: OperationKind,
+        group: &GroupName,
+        zone: &Zone,
+        specification: Value,
+        policies: &PinnedPolicies,
+    ) -> Result<Active, Error> {
+        self.journal
+            .begin(NewOperation {
+                id: id.clone(),
+                kind,
+                group: group.to_string(),
+                zone: zone.to_string(),
+                owner: self.owner.to_string(),
+                specification,
+                policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
+                runner: self.runner.name().to_owned(),
+                at: self.clock.now(),
+            })
+            .await?;
+        Active::new(self, id, kind).ok_or(Error::OperationExists { operation: id.clone() })
     }
 
     pub(crate) async fn close(

@@ -184,6 +184,7 @@ pub(super) fn open_cleanup(
          where state = 'open' and kind = 'cleanup-server'
            and case when json_valid(specification)
                     then coalesce(json_extract(specification, '$.creation') = ?1, false)
+                      or coalesce(json_extract(specification, '$.tagged') = ?1, false)
                       or coalesce(json_extract(specification, '$.server') = ?2, false)
                     else false end
          limit 1",

@@ -11,3 +11,4 @@ mod named;
 mod support;
 mod swap;
 mod sweeping;
+mod taking_over;
