@@ -10,7 +10,7 @@ use crate::Error;
 use crate::cluster_api::{Cluster, owner_cluster};
 use crate::context::{Context, write_status};
 use crate::kinds::{
-    ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, Initialization, annotations,
+    ClusterInitialization, ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, annotations,
     conditions,
 };
 use crate::status::set_condition;
@@ -35,6 +35,8 @@ fn decide(
     let ready = spec.control_plane_endpoint.as_ref().is_some_and(|endpoint| !endpoint.host.is_empty());
     if ready {
         set(conditions::READY, true, "EndpointKnown", "");
+        // Which Cluster API mirrors as the Cluster's ControlPlaneAvailable.
+        set(conditions::AVAILABLE, true, "ManagedElsewhere", "");
     } else {
         set(
             conditions::READY,
@@ -44,9 +46,12 @@ fn decide(
         );
     }
     status.ready = ready;
+    status.external_managed_control_plane = true;
     // Never unset once it is true.
     if ready {
-        status.initialization = Some(Initialization { provisioned: Some(true) });
+        status.initialization =
+            Some(ClusterInitialization { provisioned: Some(true), control_plane_initialized: Some(true) });
+        status.initialized = true;
     }
     status.observed_generation = generation;
     status
@@ -91,6 +96,7 @@ mod tests {
         assert!(!first.ready && first.initialization.is_none());
         let second = decide(&first, &known, None, Some(2), now);
         assert!(second.ready && second.initialization.unwrap().provisioned.unwrap());
+        assert!(second.initialized && second.initialization.unwrap().control_plane_initialized.unwrap());
         assert_eq!(decide(&second, &known, None, Some(2), now), second, "nothing to write");
         let third = decide(&second, &nothing, None, Some(3), now);
         assert!(!third.ready && third.initialization.unwrap().provisioned.unwrap());

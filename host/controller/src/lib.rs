@@ -14,6 +14,7 @@ mod error;
 mod external_cluster;
 mod instance;
 mod jobs;
+#[allow(clippy::duplicated_attributes, reason = "columns of one kind have the same type, which is no duplicate")]
 #[allow(unreachable_pub, reason = "the derive of the schemas declares public types inside functions")]
 pub mod kinds;
 mod lease;
@@ -24,6 +25,7 @@ mod orphans;
 mod outcome;
 mod process;
 mod status;
+mod wish;
 
 pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};
 pub use definitions::{definitions, definitions_yaml};

@@ -31,6 +31,8 @@ pub(crate) enum Outcome {
     Created(Box<CreatedServer>),
     /// A server and all that belongs to it is gone.
     CleanedUp { message: String },
+    /// A server stays as it is, by the release slot's verdict.
+    Kept { message: String },
     /// What has to be there is not there yet. Nothing went wrong.
     Waiting { reason: &'static str, message: String, after: Duration },
     /// It went wrong, and is tried again.
@@ -77,7 +79,7 @@ impl Outcome {
                 ("done", None)
             }
             Self::Created(_) => ("done", None),
-            Self::CleanedUp { message } => ("done", Some(message.clone())),
+            Self::CleanedUp { message } | Self::Kept { message } => ("done", Some(message.clone())),
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
                 let state = match &released.outcome {

@@ -13,7 +13,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 use windlass_lifecycle::{AdoptedMachine, ClaimName, Listing, Pool, PoolPrefix, ReleaseOutcome, Released};
 use windlass_policy::slots::SlotName;
-use windlass_policy::slots::release::{Occasion, Wish};
+use windlass_policy::slots::release::Occasion;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -27,6 +27,7 @@ use crate::kinds::{
 use crate::names::{ProviderId, claim};
 use crate::outcome::{Outcome, word, words};
 use crate::status::{remove_condition, set_condition};
+use crate::wish::wish;
 use crate::{Error, metric_names};
 use decide::{Next, Observed, Sight, decide};
 
@@ -34,23 +35,6 @@ use decide::{Next, Observed, Sight, decide};
 const JOB_CHECK: Duration = Duration::from_secs(30);
 /// The slots that decide about Macs.
 const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::Retry];
-
-/// The wish that stands in the annotations. A word that is none of the three is said so, and counts as none.
-pub(crate) fn wish(object: &AppleSiliconMachine) -> (Option<Wish>, Option<String>) {
-    let found = [annotations::RELEASE_POLICY, annotations::TUIST_RELEASE_POLICY]
-        .into_iter()
-        .find_map(|key| object.annotations().get(key).map(|value| (key, value)));
-    match found {
-        None => (None, None),
-        Some((_, value)) if value == "pool" => (Some(Wish::Pool), None),
-        Some((_, value)) if value == "terminate" => (Some(Wish::Terminate), None),
-        Some((_, value)) if value == "keep" => (Some(Wish::Keep), None),
-        Some((key, value)) => {
-            let value: String = value.chars().take(64).collect();
-            (None, Some(format!("the annotation {key} says {value:?}; it may say pool, terminate or keep")))
-        }
-    }
-}
 
 fn failures(object: &AppleSiliconMachine) -> u32 {
     object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -394,13 +378,13 @@ impl Turn<'_> {
                 let bootstrap = self.bootstrap();
                 let mut request =
                     windlass_lifecycle::ReleaseRequest::new(zone, id, claim, self.target.prefix.clone().ok());
-                request.wish = wish(self.object).0;
+                request.wish = wish(self.object.annotations()).0;
                 request.occasion = if kind == JobKind::Recover { Occasion::BootstrapFailed } else { Occasion::LetGo };
                 request.adopted =
                     self.object.annotations().get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered");
                 request.bootstrap_failures = failures(self.object).saturating_sub(bootstrap.failures_before);
                 request.rebooted = bootstrap.rebooted;
-                if let Some(problem) = wish(self.object).1 {
+                if let Some(problem) = wish(self.object.annotations()).1 {
                     let about = self.object.object_ref(&());
                     self.context.event(&about, true, "UnknownReleasePolicy", "Release", &problem).await;
                 }
@@ -479,7 +463,7 @@ impl Turn<'_> {
             }
             // This process is about to end; its successor takes the operation up.
             Outcome::LeftOpen => return Ok(Action::requeue(JOB_CHECK)),
-            Outcome::Created(_) | Outcome::CleanedUp { .. } => Duration::ZERO,
+            Outcome::Created(_) | Outcome::CleanedUp { .. } | Outcome::Kept { .. } => Duration::ZERO,
         };
         self.write().await?;
         self.context.jobs.done(&self.uid);
@@ -638,27 +622,4 @@ fn addresses(host: &Host, name: &str) -> Vec<MachineAddress> {
         addresses.push(MachineAddress { kind: "ExternalIP".to_owned(), address: host.ip.clone() });
     }
     addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn annotated(pairs: &[(&str, &str)]) -> AppleSiliconMachine {
-        let mut object = AppleSiliconMachine::default();
-        object.metadata.annotations =
-            Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
-        object
-    }
-
-    #[test]
-    fn the_wish_is_read_under_both_names_and_ours_wins() {
-        assert_eq!(wish(&annotated(&[])), (None, None));
-        assert_eq!(wish(&annotated(&[("tuist.dev/release-policy", "terminate")])).0, Some(Wish::Terminate));
-        let both = annotated(&[("tuist.dev/release-policy", "terminate"), ("windlass.dev/release-policy", "keep")]);
-        assert_eq!(wish(&both).0, Some(Wish::Keep));
-        let (none, problem) = wish(&annotated(&[("windlass.dev/release-policy", "Terminate")]));
-        assert_eq!(none, None, "what is no wish must never destroy a host");
-        assert!(problem.unwrap().contains("pool, terminate or keep"));
-    }
 }

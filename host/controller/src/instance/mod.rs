@@ -27,12 +27,13 @@ use crate::kinds::{
 use crate::names::{ProviderId, group};
 use crate::outcome::Outcome;
 use crate::status::set_condition;
+use crate::wish::wish;
 use decide::{Next, Observed, Sight, decide};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 const JOB_CHECK: Duration = Duration::from_secs(30);
 /// The slots that decide about instances.
-const SLOTS: [SlotName; 2] = [SlotName::Rollback, SlotName::Retry];
+const SLOTS: [SlotName; 3] = [SlotName::Release, SlotName::Rollback, SlotName::Retry];
 
 /// One reconcile of one object.
 struct Turn<'a> {
@@ -313,8 +314,14 @@ impl Turn<'_> {
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                jobs.start(&uid, kind, last.as_ref(), mirror, move |control, _| async move {
-                    work::clean_up(&context, &zone, server, operation, &control).await
+                let (wish, problem) = wish(self.object.annotations());
+                if let Some(problem) = problem {
+                    let about = self.object.object_ref(&());
+                    self.context.event(&about, true, "UnknownReleasePolicy", "Release", &problem).await;
+                }
+                let what = work::LetGo { server, operation, wish };
+                jobs.start(&uid, kind, last.as_ref(), mirror, move |control, attempt| async move {
+                    work::clean_up(&context, &zone, what, attempt, &control).await
                 });
             }
             JobKind::Inspect => {
@@ -371,15 +378,16 @@ impl Turn<'_> {
         say_paused(&mut self.status, &self.above, generation, self.now);
         match outcome {
             Outcome::Created(created) => self.created(created).await?,
-            Outcome::CleanedUp { message } => {
+            Outcome::CleanedUp { message } | Outcome::Kept { message } => {
+                let reason = if matches!(outcome, Outcome::Kept { .. }) { "Kept" } else { "ServerRemoved" };
                 if self.status.condition(conditions::RELEASED).is_none_or(|known| known.status != ConditionStatus::True)
                 {
-                    self.context.event(&about, false, "ServerRemoved", "Delete", message).await;
+                    self.context.event(&about, false, reason, "Delete", message).await;
                     set_condition(
                         &mut self.status.conditions,
                         conditions::RELEASED,
                         ConditionStatus::True,
-                        "ServerRemoved",
+                        reason,
                         message,
                         generation,
                         self.now,

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use windlass_lifecycle::{
     Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, ServerSpecification, Target,
 };
+use windlass_policy::DecidedBy;
+use windlass_policy::slots::Release;
+use windlass_policy::slots::release::{Machine, MachineKind, Occasion, Question, Verdict, Wish};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
@@ -100,14 +104,104 @@ async fn by_operation(context: &Context, zone: &Zone, operation: &OperationId) -
     Ok(servers.machines.iter().find(|server| server.tags.contains(&tag)).cloned())
 }
 
-/// Removes what belongs to the object.
+/// How soon a judgement is asked for again that nobody could give.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+/// A server that its owner lets go.
+pub(super) struct LetGo {
+    /// Scaleway's id; absent when the server was never handed over, so that there is nothing to judge.
+    pub(super) server: Option<String>,
+    pub(super) operation: Option<OperationId>,
+    pub(super) wish: Option<Wish>,
+}
+
+/// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: it is to be removed.
+async fn judge(
+    context: &Context,
+    zone: &Zone,
+    id: &str,
+    wish: Option<Wish>,
+    attempt: u32,
+) -> Result<Option<String>, Outcome> {
+    let server = match context.scaleway.instance(zone).get_server(id).await {
+        Ok(server) => server,
+        // What may be left of it is removed all the same.
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() }),
+    };
+    let milliseconds =
+        |at: Option<Timestamp>| at.and_then(|at| u64::try_from(at.as_millisecond()).ok()).unwrap_or_default();
+    let question = Question {
+        now: milliseconds(Some(Timestamp::now())),
+        random: uuid::Uuid::new_v4().as_u64_pair().0,
+        occasion: Occasion::LetGo,
+        machine: Machine {
+            kind: MachineKind::Instance,
+            id: server.id.clone(),
+            name: server.name.clone(),
+            zone: zone.to_string(),
+            machine_type: server.commercial_type.clone(),
+            status: server.state.as_str().to_owned(),
+            operating_system: None,
+            pool_prefix: None,
+            adopted: false,
+            created_at: milliseconds(server.created_at()),
+            deletable_at: None,
+            deletion_scheduled: false,
+            bootstrap_failures: 0,
+            rebooted: false,
+        },
+        wish,
+        refusal: None,
+        attempt,
+    };
+    let decision = context.policies.pin().decide::<Release>(question, |_, _| Ok(())).await;
+    let failures: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
+    let why = decision.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    match decision.answer.verdict {
+        _ if matches!(decision.decided_by, DecidedBy::Keep) => Err(Outcome::Failed {
+            reason: "PolicyFailed",
+            message: format!("the server is kept until a policy can judge: {}", failures.join(", ")),
+        }),
+        Verdict::Terminate => Ok(None),
+        Verdict::Keep => Ok(Some(format!(
+            "the server {id} is kept as {} wants it{why}; nothing looks after it any more",
+            decision.decided_by
+        ))),
+        Verdict::RetryAfter(after) => Err(Outcome::Waiting {
+            reason: "ReleaseWaiting",
+            message: format!("{} asks for patience{why}", decision.decided_by),
+            after: Duration::from_millis(after).clamp(Duration::from_secs(1), Duration::from_secs(24 * 3600)),
+        }),
+        // None of these can be done to an instance. A judgement that cannot be carried out destroys nothing.
+        verdict @ (Verdict::ReturnToPool(_) | Verdict::ScheduleDeletion | Verdict::Reboot | Verdict::Defer) => {
+            Err(Outcome::Waiting {
+                reason: "ReleaseWaiting",
+                message: format!(
+                    "{} answers {verdict:?}, which cannot be done to an instance{why}",
+                    decision.decided_by
+                ),
+                after: ASK_AGAIN,
+            })
+        }
+    }
+}
+
+/// Removes what belongs to the object, when the release slot says so.
 pub(super) async fn clean_up(
     context: &Context,
     zone: &Zone,
-    server: Option<String>,
-    operation: Option<OperationId>,
+    LetGo { server, operation, wish }: LetGo,
+    attempt: u32,
     control: &Control,
 ) -> Outcome {
+    if let Some(id) = &server {
+        match judge(context, zone, id, wish, attempt).await {
+            Ok(None) => {}
+            Ok(Some(kept)) => return Outcome::Kept { message: kept },
+            Err(outcome) => return outcome,
+        }
+    }
     let known = match &operation {
         Some(operation) => match context.lifecycle.journal().operation(operation) {
             Ok(found) => Some(found.state),

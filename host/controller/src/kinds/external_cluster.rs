@@ -4,9 +4,12 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Condition, Initialization, TemplateMetadata};
+use super::common::{Condition, TemplateMetadata};
 
-/// The infrastructure cluster of a control plane that is managed elsewhere: nothing is made for it.
+/// The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is made for it.
+///
+/// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second, Cluster API waits for ever
+/// for a control plane machine of its own and never looks for the Nodes of the others (seen with its core 1.13.3).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -20,7 +23,7 @@ use super::common::{Condition, Initialization, TemplateMetadata};
     category = "cluster-api",
     category = "windlass",
     shortname = "excl",
-    doc = "The infrastructure cluster of a control plane that is managed elsewhere: nothing is made for it.",
+    doc = "The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is made for it.",
     printcolumn(name = "Host", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
     printcolumn(name = "Port", type_ = "integer", json_path = ".spec.controlPlaneEndpoint.port"),
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
@@ -53,7 +56,13 @@ pub struct ExternalClusterStatus {
     pub ready: bool,
     /// The same for the contract v1beta2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initialization: Option<Initialization>,
+    pub initialization: Option<ClusterInitialization>,
+    /// Whether the control plane can be used (contract v1beta1 of control planes).
+    #[serde(default)]
+    pub initialized: bool,
+    /// That its machines are none of Cluster API's.
+    #[serde(default)]
+    pub external_managed_control_plane: bool,
     /// The conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -62,6 +71,18 @@ pub struct ExternalClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
+}
+
+/// What Cluster API asks once of an infrastructure cluster, and of a control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterInitialization {
+    /// Whether the infrastructure is there. Never unset once it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<bool>,
+    /// Whether the control plane answers. Never unset once it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_initialized: Option<bool>,
 }
 
 /// What each cluster of a template is.

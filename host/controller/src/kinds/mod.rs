@@ -16,8 +16,8 @@ pub use common::{
     PolicyInUse, ResourceInUse, TemplateMetadata,
 };
 pub use external_cluster::{
-    ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec, ExternalClusterStatus,
-    ExternalClusterTemplate, ExternalClusterTemplateSpec,
+    ClusterInitialization, ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec,
+    ExternalClusterStatus, ExternalClusterTemplate, ExternalClusterTemplateSpec,
 };
 pub use instance_machine::{
     Bootstrap, InstanceMachine, InstanceMachineResource, InstanceMachineSpec, InstanceMachineTemplate,
@@ -62,6 +62,8 @@ pub const FINALIZER: &str = "infrastructure.windlass.dev/machine";
 pub mod conditions {
     /// The summary, mirrored by Cluster API into the Machine's `InfrastructureReady`.
     pub const READY: &str = "Ready";
+    /// Of an external cluster: its control plane, which Cluster API cannot look at, is held to be available.
+    pub const AVAILABLE: &str = "Available";
     /// Whether a host or a server is there for this object.
     pub const PROVISIONED: &str = "Provisioned";
     /// Whether nothing is done because of a pause.
