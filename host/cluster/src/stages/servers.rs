@@ -114,15 +114,25 @@ async fn make_one(
     let pending = run.shared.lifecycle.begin_create(specification).await.map_err(unstarted)?;
     let creation = pending.id().clone();
     // Before the first call: after a crash the journal tells by this id what became of it.
-    run.change_node(
-        name,
-        |node| {
-            node.state = NodeState::Creating;
-            node.creation = Some(creation);
-        },
-        None,
-    )
-    .await?;
+    let stored = run
+        .change_node(
+            name,
+            |node| {
+                node.state = NodeState::Creating;
+                node.creation = Some(creation);
+            },
+            None,
+        )
+        .await;
+    if let Err(stopped) = stored {
+        // It has not begun, and never will: closed here, it is nothing that a recovery would have to wait for.
+        let called_off = Control::new();
+        called_off.cancel();
+        if !matches!(stopped, Stop::Overtaken) {
+            let _ = pending.run(&called_off).await;
+        }
+        return Err(stopped);
+    }
     match pending.run(control).await {
         Ok(created) => {
             let addresses = stages::wait::public_addresses(&created.server);

@@ -8,10 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::Value;
+use futures::future::BoxFuture;
 use windlass_cluster::{
-    Captured, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, ClusterStore, Clusters,
-    Hook, HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks,
-    ScaleRequest, SqliteClusterStore,
+    Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits, ClusterName,
+    ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction,
+    HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks, ScaleRequest,
+    SqliteClusterStore, StoreError, StoredCluster, Wishes,
 };
 use windlass_lifecycle::{
     Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
@@ -76,7 +78,7 @@ pub(crate) enum Behaviour {
     OnlyGroup(&'static str),
     /// Never ends by itself: its time limit does.
     Hangs,
-    /// Never ends, whatever the time limit: only being dropped ends it.
+    /// Takes an hour, whatever the time limit, unless it is dropped.
     Stuck,
 }
 
@@ -137,10 +139,79 @@ impl RunHooks for FakeHooks {
                 tokio::time::sleep(hook.time_limit).await;
                 return failed(HookProblem::TimedOut(hook.time_limit), HookOutput::default());
             }
-            Some(Behaviour::Stuck) => std::future::pending::<()>().await,
+            Some(Behaviour::Stuck) => tokio::time::sleep(Duration::from_secs(3_600)).await,
         }
         let text = format!("{} nodes\n", input.nodes.len());
         Ok(HookOutput { stdout: Captured { text, dropped: 0 }, ..HookOutput::default() })
+    }
+}
+
+/// What is done at an event, before the operation goes on.
+pub(crate) type OnEvent = Box<dyn Fn(&ClusterHappening) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A store that does something at events: so a failure can be put exactly at the beginning of a stage.
+pub(crate) struct WatchedStore {
+    pub(crate) inner: Arc<dyn ClusterStore>,
+    pub(crate) on_event: OnEvent,
+}
+
+impl std::fmt::Debug for WatchedStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(formatter)
+    }
+}
+
+#[async_trait]
+impl ClusterStore for WatchedStore {
+    async fn clusters(&self) -> Result<Vec<StoredCluster>, StoreError> {
+        self.inner.clusters().await
+    }
+
+    async fn cluster(&self, name: &ClusterName) -> Result<Option<StoredCluster>, StoreError> {
+        self.inner.cluster(name).await
+    }
+
+    async fn begin(&self, begin: Begin) -> Result<(Fence, u64), StoreError> {
+        self.inner.begin(begin).await
+    }
+
+    async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
+        self.inner.take_over(name, expected, runner).await
+    }
+
+    async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError> {
+        let events = change.events.clone();
+        self.inner.commit(name, fence, change).await?;
+        for (_, event) in &events {
+            (self.on_event)(event).await;
+        }
+        Ok(())
+    }
+
+    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError> {
+        self.inner.wish(name, wishes).await
+    }
+
+    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError> {
+        self.inner.wishes(name, fence).await
+    }
+
+    async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {
+        self.inner.operations(name, limit).await
+    }
+
+    async fn events(
+        &self,
+        name: &ClusterName,
+        operation: Option<u64>,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<ClusterEvent>, StoreError> {
+        self.inner.events(name, operation, after, limit).await
+    }
+
+    async fn runner_lives(&self, runner: &str) -> bool {
+        self.inner.runner_lives(runner).await
     }
 }
 
@@ -184,6 +255,15 @@ impl World {
     }
 
     pub(crate) fn start_under(&self, host: Arc<Host>) -> Clusters {
+        self.start_with(host, self.store())
+    }
+
+    /// A process start whose store tells each event that is written.
+    pub(crate) fn start_watched(&self, host: Arc<Host>, on_event: OnEvent) -> Clusters {
+        self.start_with(host, Arc::new(WatchedStore { inner: self.store(), on_event }))
+    }
+
+    pub(crate) fn start_with(&self, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
         let start = self.starts.get() + 1;
         self.starts.set(start);
         let clock = Clock::simulated(NOW + start * 3_600_000);
@@ -199,7 +279,7 @@ impl World {
             lifecycle,
             client: self.client.clone(),
             policies: host,
-            store: self.store(),
+            store,
             hooks: self.hooks.clone(),
             clock,
             seed: Some(self.seed),

@@ -1,0 +1,267 @@
+//! SIGKILL of a real process after each write of its store, so between any two steps of every operation. The next start must end
+//! what it finds: through the same handler, as the table says.
+//!
+//! The child is this test binary again (see [`child`]); its store stands still after the nth write and says so by a file, and the
+//! parent kills it. Scaleway is simulated in the parent, on a socket.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use parking_lot::Mutex;
+use windlass_cluster::{
+    ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
+};
+use windlass_lifecycle::{Clock, Durability, Lifecycle, Limits, Options, StateDirectory};
+use windlass_policy::Host;
+use windlass_scaleway::Client;
+
+use crate::support::{
+    FakeHooks, OnEvent, WatchedStore, World, farm, host_in, owner, quiet, scale, settings, specification,
+};
+use crate::table::recovered_servers;
+
+const JOB: &str = "WINDLASS_TEST_JOB";
+const URL: &str = "WINDLASS_TEST_URL";
+const STATE: &str = "WINDLASS_TEST_STATE";
+const POLICIES: &str = "WINDLASS_TEST_POLICIES";
+/// After how many stored events the child stands still.
+const STAND_STILL: &str = "WINDLASS_TEST_STAND_STILL";
+const STANDS: &str = "stands-still";
+/// Simulated time runs so much faster.
+const SCALE: f64 = 200.0;
+
+fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) -> Clusters {
+    let state = StateDirectory::open(state).unwrap();
+    let inner = Arc::new(SqliteClusterStore::open(&state, Durability::Full).unwrap());
+    let quick = Limits {
+        settle: Duration::from_millis(20),
+        poll_interval: Duration::from_millis(20),
+        ..Limits::default()
+    };
+    let lifecycle = Lifecycle::open(Options {
+        owner: Some(owner()),
+        limits: quick,
+        ..Options::new(client.clone(), Arc::clone(&policies), state)
+    })
+    .unwrap();
+    Clusters::new(ClusterOptions {
+        lifecycle,
+        client,
+        policies,
+        store: Arc::new(WatchedStore { inner, on_event }),
+        hooks: Arc::new(FakeHooks::default()),
+        clock: Clock::System,
+        seed: None,
+        limits: ClusterLimits {
+            watch_interval: Duration::from_millis(50),
+            poll_interval: Duration::from_millis(20),
+            ..ClusterLimits::default()
+        },
+    })
+}
+
+fn unwatched() -> OnEvent {
+    Box::new(|_| futures::future::ready(()).boxed())
+}
+
+fn real_time<F: Future>(case: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
+}
+
+async fn perform(clusters: &Clusters, operation: &str) -> Result<(), Error> {
+    match operation {
+        "create" => clusters.create(specification(&[("db", 1), ("web", 2)]), &quiet()).await.map(drop),
+        "scale" => clusters.scale(&farm(), &scale(&[("db", 2), ("web", 1)], &[]), &quiet()).await.map(drop),
+        _ => clusters.terminate(&farm(), false, &quiet()).await.map(drop),
+    }
+}
+
+/// What a killed process was: does the job that its environment names. Without one this is no test, and says nothing.
+#[test]
+fn child() {
+    let Ok(job) = std::env::var(JOB) else { return };
+    let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
+    let (state, nth) = (of(STATE), of(STAND_STILL).parse::<u64>().unwrap());
+    let mark = Path::new(&state).join(STANDS);
+    let count = AtomicU64::new(0);
+    let stand_still: OnEvent = Box::new(move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) + 1 < nth {
+            return futures::future::ready(()).boxed();
+        }
+        std::fs::write(&mark, "").unwrap();
+        // With all its tasks: nothing of it moves any more.
+        std::thread::sleep(Duration::from_secs(600));
+        futures::future::ready(()).boxed()
+    });
+    real_time(async {
+        let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
+        let clusters = open(client, Path::new(&state), host_in(Path::new(&of(POLICIES))), stand_still);
+        perform(&clusters, &job).await.unwrap();
+    });
+}
+
+fn spawn(job: &str, nth: u64, url: &str, state: &Path, policies: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
+        .env(JOB, job)
+        .env(STAND_STILL, nth.to_string())
+        .env(URL, url)
+        .env(STATE, state)
+        .env(POLICIES, policies)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills the child when it stands still. False when it ended by itself: there were not so many events.
+async fn kill_when_still(child: &mut Child, state: &Path) -> bool {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "the child failed: {status}");
+            return false;
+        }
+        if state.join(STANDS).exists() {
+            child.kill().unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// What the next start found and left.
+#[derive(Debug)]
+struct Ended {
+    operation: OperationState,
+    stage: String,
+}
+
+async fn play(job: &str, nth: u64, policies_folder: &Path) -> Option<Ended> {
+    let name = format!("{job} killed after event {nth}");
+    let world = World::with(windlass_simulator::Options {
+        seed: 21,
+        time_scale: SCALE,
+        ..windlass_simulator::Options::default()
+    })
+    .await;
+    let simulator = world.simulator.clone();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move { simulator.serve(listener).await });
+    let policies = host_in(policies_folder);
+    let state = world.folder.path();
+    if job != "create" {
+        let clusters = open(world.client.clone(), state, Arc::clone(&policies), unwatched());
+        perform(&clusters, "create").await.unwrap();
+    }
+    let before = world.servers();
+    let mut child = spawn(job, nth, &url, state, policies_folder);
+    let killed = kill_when_still(&mut child, state).await;
+    if !killed {
+        server.abort();
+        return None;
+    }
+    let next = open(world.client.clone(), state, policies, unwatched());
+    let resumed = next.resume(&quiet()).await.unwrap();
+    assert!(resumed.len() <= 1, "{name}: {resumed:?}");
+    let operation = next.history(&farm()).await.unwrap().remove(0).operation;
+    let status = next.status(&farm()).await;
+    match operation.kind {
+        OperationKind::Terminate => {
+            assert_eq!(operation.state, OperationState::Done, "{name}: {resumed:?}");
+            assert!(status.is_err(), "{name}: {status:?}");
+            world.assert_empty(&name);
+        }
+        kind => {
+            let status = status.unwrap();
+            assert!(status.operation.is_none(), "{name}: still open: {:?}", status.operation);
+            let servers = if operation.state == OperationState::Done {
+                assert_eq!(status.cluster.state, ClusterState::Active, "{name}");
+                if kind == OperationKind::Create {
+                    vec!["farm-db-1", "farm-web-1", "farm-web-2"]
+                } else {
+                    vec!["farm-db-1", "farm-db-2", "farm-web-1"]
+                }
+            } else {
+                let recovery = operation.recovery.clone().unwrap();
+                let words = &status.cluster.reasons[0];
+                assert!(words.contains("the process that ran the operation ended before it did"), "{name}: {words}");
+                let (state, servers) = recovered_servers(kind, recovery.stage, &before);
+                assert_eq!(status.cluster.state, state, "{name}: {:?}", status.cluster.reasons);
+                servers
+            };
+            assert_eq!(world.servers(), servers, "{name}: {:?}", operation.reasons);
+            world.assert_whole(&name);
+            let known: Vec<&str> = status.nodes.iter().map(|node| node.name.as_str()).collect();
+            assert_eq!(known, servers, "{name}");
+        }
+    }
+    world.assert_closed(&name);
+    // Whatever was left, terminating leaves nothing.
+    if next.status(&farm()).await.is_ok() {
+        next.terminate(&farm(), false, &quiet()).await.unwrap();
+        world.assert_empty(&name);
+    }
+    server.abort();
+    Some(Ended { operation: operation.state, stage: operation.stage.to_string() })
+}
+
+fn after_every_event(job: &str) {
+    let policies_folder = tempfile::tempdir().unwrap();
+    // Compiles the policies, once for all processes.
+    drop(host_in(policies_folder.path()));
+    let (next, over) = (AtomicU64::new(1), AtomicU64::new(u64::MAX));
+    let ended = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    if nth >= over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    match real_time(play(job, nth, policies_folder.path())) {
+                        Some(end) => ended.lock().push((nth, end)),
+                        None => drop(over.fetch_min(nth, Ordering::Relaxed)),
+                    }
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner();
+    let of = |state| ended.iter().filter(|(_, end)| end.operation == state).count();
+    let mut stages: Vec<&str> = ended.iter().map(|(_, end)| end.stage.as_str()).collect();
+    stages.sort_unstable();
+    stages.dedup();
+    println!(
+        "{job}: {} kills at {stages:?}: {} done, {} recovered",
+        ended.len(),
+        of(OperationState::Done),
+        of(OperationState::Recovered)
+    );
+    assert!(ended.len() >= 8, "{job}: only {} kills", ended.len());
+    let last = ended.iter().max_by_key(|(nth, _)| *nth).unwrap();
+    assert_eq!(last.1.operation, OperationState::Done, "killed after its last event, it had ended: {last:?}");
+}
+
+#[test]
+fn a_creation_killed_after_any_event_is_undone_by_the_next_start() {
+    after_every_event("create");
+}
+
+#[test]
+fn a_scaling_killed_after_any_event_is_recovered_by_the_next_start() {
+    after_every_event("scale");
+}
+
+#[test]
+fn a_termination_killed_after_any_event_is_finished_by_the_next_start() {
+    after_every_event("terminate");
+}

@@ -1,0 +1,428 @@
+//! The table of operation × stage × failing thing, generated. Every cell asserts the final state, the reasons, which servers exist,
+//! and which hooks ran in which order; and that terminating afterwards leaves nothing.
+//!
+//! The failing thing is put exactly at the beginning of its step, by a store that acts when the step's beginning is written.
+//! SIGKILL, which needs real processes, has its own file (`kill`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use windlass_cluster::{
+    ClusterControl, ClusterHappening, ClusterOutcome, ClusterState, ClusterStore, Error, OperationKind, OperationState,
+    Stage, Wishes,
+};
+use windlass_policy::Host;
+use windlass_simulator::{Effect, FaultKind, FaultRule};
+
+use crate::support::{Behaviour, World, farm, host, quiet, run, scale, specification};
+
+/// A step of an operation, and what can be broken in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) operation: OperationKind,
+    pub(crate) stage: Stage,
+    /// The step's words.
+    step: &'static str,
+    /// Method and path of a call that only this step (and what follows it) makes.
+    call: Option<(&'static str, &'static str)>,
+}
+
+const TYPES: (&str, &str) = ("GET", "/instance/v1/zones/*/products/servers");
+const CREATE_SERVER: (&str, &str) = ("POST", "/instance/v1/zones/*/servers");
+const CREATE_IP: (&str, &str) = ("POST", "/instance/v1/zones/*/ips");
+const ACTION: (&str, &str) = ("POST", "/instance/v1/zones/*/servers/*/action");
+const LIST_SERVERS: (&str, &str) = ("GET", "/instance/v1/zones/*/servers");
+const LIST_PRIVATE: (&str, &str) = ("GET", "/ipam/v1/regions/*/ips");
+const DELETE_IP: (&str, &str) = ("DELETE", "/instance/v1/zones/*/ips/*");
+
+const fn cell(
+    operation: OperationKind,
+    stage: Stage,
+    step: &'static str,
+    call: Option<(&'static str, &'static str)>,
+) -> Cell {
+    Cell { operation, stage, step, call }
+}
+
+use OperationKind::{Create, Scale, Terminate};
+
+/// Every stage of every operation.
+const CELLS: &[Cell] = &[
+    cell(Create, Stage::Validate, "ask Scaleway", Some(TYPES)),
+    cell(Create, Stage::Servers, "create servers", Some(CREATE_SERVER)),
+    cell(Create, Stage::Servers, "create servers", Some(CREATE_IP)),
+    cell(Create, Stage::Servers, "create servers", Some(ACTION)),
+    cell(Create, Stage::Wait, "wait for servers", Some(LIST_SERVERS)),
+    cell(Create, Stage::Prepare, "look up addresses", Some(LIST_PRIVATE)),
+    cell(Create, Stage::Configure, "run the configure hook", None),
+    cell(Create, Stage::Start, "run the start hook", None),
+    cell(Scale, Stage::Validate, "ask Scaleway", Some(TYPES)),
+    cell(Scale, Stage::Decommission, "run the decommission hook", None),
+    cell(Scale, Stage::Resize, "remove servers", Some(DELETE_IP)),
+    cell(Scale, Stage::Resize, "create servers", Some(CREATE_SERVER)),
+    cell(Scale, Stage::Resize, "look up addresses", Some(LIST_PRIVATE)),
+    cell(Scale, Stage::Configure, "run the configure hook", None),
+    cell(Scale, Stage::Start, "run the start hook", None),
+    cell(Terminate, Stage::Decommission, "run the decommission hook", None),
+    cell(Terminate, Stage::Servers, "remove servers", Some(DELETE_IP)),
+];
+
+/// Something that goes wrong.
+#[derive(Clone, Debug)]
+pub(crate) enum Thing {
+    Fault(FaultKind, Effect),
+    Hook(Behaviour),
+    Cancel,
+    CancelFromElsewhere,
+    Delete,
+    /// The record vanishes from the store.
+    Vanish,
+}
+
+impl Cell {
+    /// The plain way to break the step: a refused call, or a hook that fails.
+    fn plain(self) -> Thing {
+        match self.call {
+            Some(_) => Thing::Fault(FaultKind::PermissionDenied, Effect::Before),
+            None => Thing::Hook(Behaviour::ExitCode(3)),
+        }
+    }
+
+    fn hook(self) -> Option<&'static str> {
+        match self.stage {
+            Stage::Decommission => Some("decommission"),
+            Stage::Configure => Some("configure"),
+            Stage::Start => Some("start"),
+            _ => None,
+        }
+    }
+
+    /// The hooks that run until the step has failed, its own included.
+    fn hooks(self) -> &'static [&'static str] {
+        match (self.operation, self.stage) {
+            (Create, Stage::Configure) => &["configure"],
+            (Create, Stage::Start) => &["configure", "start"],
+            (Scale, Stage::Decommission | Stage::Resize) | (Terminate, _) => &["decommission"],
+            (Scale, Stage::Configure) => &["decommission", "configure"],
+            (Scale, Stage::Start) => &["decommission", "configure", "start"],
+            _ => &[],
+        }
+    }
+
+    /// What the default policy leaves: the cluster's state, and the servers.
+    fn recovered(self) -> (ClusterState, &'static [&'static str]) {
+        match (self.operation, self.stage) {
+            (Create, _) => (ClusterState::Error, &[]),
+            (Scale, Stage::Validate) => (ClusterState::Active, BEFORE),
+            (Scale, Stage::Decommission) => (ClusterState::Error, BEFORE),
+            (Scale, Stage::Resize) => (ClusterState::Active, STAYING),
+            (Scale, _) => (ClusterState::Error, SCALED),
+            (Terminate, Stage::Decommission) => (ClusterState::Error, BEFORE),
+            // Their servers go, and an address of each stays until it is terminated again.
+            (Terminate, _) => (ClusterState::Error, &[]),
+        }
+    }
+}
+
+/// The cluster before a scaling and a termination: `db` grows by one and `web` shrinks by two.
+const BEFORE: &[&str] = &["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-3"];
+const STAYING: &[&str] = &["farm-db-1", "farm-web-2"];
+const SCALED: &[&str] = &["farm-db-1", "farm-db-2", "farm-web-2"];
+
+pub(crate) struct Played {
+    pub(crate) world: World,
+    pub(crate) clusters: windlass_cluster::Clusters,
+    pub(crate) ended: Result<ClusterOutcome, Error>,
+    pub(crate) name: String,
+}
+
+/// Plays one cell. Faults end when the recovery begins, so that only the stage fails.
+async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Played {
+    let name = format!("{} {} ({}): {thing:?} of {:?}", cell.operation, cell.stage, cell.step, cell.call);
+    let world = World::new(seed).await;
+    let mut wanted = specification(&[("db", 1), ("web", 3)]);
+    for group in wanted.groups.values_mut() {
+        group.private_networks = vec![world.network.clone()];
+    }
+    if cell.operation != Create {
+        world.start().create(wanted.clone(), &quiet()).await.unwrap();
+        world.hooks.calls.lock().clear();
+    }
+    let control = ClusterControl::new();
+    if let (Thing::Hook(behaviour), Some(hook)) = (thing, cell.hook()) {
+        world.hooks.behave(hook, behaviour.clone());
+    } else if let Some(hook) = cell.hook() {
+        // Something else happens while the hook runs.
+        world.hooks.behave(hook, Behaviour::Stuck);
+    }
+    let clusters = {
+        let (simulator, control, thing) = (world.simulator.clone(), control.clone(), thing.clone());
+        let (store, file) = (world.store(), world.folder.path().join("clusters.sqlite"));
+        let once = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        world.start_watched(
+            policies,
+            Box::new(move |event| {
+                if matches!(event, ClusterHappening::Recovering(_)) {
+                    simulator.clear_faults();
+                }
+                let begins = matches!(event, ClusterHappening::StepBegan { stage, step, .. }
+                    if *stage == cell.stage && step == cell.step);
+                if !begins || once.swap(true, std::sync::atomic::Ordering::Relaxed) {
+                    return futures::future::ready(()).boxed();
+                }
+                // What comes from outside comes while a call of the step is under way.
+                if let (Some((method, path)), false) = (cell.call, matches!(thing, Thing::Fault(..))) {
+                    let slow = FaultKind::Delay(Duration::from_secs(10));
+                    simulator.add_fault(FaultRule::new(method, path, slow)).unwrap();
+                }
+                let wish = |wishes| {
+                    let store: Arc<dyn ClusterStore> = Arc::clone(&store);
+                    async move { assert!(store.wish(&farm(), wishes).await.unwrap()) }.boxed()
+                };
+                match thing {
+                    Thing::Fault(kind, effect) => {
+                        let (method, path) = cell.call.unwrap();
+                        let mut rule = FaultRule::new(method, path, kind);
+                        rule.effect = effect;
+                        simulator.add_fault(rule).unwrap();
+                    }
+                    Thing::Hook(_) => {}
+                    Thing::Cancel => control.cancel(),
+                    Thing::CancelFromElsewhere => return wish(Wishes { cancel: true, delete: false }),
+                    Thing::Delete => return wish(Wishes { cancel: false, delete: true }),
+                    Thing::Vanish => {
+                        let connection = rusqlite::Connection::open(&file).unwrap();
+                        connection.execute_batch("delete from clusters; delete from nodes;").unwrap();
+                    }
+                }
+                futures::future::ready(()).boxed()
+            }),
+        )
+    };
+    if matches!(thing, Thing::Delete | Thing::Vanish | Thing::CancelFromElsewhere) {
+        // A hook that is stuck is ended by being dropped; the decommission hook of the termination that follows works.
+        let hooks = world.hooks.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            hooks.behaviours.lock().clear();
+        });
+    }
+    let ended = match cell.operation {
+        Create => clusters.create(wanted, &control).await,
+        Scale => clusters.scale(&farm(), &scale(&[("db", 2), ("web", 1)], &["farm-web-1"]), &control).await,
+        Terminate => clusters.terminate(&farm(), false, &control).await,
+    };
+    Played { world, clusters, ended, name }
+}
+
+impl Played {
+    /// The stage failed, and the default policy's answer was carried out.
+    async fn assert_recovered(&self, cell: Cell, first_reason: &str) {
+        let name = &self.name;
+        let (state, servers) = cell.recovered();
+        let Err(Error::Failed(failed)) = &self.ended else { panic!("{name}: {:?}", self.ended) };
+        assert_eq!((failed.stage, failed.kind, failed.state), (cell.stage, cell.operation, Some(state)), "{name}");
+        let status = self.clusters.status(&farm()).await.unwrap();
+        assert_eq!(status.cluster.state, state, "{name}");
+        assert_eq!(status.cluster.reasons, failed.reasons, "{name}: what the caller hears is what is stored");
+        let first = format!("{} failed at the stage {}: ", cell.operation, cell.stage);
+        assert!(failed.reasons[0].starts_with(&first), "{name}: {:?}", failed.reasons);
+        assert!(failed.reasons[0].contains(first_reason), "{name}: {first_reason} in {:?}", failed.reasons);
+        assert!(failed.reasons.iter().any(|reason| reason.starts_with("provisioning of ")), "{name}: {:?}", failed.reasons);
+        assert_eq!(self.world.servers(), servers, "{name}: {:?}", failed.reasons);
+        let kept: Vec<String> = status
+            .nodes
+            .iter()
+            .filter(|node| node.state != windlass_cluster::NodeState::Left)
+            .map(|node| node.name.clone())
+            .collect();
+        assert_eq!(kept, servers, "{name}: the record knows what exists");
+        assert!(status.operation.is_none(), "{name}: {:?}", status.operation);
+        let operation = self.clusters.history(&farm()).await.unwrap().remove(0).operation;
+        assert_eq!(operation.state, OperationState::Recovered, "{name}");
+        if cell.operation != Terminate {
+            self.world.assert_whole(name);
+            assert_eq!(failed.left, Vec::<String>::new(), "{name}");
+        }
+    }
+
+    fn assert_hooks(&self, hooks: &[&str]) {
+        let mut ran = self.world.hooks.stages();
+        // Attempts of one hook count once.
+        ran.dedup();
+        assert_eq!(ran, hooks, "{}", self.name);
+    }
+
+    /// Whatever happened, terminating leaves nothing.
+    async fn assert_terminates(&self) {
+        self.world.simulator.clear_faults();
+        self.world.hooks.behaviours.lock().clear();
+        match self.clusters.terminate(&farm(), false, &quiet()).await {
+            Ok(_) | Err(Error::Unknown { .. }) => {}
+            Err(error) => panic!("{}: terminating: {error}", self.name),
+        }
+        self.world.assert_empty(&self.name);
+        // A removal that once left something is closed by the next start, which looks again.
+        self.clusters.resume(&quiet()).await.unwrap();
+        self.world.assert_closed(&self.name);
+    }
+}
+
+#[test]
+fn every_api_fault_at_every_stage_ends_as_the_table_says() {
+    let mut cells = 0;
+    for cell in CELLS.iter().filter(|cell| cell.call.is_some()) {
+        for kind in FaultKind::ALL {
+            for effect in [Effect::Before, Effect::After] {
+                run(async {
+                    let played = play(*cell, &Thing::Fault(kind, effect), host(), 7).await;
+                    let (method, _) = cell.call.unwrap();
+                    let only_late = matches!(kind, FaultKind::Delay(_));
+                    // What was done is found by looking, so a lost or wrong answer to a change fails nothing.
+                    let done_all_the_same = effect == Effect::After && method != "GET";
+                    if only_late || done_all_the_same {
+                        let outcome = played.ended.as_ref().unwrap_or_else(|error| panic!("{}: {error}", played.name));
+                        assert_eq!(outcome.state, OperationState::Done, "{}", played.name);
+                        let servers = match cell.operation {
+                            Create => BEFORE,
+                            Scale => SCALED,
+                            Terminate => &[],
+                        };
+                        assert_eq!(played.world.servers(), servers, "{}", played.name);
+                    } else {
+                        played.assert_recovered(*cell, "").await;
+                        played.assert_hooks(cell.hooks());
+                    }
+                    played.assert_terminates().await;
+                });
+                cells += 1;
+            }
+        }
+    }
+    assert_eq!(cells, 11 * FaultKind::ALL.len() * 2);
+    println!("{cells} cells");
+}
+
+#[test]
+fn every_hook_that_fails_or_takes_too_long_ends_as_the_table_says() {
+    for cell in CELLS.iter().filter(|cell| cell.hook().is_some()) {
+        for (behaviour, words) in [
+            (Behaviour::ExitCode(3), "exit code 3"),
+            // Asks to be tried again, until the retry policy's budget is spent.
+            (Behaviour::ExitCode(75), "exit code 75"),
+            (Behaviour::Hangs, "did not end within its time limit"),
+            (Behaviour::OnlyGroup("none"), "exit code 1"),
+        ] {
+            run(async {
+                let played = play(*cell, &Thing::Hook(behaviour.clone()), host(), 7).await;
+                played.assert_recovered(*cell, words).await;
+                played.assert_hooks(cell.hooks());
+                let attempts = played.world.hooks.stages().iter().filter(|stage| Some(stage.as_str()) == cell.hook()).count();
+                let again = matches!(behaviour, Behaviour::ExitCode(75));
+                assert_eq!(attempts > 1, again, "{}: {attempts} attempts", played.name);
+                played.assert_terminates().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_provisioning_policy_that_fails_in_any_way_changes_no_ending() {
+    for behaviour in ["trap", "loop", "memory-bomb", "invalid-answer", "huge-answer"] {
+        let folder = tempfile::tempdir().unwrap();
+        let policies = crate::support::host_in(folder.path());
+        let module = windlass_test_guests::HOSTILE.write_to(folder.path()).unwrap();
+        let text = serde_json::json!({ "provisioning": { "path": module, "settings": { "behaviour": behaviour, "during": "odd-decisions" } } });
+        policies.configure(&serde_json::from_value(text).unwrap()).unwrap();
+        for cell in CELLS {
+            // It fails when the random word is odd, since one that always fails is refused when it is loaded.
+            let named = (1..=16).any(|seed| {
+                run(async {
+                    let played = play(*cell, &cell.plain(), Arc::clone(&policies), seed).await;
+                    played.assert_recovered(*cell, "").await;
+                    played.assert_hooks(cell.hooks());
+                    played.assert_terminates().await;
+                    let Err(Error::Failed(failed)) = &played.ended else { unreachable!() };
+                    failed.reasons.iter().any(|words| words.starts_with("provisioning: ") && words.contains("hostile"))
+                })
+            });
+            assert!(named, "{cell:?} under {behaviour}: no reason names the policy that failed");
+        }
+    }
+}
+
+#[test]
+fn calling_an_operation_off_at_any_stage_ends_as_the_table_says() {
+    for thing in [Thing::Cancel, Thing::CancelFromElsewhere] {
+        for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
+            run(async {
+                let played = play(*cell, &thing, host(), 7).await;
+                played.assert_recovered(*cell, "called off").await;
+                played.assert_terminates().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_termination_is_not_called_off() {
+    for cell in CELLS.iter().filter(|cell| cell.operation == Terminate && cell.hook().is_none()) {
+        for thing in [Thing::Cancel, Thing::CancelFromElsewhere, Thing::Delete] {
+            run(async {
+                let played = play(*cell, &thing, host(), 7).await;
+                assert_eq!(played.ended.as_ref().unwrap().state, OperationState::Done, "{}", played.name);
+                played.world.assert_empty(&played.name);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_cluster_that_the_user_deletes_at_any_stage_stops_quietly_and_leaves_nothing() {
+    for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
+        run(async {
+            let played = play(*cell, &Thing::Delete, host(), 7).await;
+            let outcome = played.ended.as_ref().unwrap_or_else(|error| panic!("{}: {error}", played.name));
+            assert_eq!((outcome.state, &outcome.cluster), (OperationState::Cancelled, &None), "{}", played.name);
+            played.world.assert_empty(&played.name);
+            played.world.assert_closed(&played.name);
+            assert!(played.clusters.list().await.unwrap().is_empty(), "{}", played.name);
+            let history = played.clusters.history(&farm()).await.unwrap();
+            let ended: Vec<_> = history.iter().take(2).map(|entry| entry.operation.state).collect();
+            assert_eq!(ended, [OperationState::Done, OperationState::Cancelled], "{}", played.name);
+            assert!(history[1].operation.recovery.is_none(), "{}: no policy was asked", played.name);
+        });
+    }
+}
+
+#[test]
+fn a_cluster_whose_record_vanishes_at_any_stage_stops_quietly_and_leaves_nothing() {
+    for cell in CELLS {
+        run(async {
+            let played = play(*cell, &Thing::Vanish, host(), 7).await;
+            let outcome = played.ended.as_ref().unwrap_or_else(|error| panic!("{}: {error}", played.name));
+            assert_eq!((outcome.state, &outcome.cluster), (OperationState::Cancelled, &None), "{}", played.name);
+            // A creation that was journalled and never begun is closed by the next start; it made nothing.
+            played.world.assert_empty(&played.name);
+            played.clusters.resume(&quiet()).await.unwrap();
+            played.world.assert_closed(&played.name);
+        });
+    }
+}
+
+/// What the default policy leaves of a scaling `db` 1 → 2, `web` 2 → 1, or of a creation, that failed at this stage.
+pub(crate) fn recovered_servers<'n>(
+    kind: OperationKind,
+    stage: Stage,
+    before: &'n [String],
+) -> (ClusterState, Vec<&'n str>) {
+    let (state, _) = Cell { operation: kind, stage, step: "", call: None }.recovered();
+    let servers = match (kind, stage) {
+        (Create, _) => Vec::new(),
+        (_, Stage::Validate | Stage::Decommission) => before.iter().map(String::as_str).collect(),
+        (_, Stage::Resize) => vec!["farm-db-1", "farm-web-1"],
+        _ => vec!["farm-db-1", "farm-db-2", "farm-web-1"],
+    };
+    (state, servers)
+}
