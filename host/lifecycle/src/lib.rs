@@ -7,6 +7,9 @@
 //! - [`Lifecycle::create_server`] gives a running server or nothing, [`Lifecycle::create_servers`] many at once,
 //!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a server with all that
 //!   belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists what is ours.
+//! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
+//!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that nobody explains.
+//!   [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
 //!
@@ -14,11 +17,12 @@
 //! *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next begins.
 //! *Ownership before deletion*: only a resource that was read again and carries the owner tag (or, for a volume that Scaleway made with its
 //! server, is proven by the journal) is changed or deleted. *Ambiguity is looked up*: after any failed creation the resource is searched for
-//! by its operation tag before the call is sent again or given up.
+//! by its operation tag before the call is sent again or given up. (A host has no tags: there it is the name, see
+//! `docs/machines.md`.)
 //!
 //! # What policies decide here
-//! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order. Never a policy's: look-ups, the
-//! check of a plan, the look at the end.
+//! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the `release` slot, about
+//! what becomes of a host. Never a policy's: look-ups, the check of a plan, whose a host is, the look at the end.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
