@@ -124,9 +124,8 @@ pub(crate) fn cluster(name: &str, port: u16) -> [Value; 2] {
     let mut infrastructure = Kind::ExternalCluster.object(name);
     infrastructure["spec"] = json!({"controlPlaneEndpoint": {"host": "127.0.0.1", "port": port}});
     let mut cluster = Kind::Cluster.object(name);
-    cluster["spec"] = json!({"infrastructureRef": {
-        "apiGroup": "infrastructure.windlass.dev", "kind": "ExternalCluster", "name": name,
-    }});
+    let reference = json!({"apiGroup": "infrastructure.windlass.dev", "kind": "ExternalCluster", "name": name});
+    cluster["spec"] = json!({"infrastructureRef": reference, "controlPlaneRef": reference});
     [infrastructure, cluster]
 }
 
