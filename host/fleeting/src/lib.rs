@@ -15,7 +15,10 @@ pub mod protocol;
 pub mod version;
 
 pub use bootstrap::{BootstrapError, bootstrap};
-pub use configuration::{Configuration, ConfigurationErrors, MetricsAddress, Problem, Surroundings};
+pub use configuration::{
+    AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
+    Problem, Surroundings,
+};
 pub use connect::KeyError;
 pub use group::{ScalewayGroup, StartError};
 pub use observe::{MetricsError, names, start_logging};

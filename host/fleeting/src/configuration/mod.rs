@@ -3,10 +3,13 @@
 //! Keys are those of the Scaleway plugins that exist, so that their `config.toml` works unchanged, and ours beside them
 //! (`docs/gitlab-runner.md` explains each). All that is wrong is reported at once.
 
+mod apple_silicon;
 mod duration;
 mod environment;
 mod problem;
 mod read;
+mod read_apple_silicon;
+mod reader;
 mod state_directory;
 
 #[cfg(test)]
@@ -21,6 +24,7 @@ use windlass_lifecycle::{GroupName, OwnerName, ServerSpecification};
 use windlass_policy::Policies;
 use windlass_scaleway::{Settings, Zone};
 
+pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 pub use environment::Surroundings;
 pub use problem::{ConfigurationErrors, Problem};
 
@@ -30,7 +34,7 @@ const DEFAULT_MAX_PARALLEL_CREATES: u32 = 20;
 /// `max_instances`, and the message names this key.
 const DEFAULT_MAX_SIZE: u32 = 1_000;
 
-/// Everything the group needs to know, checked.
+/// Everything a group of instances needs to know, checked.
 #[derive(Clone)]
 pub struct Configuration {
     /// The group's name: in ids, names and tags.
@@ -99,7 +103,16 @@ impl fmt::Display for MetricsAddress {
 /// How long a server may take until it runs, unless configured: ten times the longest recorded boot, rounded up.
 const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
 
-impl Configuration {
+/// What a group is configured to be, by its `kind`.
+#[derive(Clone, Debug)]
+pub enum GroupConfiguration {
+    /// `instance`, the default: servers that are made for the group.
+    Instances(Box<Configuration>),
+    /// `apple-silicon`: Macs that are claimed from a pool, or ordered.
+    AppleSilicon(Box<AppleSiliconConfiguration>),
+}
+
+impl GroupConfiguration {
     /// Reads `plugin_config` as the host sends it (a JSON object).
     ///
     /// The environment wins over the configuration where a key has a variable (`SCW_SECRET_KEY`, ...), each variable

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -13,55 +11,13 @@ use windlass_lifecycle::{
 use windlass_policy::Policies;
 use windlass_scaleway::{ExplicitSettings, SecretKey, Settings, Zone};
 
-use super::environment::read_file;
 use super::problem::{ConfigurationErrors, Problem};
+use super::reader::{Reader, kind, shown};
 use super::state_directory::default_state_directory;
 use super::{
-    Configuration, DEFAULT_CREATE_TIMEOUT, DEFAULT_MAX_PARALLEL_CREATES, DEFAULT_MAX_SIZE, MetricsAddress,
-    Surroundings, duration,
+    Configuration, DEFAULT_CREATE_TIMEOUT, DEFAULT_MAX_PARALLEL_CREATES, DEFAULT_MAX_SIZE, GroupConfiguration,
+    MetricsAddress, Surroundings, read_apple_silicon,
 };
-
-/// Every key, for the message about one that does not exist.
-const KEYS: &[&str] = &[
-    "access_key",
-    "cloud_init",
-    "cloud_init_file",
-    "create_timeout",
-    "delete_on_shutdown",
-    "endpoint",
-    "image",
-    "kind",
-    "location",
-    "max_parallel_creates",
-    "max_size",
-    "metrics",
-    "name",
-    "organization",
-    "organization_id",
-    "os_id",
-    "owner",
-    "placement_group",
-    "policies",
-    "policy_folder",
-    "private_networks",
-    "profile",
-    "project",
-    "project_id",
-    "public_ipv4_disabled",
-    "public_ipv6_disabled",
-    "secret_key",
-    "security_group",
-    "server_type",
-    "state_dir",
-    "suspend",
-    "tags",
-    "user_data",
-    "user_data_file",
-    "volume_iops",
-    "volume_size",
-    "volume_type",
-    "zone",
-];
 
 /// Bytes in one of Scaleway's gigabytes.
 const GIGABYTE: u64 = 1_000_000_000;
@@ -74,182 +30,30 @@ const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];
 /// The longest group name that leaves room for the mark of a changed one.
 const LONGEST_GROUP: usize = 40;
 
-/// Takes keys out of the object one by one; what is left at the end is unknown.
-struct Reader<'a> {
-    object: Map<String, Value>,
-    problems: Vec<Problem>,
-    surroundings: &'a Surroundings,
+/// What a group consists of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Instance,
+    AppleSilicon,
 }
 
-impl Reader<'_> {
-    fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), words: words.into() });
-    }
-
-    /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
-    fn take(&mut self, key: &str) -> Option<Value> {
-        self.object.remove(key).filter(|value| !value.is_null() && value.as_str() != Some(""))
-    }
-
-    fn text(&mut self, key: &str) -> Option<String> {
-        match self.take(key)? {
-            Value::String(text) => Some(text),
-            other => {
-                self.wrong(key, format!("expected a text, found {}", kind(&other)));
-                None
-            }
-        }
-    }
-
-    /// One text under any of several names, of which one may be given.
-    fn text_of(&mut self, keys: &[&str]) -> Option<String> {
-        let mut found: Option<(&str, String)> = None;
-        for key in keys {
-            let Some(text) = self.text(key) else { continue };
-            match &found {
-                Some((first, value)) if *value != text => {
-                    self.wrong(
-                        *key,
-                        format!("says something else than {first}, which means the same; keep one of them"),
-                    );
-                }
-                Some(_) => {}
-                None => found = Some((key, text)),
-            }
-        }
-        found.map(|(_, text)| text)
-    }
-
-    /// The variable (or its file) before the key: so it is in the other plugins.
-    fn text_or_variable(&mut self, keys: &[&str], variable: &str) -> Option<String> {
-        let configured = self.text_of(keys);
-        match self.surroundings.get_with_file(variable) {
-            Ok(value) => value.or(configured),
-            Err(words) => {
-                self.wrong(keys[0], words);
-                configured
-            }
-        }
-    }
-
-    fn flag(&mut self, key: &str) -> bool {
-        match self.take(key) {
-            None => false,
-            Some(Value::Bool(flag)) => flag,
-            Some(other) => {
-                self.wrong(key, format!("expected true or false, found {}", kind(&other)));
-                false
-            }
-        }
-    }
-
-    fn number(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
-        match self.take(key)? {
-            Value::Number(number) if number.as_u64().is_some_and(|number| (from..=to).contains(&number)) => {
-                number.as_u64()
-            }
-            other => {
-                self.wrong(key, format!("expected a whole number from {from} to {to}, found {}", shown(&other)));
-                None
-            }
-        }
-    }
-
-    /// A text or a list of texts.
-    fn texts(&mut self, key: &str) -> Vec<String> {
-        match self.take(key) {
-            None => Vec::new(),
-            Some(Value::String(text)) => vec![text],
-            Some(Value::Array(items)) => {
-                let mut texts = Vec::new();
-                for (index, item) in items.into_iter().enumerate() {
-                    match item {
-                        Value::String(text) if !text.is_empty() => texts.push(text),
-                        other => {
-                            self.wrong(format!("{key}[{index}]"), format!("expected a text, found {}", kind(&other)))
-                        }
-                    }
-                }
-                texts
-            }
-            Some(other) => {
-                self.wrong(key, format!("expected a text or a list of texts, found {}", kind(&other)));
-                Vec::new()
-            }
-        }
-    }
-
-    fn duration(&mut self, key: &str) -> Option<Duration> {
-        let value = self.take(key)?;
-        let read = match &value {
-            Value::String(text) => duration::parse(text),
-            Value::Number(seconds) => seconds.as_u64().map(Duration::from_secs),
-            _ => None,
-        };
-        if read.is_none() {
-            self.wrong(key, format!("expected a duration like \"10m\" or \"90s\", found {}", shown(&value)));
-        }
-        read
-    }
-
-    fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &str, text: &str) -> Option<T> {
-        match text.parse() {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.wrong(key, format!("{error}"));
-                None
-            }
-        }
-    }
-
-    fn uuid(&mut self, key: &str, text: &str) {
-        if uuid::Uuid::parse_str(text).is_err() {
-            self.wrong(key, format!("{text:?} is no id (a UUID) of Scaleway"));
-        }
-    }
-
-    /// A text, or the content of a file: one of the two.
-    fn text_or_file(&mut self, names: [(&str, &str); 2]) -> Option<String> {
-        let given: Vec<&str> = names
-            .iter()
-            .flat_map(|(key, file)| [*key, *file])
-            .filter(|key| self.object.get(*key).is_some_and(|value| !value.is_null() && value != ""))
-            .collect();
-        if given.len() > 1 {
-            self.wrong(given[1], format!("cannot stand beside {}; keep one of them", given[0]));
-        }
-        let mut content = None;
-        for (key, file) in names {
-            content = content.or(self.text(key));
-            if let Some(path) = self.text(file) {
-                match read_file(&path) {
-                    Ok(text) => content = content.or(Some(text)),
-                    Err(words) => self.wrong(file, words),
-                }
-            }
-        }
-        content
-    }
-
-    /// Every key that nobody took.
-    fn refuse_the_rest(&mut self) {
-        for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
-            let near = KEYS
-                .iter()
-                .map(|candidate| (strsim::damerau_levenshtein(&key, candidate), *candidate))
-                .min()
-                .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
-            let words = match near {
-                Some((_, candidate)) => format!("there is no such key; did you mean `{candidate}`?"),
-                None => format!("there is no such key; the keys are {}", KEYS.join(", ")),
-            };
-            self.wrong(key.chars().take(64).collect::<String>(), words);
-        }
-    }
+/// What groups of both kinds have, as far as it could be read.
+pub(super) struct Common {
+    pub(super) group: Option<GroupName>,
+    pub(super) written_name: Option<String>,
+    pub(super) owner: Option<OwnerName>,
+    pub(super) settings: Option<Settings>,
+    pub(super) zone: Option<Zone>,
+    pub(super) max_size: Option<u32>,
+    pub(super) delete_on_shutdown: bool,
+    pub(super) state_directory: Option<PathBuf>,
+    pub(super) policies: Policies,
+    pub(super) policy_folder: PathBuf,
+    pub(super) metrics: Option<MetricsAddress>,
 }
 
-/// See [`Configuration::read`].
-pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<Configuration, ConfigurationErrors> {
+/// See [`GroupConfiguration::read`].
+pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<GroupConfiguration, ConfigurationErrors> {
     let one = |words: String| ConfigurationErrors(vec![Problem { place: "the whole".to_owned(), words }]);
     let object = match serde_json::from_slice(json) {
         Ok(Value::Object(object)) => object,
@@ -259,8 +63,34 @@ pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<Configura
         Err(error) => return Err(one(format!("it is no JSON: {error}"))),
     };
     let mut reader = Reader { object, problems: Vec::new(), surroundings };
+    let kind = read_kind(&mut reader);
+    let common = common(&mut reader, kind);
+    let read = match kind {
+        Kind::Instance => instances(&mut reader, common).map(|read| GroupConfiguration::Instances(Box::new(read))),
+        Kind::AppleSilicon => {
+            read_apple_silicon::hosts(&mut reader, common).map(|read| GroupConfiguration::AppleSilicon(Box::new(read)))
+        }
+    };
+    reader.refuse_the_rest();
+    match read {
+        Some(read) if reader.problems.is_empty() => Ok(read),
+        _ => Err(ConfigurationErrors(reader.problems)),
+    }
+}
 
-    check_kind(&mut reader);
+fn read_kind(reader: &mut Reader<'_>) -> Kind {
+    match reader.text("kind").as_deref() {
+        None | Some("instance") => Kind::Instance,
+        Some("apple-silicon") => Kind::AppleSilicon,
+        Some(other) => {
+            reader
+                .wrong("kind", format!("{other:?} is unknown; it is \"instance\" (the default) or \"apple-silicon\""));
+            Kind::Instance
+        }
+    }
+}
+
+fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
     let written_name = reader.text("name");
     let group = match &written_name {
         Some(name) => group_name(name),
@@ -273,13 +103,14 @@ pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<Configura
         reader.wrong("name", "it holds no letter and no digit");
     }
     let owner = reader.text("owner").and_then(|owner| reader.parsed::<OwnerName>("owner", &owner));
-    let (settings, zone) = settings(&mut reader);
-    let server = server(&mut reader, group.as_ref(), zone.as_ref());
-    let max_size = reader.number("max_size", 1, u64::from(u32::MAX));
-    let max_parallel_creates = reader.number("max_parallel_creates", 1, 1_000);
-    let suspend = reader.flag("suspend");
+    let default_zone = match kind {
+        Kind::Instance => None,
+        Kind::AppleSilicon => Some(read_apple_silicon::DEFAULT_ZONE),
+    };
+    let (settings, zone) = settings(reader, default_zone);
+    let max_size = reader.number("max_size", 1, u64::from(u32::MAX)).and_then(|size| u32::try_from(size).ok());
     let delete_on_shutdown = reader.flag("delete_on_shutdown");
-    let state_directory = state_directory(&mut reader);
+    let state_directory = state_directory(reader);
     let policies = match reader.object.remove("policies") {
         None | Some(Value::Null) => Policies::built_in(),
         Some(value) => match Policies::from_value(value) {
@@ -293,45 +124,49 @@ pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<Configura
         },
     };
     let policy_folder = reader.text("policy_folder").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let metrics = reader.text("metrics").and_then(|text| metrics_address(&mut reader, &text));
-    reader.refuse_the_rest();
-
-    match (group, written_name, settings, zone, server, state_directory) {
-        (Some(group), Some(written_name), Some(settings), Some(zone), Some(server), Some(state_directory))
-            if reader.problems.is_empty() =>
-        {
-            Ok(Configuration {
-                group,
-                written_name,
-                owner,
-                settings,
-                zone,
-                server,
-                max_size: max_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_MAX_SIZE),
-                max_parallel_creates: max_parallel_creates
-                    .and_then(|count| u32::try_from(count).ok())
-                    .unwrap_or(DEFAULT_MAX_PARALLEL_CREATES),
-                suspend,
-                delete_on_shutdown,
-                state_directory,
-                policies,
-                policy_folder,
-                metrics,
-            })
-        }
-        _ => Err(ConfigurationErrors(reader.problems)),
+    let metrics = reader.text("metrics").and_then(|text| metrics_address(reader, &text));
+    Common {
+        group,
+        written_name,
+        owner,
+        settings,
+        zone,
+        max_size,
+        delete_on_shutdown,
+        state_directory,
+        policies,
+        policy_folder,
+        metrics,
     }
 }
 
-fn check_kind(reader: &mut Reader<'_>) {
-    match reader.text("kind").as_deref() {
-        None | Some("instance") => {}
-        Some("apple-silicon") => reader.wrong("kind", "this version does not scale Apple silicon; leave it out"),
-        Some(other) => reader.wrong("kind", format!("{other:?} is unknown; the only kind is \"instance\"")),
+fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
+    for key in read_apple_silicon::KEYS {
+        if reader.take(key).is_some() {
+            reader.wrong(*key, "belongs to groups of kind = \"apple-silicon\"; this one is of instances");
+        }
     }
-    if reader.take("os_id").is_some() {
-        reader.wrong("os_id", "belongs to Apple silicon, which this version does not scale; instances have `image`");
-    }
+    let server = server(reader, common.group.as_ref(), common.zone.as_ref());
+    let max_parallel_creates = reader.number("max_parallel_creates", 1, 1_000);
+    let suspend = reader.flag("suspend");
+    Some(Configuration {
+        group: common.group?,
+        written_name: common.written_name?,
+        owner: common.owner,
+        settings: common.settings?,
+        zone: common.zone?,
+        server: server?,
+        max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
+        max_parallel_creates: max_parallel_creates
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(DEFAULT_MAX_PARALLEL_CREATES),
+        suspend,
+        delete_on_shutdown: common.delete_on_shutdown,
+        state_directory: common.state_directory?,
+        policies: common.policies,
+        policy_folder: common.policy_folder,
+        metrics: common.metrics,
+    })
 }
 
 /// A name that Scaleway, tags and people can use. One that needs changes gets a mark made of the original, so that two
@@ -360,7 +195,9 @@ fn group_name(written: &str) -> Option<GroupName> {
     format!("{name}-{mark}").parse().ok()
 }
 
-fn settings(reader: &mut Reader<'_>) -> (Option<Settings>, Option<Zone>) {
+/// Credentials and place. `default_zone` is the one where neither configuration nor environment nor Scaleway's own
+/// configuration says any.
+fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Settings>, Option<Zone>) {
     let zone = reader
         .text_or_variable(&["zone", "location"], "SCW_DEFAULT_ZONE")
         .map(|zone| reader.parsed::<Zone>("zone", &zone));
@@ -391,6 +228,8 @@ fn settings(reader: &mut Reader<'_>) -> (Option<Settings>, Option<Zone>) {
     match Settings::load(&explicit, &reader.surroundings.for_client()) {
         Ok(settings) => {
             let zone = zone.or_else(|| settings.zone().cloned().filter(|_| !zone_is_wrong));
+            let default = default_zone.filter(|_| !zone_is_wrong).and_then(|zone| zone.parse().ok());
+            let zone = zone.or(default);
             if zone.is_none() && !zone_is_wrong {
                 reader.wrong("zone", "say where, for example zone = \"fr-par-1\" (or the variable SCW_DEFAULT_ZONE)");
             }
@@ -530,25 +369,5 @@ fn metrics_address(reader: &mut Reader<'_>, text: &str) -> Option<MetricsAddress
             );
             None
         }
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a table",
-    }
-}
-
-/// A value in a message: numbers and truth values as they are, texts short, and never a whole table.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        other => kind(other).to_owned(),
     }
 }

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use windlass_lifecycle::{AddressKind, ImageChoice, VolumeKind};
 use windlass_policy::slots::SlotName;
 
-use super::{Configuration, ConfigurationErrors, MetricsAddress, Surroundings};
+use super::{
+    AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
+    Surroundings,
+};
 
 const SECRET: &str = "11111111-2222-4333-8444-555555555555";
 
@@ -14,7 +17,10 @@ fn read_with(configuration: &Value, variables: &[(&str, &str)]) -> Result<Config
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
     let all = [("HOME", home)].into_iter().chain(variables.iter().copied());
-    Configuration::read(configuration.to_string().as_bytes(), &all.collect::<Surroundings>())
+    match GroupConfiguration::read(configuration.to_string().as_bytes(), &all.collect::<Surroundings>())? {
+        GroupConfiguration::Instances(read) => Ok(*read),
+        GroupConfiguration::AppleSilicon(_) => panic!("a group of Macs"),
+    }
 }
 
 fn least() -> Value {
@@ -206,7 +212,6 @@ fn keys_that_exclude_each_other_are_refused() {
     assert!(problems(&with(json!({"volume_type": "l_ssd", "volume_iops": 5000})))[0].starts_with("volume_iops"));
     let unreachable = with(json!({"public_ipv4_disabled": true, "public_ipv6_disabled": true}));
     assert!(problems(&unreachable)[0].contains("nobody could reach"));
-    assert!(problems(&with(json!({"kind": "apple-silicon", "os_id": "x"}))).len() == 2);
 }
 
 #[test]
@@ -222,7 +227,7 @@ fn a_name_that_cannot_be_used_as_it_is_becomes_one_of_its_own() {
 
 #[test]
 fn what_is_no_table_is_refused_in_words() {
-    let refused = |bytes: &[u8]| Configuration::read(bytes, &Surroundings::default()).unwrap_err().to_string();
+    let refused = |bytes: &[u8]| GroupConfiguration::read(bytes, &Surroundings::default()).unwrap_err().to_string();
     assert!(refused(b"{").contains("it is no JSON"));
     assert!(refused(b"[1]").contains("expected a table, found a list"));
 }
@@ -233,4 +238,85 @@ fn debug_output_holds_neither_key_nor_cloud_init() {
         read_with(&with(json!({"cloud_init": "password: hunter2", "tags": ["AUTHORIZED_KEY=abc"]})), &[]).unwrap();
     let text = format!("{read:?}");
     assert!(!text.contains("hunter2") && !text.contains(SECRET) && !text.contains("AUTHORIZED_KEY"), "{text}");
+}
+
+fn mac(changes: Value) -> Value {
+    let mut all = json!({"kind": "apple-silicon", "name": "macs", "secret_key": SECRET, "server_type": "m4-s",
+                         "state_dir": "/var/lib/windlass"});
+    for (key, value) in changes.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+fn read_mac(configuration: &Value) -> Result<AppleSiliconConfiguration, ConfigurationErrors> {
+    let home = tempfile::tempdir().unwrap();
+    let surroundings = [("HOME", home.path().to_str().unwrap())].into_iter().collect::<Surroundings>();
+    match GroupConfiguration::read(configuration.to_string().as_bytes(), &surroundings)? {
+        GroupConfiguration::AppleSilicon(read) => Ok(*read),
+        GroupConfiguration::Instances(_) => panic!("a group of instances"),
+    }
+}
+
+#[test]
+fn a_configuration_of_the_existing_apple_silicon_plugin_works_with_the_kind_added() {
+    let read = read_mac(&json!({
+        "kind": "apple-silicon",
+        "name": "macs",
+        "access_key": "SCWXXXXXXXXXXXXXXXXX",
+        "secret_key": SECRET,
+        "project_id": "22222222-2222-4333-8444-555555555555",
+        "server_type": "M4-S",
+        "os_id": "33333333-2222-4333-8444-555555555555",
+        "state_dir": "/var/lib/windlass",
+    }))
+    .unwrap();
+    assert_eq!((read.server_type.as_str(), read.zone.as_str(), read.max_size), ("M4-S", "fr-par-3", 10));
+    assert_eq!(read.operating_system, OperatingSystem::Id("33333333-2222-4333-8444-555555555555".to_owned()));
+    assert!(read.order && read.pool.is_none(), "it ordered hosts, so this does");
+}
+
+#[test]
+fn a_pool_is_used_and_money_is_spent_only_when_that_is_said() {
+    let read = read_mac(&mac(json!({"pool_prefix": "ci-pool-", "operating_system": "Sequoia", "zone": "fr-par-1",
+                                    "release_wish": "pool"})))
+    .unwrap();
+    assert_eq!(read.pool.unwrap().as_str(), "ci-pool-");
+    assert!(!read.order);
+    assert_eq!((read.server_type.as_str(), read.zone.as_str()), ("M4-S", "fr-par-1"));
+    assert_eq!(read.operating_system, OperatingSystem::Named("Sequoia".to_owned()));
+    assert!(read_mac(&mac(json!({"pool_prefix": "ci-pool-", "order": true}))).unwrap().order);
+    assert!(read_mac(&mac(json!({}))).unwrap().order);
+}
+
+#[test]
+fn what_cannot_be_meant_of_macs_is_refused_all_at_once() {
+    let wrong = mac(json!({"server_type": ["M4-S", "M2-M"], "image": "ubuntu_noble", "os_id": "x", "order": false,
+                           "release_wish": "pool", "pool_prefx": "a-"}));
+    let problems = read_mac(&wrong).unwrap_err().to_string();
+    for words in
+        ["one type", "image", "no id (a UUID)", "could never get a host", "no pool to return to", "`pool_prefix`"]
+    {
+        assert!(problems.contains(words), "{words}: {problems}");
+    }
+    for (changes, words) in [
+        (json!({"os_id": SECRET, "operating_system": "Tahoe"}), "keep one of them"),
+        (json!({"pool_prefix": "macs-"}), "hold them while they work"),
+        (json!({"pool_prefix": ""}), ""),
+        (json!({"pool_prefix": "macs"}), "dash"),
+        (json!({"release_wish": "explode"}), "\"terminate\""),
+        (json!({"kind": "toaster"}), "\"apple-silicon\""),
+        (json!({"zone": "mars"}), "fr-par-1"),
+    ] {
+        match read_mac(&mac(changes)) {
+            Ok(_) => assert_eq!(words, "", "it should have been refused"),
+            Err(error) => assert!(!words.is_empty() && error.to_string().contains(words), "{words}: {error}"),
+        }
+    }
+    let of_macs = problems_of_instances();
+    assert!(of_macs.contains("kind = \"apple-silicon\""), "{of_macs}");
+}
+
+fn problems_of_instances() -> String {
+    problems(&with(json!({"pool_prefix": "ci-pool-"}))).join("\n")
 }

@@ -5,7 +5,9 @@
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Suspend, Resume.
 //! - `background` carries out what was accepted, and tries again what was left.
 //! - `update` lists, asks the state-mapping policy, and reports. `connection` says how an instance is reached.
+//! - `apple_silicon` is the other kind of group, laid out alike: Macs.
 
+mod apple_silicon;
 mod background;
 mod book;
 mod check;
@@ -24,9 +26,10 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use windlass_policy::Compiler;
 
-use crate::configuration::{Configuration, Surroundings};
+use crate::configuration::{GroupConfiguration, Surroundings};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
 
+use apple_silicon::Hosts;
 use fleet::Fleet;
 pub use start::StartError;
 
@@ -36,13 +39,14 @@ pub struct ScalewayGroup {
     surroundings: Surroundings,
     compiler: Option<Compiler>,
     fleet: OnceCell<Arc<Fleet>>,
+    hosts: OnceCell<Arc<Hosts>>,
 }
 
 impl ScalewayGroup {
     /// A group that will look for credentials in these surroundings, and have its policies compiled by this compiler (by
     /// its own process where there is none).
     pub fn new(surroundings: Surroundings, compiler: Option<Compiler>) -> Self {
-        Self { surroundings, compiler, fleet: OnceCell::new() }
+        Self { surroundings, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
     }
 
     fn fleet(&self) -> Result<&Arc<Fleet>, Failure> {
@@ -55,44 +59,69 @@ impl ScalewayGroup {
         if let Some(fleet) = self.fleet.get() {
             fleet.leave(patience).await;
         }
+        if let Some(hosts) = self.hosts.get() {
+            hosts.leave(patience).await;
+        }
     }
 }
 
 #[async_trait]
 impl InstanceGroup for ScalewayGroup {
     async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
-        if self.fleet.initialized() {
+        if self.fleet.initialized() || self.hosts.initialized() {
             return Err(Failure("the group has been initialised already".to_owned()));
         }
-        let configuration =
-            Configuration::read(&configuration, &self.surroundings).map_err(|error| Failure(error.to_string()))?;
-        let fleet = self
-            .fleet
-            .get_or_try_init(|| start::start(configuration, connector, self.compiler.clone()))
-            .await
-            .map_err(|error| Failure::from_error(&error))?;
-        Ok(fleet.info())
+        let compiler = self.compiler.clone();
+        match GroupConfiguration::read(&configuration, &self.surroundings)
+            .map_err(|error| Failure(error.to_string()))?
+        {
+            GroupConfiguration::Instances(configuration) => {
+                let start = || start::start(*configuration, connector, compiler);
+                let fleet = self.fleet.get_or_try_init(start).await.map_err(|error| Failure::from_error(&error))?;
+                Ok(fleet.info())
+            }
+            GroupConfiguration::AppleSilicon(configuration) => {
+                let start = || apple_silicon::start(*configuration, connector, compiler);
+                let hosts = self.hosts.get_or_try_init(start).await.map_err(|error| Failure::from_error(&error))?;
+                Ok(hosts.info())
+            }
+        }
     }
 
     async fn update(&self) -> Result<Update, Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return Arc::clone(hosts).update().await;
+        }
         Arc::clone(self.fleet()?).update().await
     }
 
     async fn increase(&self, count: u32) -> Result<u32, Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return hosts.increase(count);
+        }
         let fleet = Arc::clone(self.fleet()?);
         finished(tokio::spawn(async move { fleet.increase(count).await })).await
     }
 
     async fn decrease(&self, instances: Vec<String>) -> Result<Vec<String>, Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return Ok(hosts.decrease(instances));
+        }
         let fleet = Arc::clone(self.fleet()?);
         finished(tokio::spawn(async move { Ok(fleet.decrease(instances).await) })).await
     }
 
     async fn connect_info(&self, instance: String) -> Result<ConnectInfo, Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return hosts.connect_info(&instance).await;
+        }
         self.fleet()?.connect_info(&instance).await
     }
 
     async fn heartbeat(&self, instance: String) -> Result<(), Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return Arc::clone(hosts).heartbeat(&instance).await;
+        }
         Arc::clone(self.fleet()?).heartbeat(&instance).await
     }
 
@@ -111,6 +140,9 @@ impl InstanceGroup for ScalewayGroup {
     }
 
     async fn shutdown(&self) -> Result<(), Failure> {
+        if let Some(hosts) = self.hosts.get() {
+            return hosts.shutdown().await;
+        }
         match self.fleet.get() {
             Some(fleet) => Arc::clone(fleet).shutdown().await,
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! Init: the lock, the state, the checks, and what an earlier process left.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
-    Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
+    GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
     StateDirectory, scaleway_capabilities,
 };
-use windlass_policy::{Compiler, Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;
 
 use super::book::{Book, Entry, Work};
@@ -92,7 +92,7 @@ pub enum StartError {
 /// The exclusive lock on a group, let go by the kernel when the process ends, however it ends.
 pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] std::fs::File);
 
-async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
+pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
     let path = state.path().join(LOCK);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
@@ -154,7 +154,7 @@ pub(super) async fn start(
         let configuration = configuration.clone();
         let client = client.clone();
         let state = state.clone();
-        move || policy_host(&configuration, &client, &state, compiler)
+        move || policy_host(&configuration.policies, &configuration.policy_folder, &client, &state, compiler)
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
     let Learned { family, architecture } = checked?;
@@ -170,7 +170,8 @@ pub(super) async fn start(
         }
     };
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    options.owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration)).transpose()?;
+    options.owner =
+        configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     let lifecycle = Lifecycle::open(options)?;
     let suspensions = Suspensions::open(
         state
@@ -213,8 +214,8 @@ pub(super) async fn start(
 }
 
 /// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.
-fn owner_of_group(owner: &OwnerName, configuration: &Configuration) -> Result<OwnerName, windlass_lifecycle::Error> {
-    let name = format!("{owner}-{}", configuration.group);
+pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<OwnerName, windlass_lifecycle::Error> {
+    let name = format!("{owner}-{group}");
     if name.len() <= LONGEST_OWNER {
         return name.parse();
     }
@@ -224,8 +225,9 @@ fn owner_of_group(owner: &OwnerName, configuration: &Configuration) -> Result<Ow
     format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()
 }
 
-fn policy_host(
-    configuration: &Configuration,
+pub(super) fn policy_host(
+    policies: &Policies,
+    folder: &Path,
     client: &Client,
     state: &StateDirectory,
     compiler: Option<Compiler>,
@@ -235,11 +237,11 @@ fn policy_host(
         .try_clone()
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     let mut options = HostOptions::new(directory);
-    options.policy_folder = configuration.policy_folder.clone();
+    options.policy_folder = folder.to_owned();
     options.capabilities = scaleway_capabilities(client);
     options.compiler = compiler;
     let host = Host::new(options)?;
-    host.configure(&configuration.policies)?;
+    host.configure(policies)?;
     Ok(host)
 }
 

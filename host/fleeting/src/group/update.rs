@@ -20,9 +20,9 @@ use crate::observe::names;
 use crate::protocol::{Failure, Report, State, Update};
 
 /// A listing younger than this answers heartbeats.
-const FRESH: Duration = Duration::from_secs(10);
+pub(super) const FRESH: Duration = Duration::from_secs(10);
 /// Servers that a listing left out are asked for by their ids, so many at a time.
-const PARALLEL_LOOKS: usize = 8;
+pub(super) const PARALLEL_LOOKS: usize = 8;
 
 /// What the last listing led to.
 pub(crate) struct Listing {
@@ -69,7 +69,7 @@ fn detail(detail: &str) -> StateDetail {
 }
 
 /// A policy's word in fleeting's. `nothing` is no word at all; `deleting` is one only while a cleanup is in flight.
-fn report(told: Told, in_flight: Operation) -> Option<State> {
+pub(super) fn report(told: Told, in_flight: Operation) -> Option<State> {
     match told {
         Told::Nothing => None,
         Told::Creating => Some(State::Creating),
@@ -157,7 +157,7 @@ impl Fleet {
                 reports.insert(id, told);
             }
         }
-        self.count(&reports);
+        count(&reports);
         Ok(reports)
     }
 
@@ -306,21 +306,21 @@ impl Fleet {
             Work::Undoing | Work::CleaningUp | Work::Left | Work::Gone => {}
         }
     }
+}
 
-    /// Sets the gauges.
-    fn count(&self, reports: &BTreeMap<String, State>) {
-        for state in [
-            State::Creating,
-            State::Running,
-            State::Deleting,
-            State::Timeout,
-            State::Suspending,
-            State::Suspended,
-            State::Resuming,
-        ] {
-            let count = reports.values().filter(|told| **told == state).count();
-            metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
-        }
+/// Sets the gauges.
+pub(super) fn count(reports: &BTreeMap<String, State>) {
+    for state in [
+        State::Creating,
+        State::Running,
+        State::Deleting,
+        State::Timeout,
+        State::Suspending,
+        State::Suspended,
+        State::Resuming,
+    ] {
+        let count = reports.values().filter(|told| **told == state).count();
+        metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
     }
 }
 

@@ -1,0 +1,250 @@
+//! Keys and their values, taken out of the object one by one.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::environment::read_file;
+use super::problem::Problem;
+use super::{Surroundings, duration};
+
+/// Every key, for the message about one that does not exist.
+const KEYS: &[&str] = &[
+    "access_key",
+    "cloud_init",
+    "cloud_init_file",
+    "create_timeout",
+    "delete_on_shutdown",
+    "endpoint",
+    "image",
+    "kind",
+    "location",
+    "max_parallel_creates",
+    "max_size",
+    "metrics",
+    "name",
+    "operating_system",
+    "order",
+    "organization",
+    "organization_id",
+    "os_id",
+    "owner",
+    "placement_group",
+    "policies",
+    "policy_folder",
+    "pool_prefix",
+    "private_networks",
+    "profile",
+    "project",
+    "project_id",
+    "public_ipv4_disabled",
+    "public_ipv6_disabled",
+    "release_wish",
+    "secret_key",
+    "security_group",
+    "server_type",
+    "state_dir",
+    "suspend",
+    "tags",
+    "user_data",
+    "user_data_file",
+    "volume_iops",
+    "volume_size",
+    "volume_type",
+    "zone",
+];
+
+/// Takes keys out of the object one by one; what is left at the end is unknown.
+pub(super) struct Reader<'a> {
+    pub(super) object: Map<String, Value>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) surroundings: &'a Surroundings,
+}
+
+impl Reader<'_> {
+    pub(super) fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
+        self.problems.push(Problem { place: place.into(), words: words.into() });
+    }
+
+    /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+        self.object.remove(key).filter(|value| !value.is_null() && value.as_str() != Some(""))
+    }
+
+    pub(super) fn text(&mut self, key: &str) -> Option<String> {
+        match self.take(key)? {
+            Value::String(text) => Some(text),
+            other => {
+                self.wrong(key, format!("expected a text, found {}", kind(&other)));
+                None
+            }
+        }
+    }
+
+    /// One text under any of several names, of which one may be given.
+    pub(super) fn text_of(&mut self, keys: &[&str]) -> Option<String> {
+        let mut found: Option<(&str, String)> = None;
+        for key in keys {
+            let Some(text) = self.text(key) else { continue };
+            match &found {
+                Some((first, value)) if *value != text => {
+                    self.wrong(
+                        *key,
+                        format!("says something else than {first}, which means the same; keep one of them"),
+                    );
+                }
+                Some(_) => {}
+                None => found = Some((key, text)),
+            }
+        }
+        found.map(|(_, text)| text)
+    }
+
+    /// The variable (or its file) before the key: so it is in the other plugins.
+    pub(super) fn text_or_variable(&mut self, keys: &[&str], variable: &str) -> Option<String> {
+        let configured = self.text_of(keys);
+        match self.surroundings.get_with_file(variable) {
+            Ok(value) => value.or(configured),
+            Err(words) => {
+                self.wrong(keys[0], words);
+                configured
+            }
+        }
+    }
+
+    pub(super) fn flag(&mut self, key: &str) -> bool {
+        match self.take(key) {
+            None => false,
+            Some(Value::Bool(flag)) => flag,
+            Some(other) => {
+                self.wrong(key, format!("expected true or false, found {}", kind(&other)));
+                false
+            }
+        }
+    }
+
+    pub(super) fn number(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
+        match self.take(key)? {
+            Value::Number(number) if number.as_u64().is_some_and(|number| (from..=to).contains(&number)) => {
+                number.as_u64()
+            }
+            other => {
+                self.wrong(key, format!("expected a whole number from {from} to {to}, found {}", shown(&other)));
+                None
+            }
+        }
+    }
+
+    /// A text or a list of texts.
+    pub(super) fn texts(&mut self, key: &str) -> Vec<String> {
+        match self.take(key) {
+            None => Vec::new(),
+            Some(Value::String(text)) => vec![text],
+            Some(Value::Array(items)) => {
+                let mut texts = Vec::new();
+                for (index, item) in items.into_iter().enumerate() {
+                    match item {
+                        Value::String(text) if !text.is_empty() => texts.push(text),
+                        other => {
+                            self.wrong(format!("{key}[{index}]"), format!("expected a text, found {}", kind(&other)))
+                        }
+                    }
+                }
+                texts
+            }
+            Some(other) => {
+                self.wrong(key, format!("expected a text or a list of texts, found {}", kind(&other)));
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
+        let value = self.take(key)?;
+        let read = match &value {
+            Value::String(text) => duration::parse(text),
+            Value::Number(seconds) => seconds.as_u64().map(Duration::from_secs),
+            _ => None,
+        };
+        if read.is_none() {
+            self.wrong(key, format!("expected a duration like \"10m\" or \"90s\", found {}", shown(&value)));
+        }
+        read
+    }
+
+    pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(&mut self, key: &str, text: &str) -> Option<T> {
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.wrong(key, format!("{error}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn uuid(&mut self, key: &str, text: &str) {
+        if uuid::Uuid::parse_str(text).is_err() {
+            self.wrong(key, format!("{text:?} is no id (a UUID) of Scaleway"));
+        }
+    }
+
+    /// A text, or the content of a file: one of the two.
+    pub(super) fn text_or_file(&mut self, names: [(&str, &str); 2]) -> Option<String> {
+        let given: Vec<&str> = names
+            .iter()
+            .flat_map(|(key, file)| [*key, *file])
+            .filter(|key| self.object.get(*key).is_some_and(|value| !value.is_null() && value != ""))
+            .collect();
+        if given.len() > 1 {
+            self.wrong(given[1], format!("cannot stand beside {}; keep one of them", given[0]));
+        }
+        let mut content = None;
+        for (key, file) in names {
+            content = content.or(self.text(key));
+            if let Some(path) = self.text(file) {
+                match read_file(&path) {
+                    Ok(text) => content = content.or(Some(text)),
+                    Err(words) => self.wrong(file, words),
+                }
+            }
+        }
+        content
+    }
+
+    /// Every key that nobody took.
+    pub(super) fn refuse_the_rest(&mut self) {
+        for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
+            let near = KEYS
+                .iter()
+                .map(|candidate| (strsim::damerau_levenshtein(&key, candidate), *candidate))
+                .min()
+                .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
+            let words = match near {
+                Some((_, candidate)) => format!("there is no such key; did you mean `{candidate}`?"),
+                None => format!("there is no such key; the keys are {}", KEYS.join(", ")),
+            };
+            self.wrong(key.chars().take(64).collect::<String>(), words);
+        }
+    }
+}
+
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a table",
+    }
+}
+
+/// A value in a message: numbers and truth values as they are, texts short, and never a whole table.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        other => kind(other).to_owned(),
+    }
+}

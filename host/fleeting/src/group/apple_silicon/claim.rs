@@ -1,0 +1,194 @@
+//! Increase: hosts are claimed from the pool, or ordered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_lifecycle::{AdoptedMachine, ClaimName, Error, OperationId, OrderRequest, Pool};
+use windlass_policy::slots::types::{Failure as Cause, FailureClass};
+use windlass_policy::slots::{Retry, retry};
+
+use super::Hosts;
+use crate::group::book::{Entry, Work};
+use crate::group::fleet::now_ms;
+use crate::group::pause::is_hopeless;
+use crate::observe::names;
+use crate::protocol::Failure;
+
+/// Before the lock over names is tried again, where others held it for longer than the lifecycle waits.
+const LOCKED_PAUSE: Duration = Duration::from_secs(2);
+
+impl Hosts {
+    /// Accepts as many claims as there is room for. The hosts are claimed in the background.
+    ///
+    /// Nothing is journalled before this answers, unlike with instances: until a host carries the claim's name there is
+    /// nothing that a crash could leave behind, and with the process the runner's demand is gone as well.
+    pub(crate) fn increase(self: &Arc<Self>, count: u32) -> Result<u32, Failure> {
+        if let Some((why, rest)) = self.pause.lock().current(Instant::now()) {
+            tracing::warn!(
+                demanded = count,
+                rest_seconds = rest.as_secs(),
+                "no host is claimed for now, since it would fail again: {why}"
+            );
+            metrics::counter!(names::INCREASES_PAUSED).increment(1);
+            return Ok(0);
+        }
+        let occupied = u32::try_from(self.book.lock().occupied()).unwrap_or(u32::MAX);
+        let accepted = count.min(self.configuration.max_size.saturating_sub(occupied));
+        if accepted < count {
+            tracing::warn!(
+                demanded = count,
+                accepted,
+                occupied,
+                max_size = self.configuration.max_size,
+                "the group is full; max_size in plugin_config bounds it"
+            );
+        }
+        for _ in 0..accepted {
+            let (claim, operation) = self.new_claim()?;
+            self.known_since.lock().insert(claim.to_string(), now_ms());
+            self.book.lock().insert(Entry::demanded(operation));
+            self.spawn_claim(claim);
+        }
+        Ok(accepted)
+    }
+
+    /// A name that no host ever had.
+    fn new_claim(&self) -> Result<(ClaimName, OperationId), Failure> {
+        let unique = uuid::Uuid::new_v4().simple().to_string();
+        let name = format!("{}{}", self.claims, &unique[..12]);
+        self.claim_of(&name).ok_or_else(|| Failure(format!("the plugin has a defect: {name} is no name for a host")))
+    }
+
+    fn spawn_claim(self: &Arc<Self>, claim: ClaimName) {
+        let hosts = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let ended = loop {
+                if hosts.is_called_off(claim.as_str()) {
+                    hosts.book.lock().set_work(claim.as_str(), Work::Gone);
+                    return;
+                }
+                match hosts.claim(&claim).await {
+                    Err(Error::MachinesLocked { .. }) => tokio::select! {
+                        () = tokio::time::sleep(LOCKED_PAUSE) => {}
+                        () = hosts.leaving.cancelled() => return,
+                    },
+                    ended => break ended,
+                }
+            };
+            hosts.claim_ended(&claim, ended);
+        });
+    }
+
+    /// Whether the runner does not want it any more.
+    fn is_called_off(&self, id: &str) -> bool {
+        self.book.lock().get(id).is_some_and(|entry| entry.work == Work::Undoing)
+    }
+
+    async fn claim(&self, claim: &ClaimName) -> Result<AdoptedMachine, Error> {
+        let configuration = &self.configuration;
+        if let Some(prefix) = &configuration.pool {
+            let pool = Pool {
+                zone: configuration.zone.clone(),
+                prefix: prefix.clone(),
+                machine_type: configuration.server_type.clone(),
+                operating_system: self.operating_system.clone(),
+            };
+            match self.lifecycle.adopt_machine(&pool, claim, &self.control).await {
+                Err(Error::NoEligibleMachine { .. }) if configuration.order => {}
+                ended => return ended,
+            }
+        }
+        let order = OrderRequest {
+            zone: configuration.zone.clone(),
+            claim: claim.clone(),
+            machine_type: configuration.server_type.clone(),
+            operating_system: self.operating_system.clone(),
+            limit: configuration.max_size as usize,
+            claim_prefix: self.claims.clone(),
+            pool_prefix: configuration.pool.clone(),
+        };
+        self.lifecycle.order_machine(&order, &self.control).await
+    }
+
+    fn claim_ended(self: &Arc<Self>, claim: &ClaimName, ended: Result<AdoptedMachine, Error>) {
+        let id = claim.as_str();
+        match ended {
+            Ok(adopted) => {
+                tracing::info!(instance = id, host = adopted.server.id, status = %adopted.server.status, "claimed");
+                metrics::counter!(names::CREATIONS, "outcome" => "done").increment(1);
+                self.pause.lock().succeeded();
+                let mut book = self.book.lock();
+                if let Some(entry) = book.get_mut(id) {
+                    entry.server = Some(adopted.server.id.clone());
+                }
+                // Looked at and changed under one lock: whoever calls it off meanwhile either sees it claimed or is seen here.
+                let called_off = book.get(id).is_some_and(|entry| entry.work == Work::Undoing);
+                if !called_off {
+                    book.set_work(id, Work::Idle);
+                }
+                drop(book);
+                if called_off {
+                    self.spawn_release(claim.clone(), adopted.server.id);
+                }
+            }
+            Err(Error::LeftOpen { .. } | Error::NotBegun) => {}
+            Err(error) => {
+                metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
+                tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");
+                // A host that came of an order all the same carries the claim, and is shown as soon as it is listed.
+                self.book.lock().set_work(id, Work::Gone);
+                let (step, cause) = cause(&error);
+                if is_hopeless(cause.class) {
+                    let hosts = Arc::clone(self);
+                    self.tasks.spawn(async move { hosts.pause_after(step, cause).await });
+                }
+            }
+        }
+    }
+
+    /// Asks the retry policy how long nothing is claimed, as the operation `increase-group`.
+    async fn pause_after(&self, step: String, cause: Cause) {
+        let now = Instant::now();
+        let (attempt, elapsed) = self.pause.lock().failed(now);
+        let question = retry::Question {
+            now: now_ms(),
+            random: uuid::Uuid::new_v4().as_u64_pair().0,
+            operation: "increase-group".to_owned(),
+            step,
+            attempt,
+            elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            failure: cause.clone(),
+            zone: self.configuration.zone.to_string(),
+            server_type: Some(self.configuration.server_type.clone()),
+        };
+        let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
+        let wait = match decision.answer.verdict {
+            retry::Verdict::Wait(wait) => Some(Duration::from_millis(wait)),
+            retry::Verdict::GiveUp | retry::Verdict::Defer => None,
+        };
+        self.pause.lock().begin(now, wait, &cause, decision.reason.as_deref());
+    }
+}
+
+/// Why a claim failed, as policies are told: step and failure.
+fn cause(error: &Error) -> (String, Cause) {
+    let class = match error {
+        Error::Failed(failure) => return (failure.step.clone(), failure.cause.clone()),
+        // To whoever needs a host, a pool without one is a shop without one.
+        Error::NoEligibleMachine { .. } => FailureClass::OutOfStock,
+        Error::MachineLimit { .. } => FailureClass::QuotaExceeded,
+        _ => FailureClass::Other,
+    };
+    let failure = Cause {
+        class,
+        message: error.to_string(),
+        method: String::new(),
+        path: String::new(),
+        status: None,
+        error_type: None,
+        resource: None,
+        ambiguous: false,
+    };
+    ("claim-host".to_owned(), failure)
+}

@@ -1,0 +1,165 @@
+//! The group of Macs: hosts of a pool, or ordered ones, over `windlass-lifecycle`, as fleeting wants to see them.
+//!
+//! It is laid out as the group of instances and shares its book. What is different: nothing is made and undone here, hosts
+//! are claimed and let go. A host's name is the only mark of whose it is, so an instance's id *is* its host's name; and a
+//! host that is let go is not deleted but becomes whatever the release policy says.
+//!
+//! - `start` is Init. `claim` carries out Increase, `release` Decrease.
+//! - `update` lists, asks the state-mapping policy (in the words of `mapping`), and reports. `connect` says how a host is
+//!   reached.
+
+mod claim;
+mod connect;
+mod mapping;
+mod release;
+mod start;
+mod update;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_lifecycle::{ClaimName, Control, Lifecycle, OperationId};
+use windlass_policy::Host;
+use windlass_scaleway::Client;
+
+use super::book::{Book, Work};
+use super::fleet::now_ms;
+use super::pause::Pause;
+use super::start::Lock;
+#[cfg(test)]
+use super::start::StartError;
+use crate::configuration::AppleSiliconConfiguration;
+use crate::protocol::{ConnectorConfig, Failure, ProviderInfo};
+
+pub(super) use start::start;
+
+/// How long Shutdown waits for hosts to be let go, where the configuration asks for that.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(25);
+/// How long the decision log may take to be written out.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(200);
+/// How often the journal is taken up and pruned.
+const HOUSEKEEPING: Duration = Duration::from_secs(600);
+/// How long ended operations stay in the journal.
+const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// The group after Init.
+pub(crate) struct Hosts {
+    configuration: AppleSiliconConfiguration,
+    /// The operating system that hosts are to have, by name or family.
+    operating_system: Option<String>,
+    lifecycle: Lifecycle,
+    policies: Arc<Host>,
+    client: Client,
+    /// As the operator configured it.
+    connector: ConnectorConfig,
+    /// What the names of the group's hosts begin with: its name and a mark of its owner.
+    claims: String,
+    book: Mutex<Book>,
+    /// Claims that were let go and that a host may still carry: it was kept, or its deletion is scheduled.
+    let_go: Mutex<BTreeSet<String>>,
+    /// Since when this process knows of each, in milliseconds since 1970.
+    known_since: Mutex<BTreeMap<String, u64>>,
+    pause: Mutex<Pause>,
+    /// The last look, for heartbeats. Held while one is taken, so that all who wait share it.
+    last_look: tokio::sync::Mutex<Option<update::Look>>,
+    /// Ends operations when the process is to end.
+    control: Control,
+    leaving: CancellationToken,
+    tasks: TaskTracker,
+    /// Held as long as the group lives.
+    _lock: Lock,
+    /// Reloads policies as their files change.
+    _watch: Option<windlass_policy::Watch>,
+}
+
+impl Hosts {
+    /// How the group introduces itself.
+    pub(crate) fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            id: format!("scaleway/{}/{}", self.configuration.zone, self.configuration.written_name),
+            max_size: self.configuration.max_size,
+            version: crate::version::VERSION.to_owned(),
+            build_info: crate::version::build_info(),
+            // A Mac cannot be stopped.
+            capabilities: Vec::new(),
+        }
+    }
+
+    /// The claim that a host's name is, where it is one of this group.
+    fn claim_of(&self, name: &str) -> Option<(ClaimName, OperationId)> {
+        let unique = name.strip_prefix(&self.claims)?;
+        // One part more: the group `ci` must not take the hosts of a group `ci-macs` for its own.
+        if unique.contains('-') {
+            return None;
+        }
+        Some((name.parse().ok()?, OperationId::parse(name).ok()?))
+    }
+
+    /// The runner shuts down. Hosts stay claimed unless the configuration says otherwise.
+    pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<(), Failure> {
+        if !self.configuration.delete_on_shutdown {
+            return Ok(());
+        }
+        let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
+        tracing::info!(hosts = all.len(), "letting all hosts go, as delete_on_shutdown says");
+        self.decrease(all);
+        let ended = async {
+            while self.book.lock().iter().any(|(_, entry)| !matches!(entry.work, Work::Gone | Work::Left)) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        // The runner waits for this answer; what takes longer keeps its claim, and the next start shows it.
+        if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
+            tracing::warn!("not every host is let go yet; the next start of the plugin shows those that are left");
+        }
+        Ok(())
+    }
+
+    /// Ends all background work at its next call and waits for it, no longer than `patience`.
+    pub(crate) async fn leave(&self, patience: Duration) {
+        self.leaving.cancel();
+        self.control.leave();
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::info!("operations are left in the journal in the middle of a call; the next start takes them up");
+        }
+        let policies = Arc::clone(&self.policies);
+        let flush = tokio::task::spawn_blocking(move || policies.flush_decisions());
+        let _ = tokio::time::timeout(FLUSH_PATIENCE, flush).await;
+    }
+
+    /// Ends what earlier processes left open, and forgets old operations, now and then.
+    fn spawn_housekeeping(self: &Arc<Self>) {
+        let hosts = Arc::clone(self);
+        self.tasks.spawn(async move {
+            loop {
+                match hosts.lifecycle.resume(&hosts.control).await {
+                    Ok(resumed) => {
+                        for ended in &resumed.operations {
+                            tracing::info!(operation = %ended.operation, kind = %ended.kind, state = %ended.state, "taken up from the journal");
+                        }
+                    }
+                    Err(error) => tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "the journal could not be taken up"
+                    ),
+                }
+                let keeps = u64::try_from(JOURNAL_KEEPS.as_millis()).unwrap_or(u64::MAX);
+                if let Err(error) = hosts.lifecycle.journal().prune(now_ms().saturating_sub(keeps)).await {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the journal could not be pruned");
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(HOUSEKEEPING) => {}
+                    () = hosts.leaving.cancelled() => return,
+                }
+            }
+        });
+    }
+}

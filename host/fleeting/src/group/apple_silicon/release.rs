@@ -1,0 +1,150 @@
+//! Decrease: hosts are let go, as the release policy says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_lifecycle::{ClaimName, Error, OperationKind, ReleaseOutcome, ReleaseRequest, Released};
+use windlass_policy::slots::release::Wish;
+
+use super::Hosts;
+use crate::group::book::Work;
+use crate::observe::names;
+
+/// The wait before a release is asked for again: at least what the policy says, and twice as long each time from the first
+/// to the second of these. So a refusal that stays, as that of the billing floor, never becomes a hot loop, whatever a policy
+/// answers.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(900));
+
+impl Hosts {
+    /// Accepts that hosts are let go; that is done in the background. One that nobody knows is gone. The same host again is
+    /// the same release.
+    ///
+    /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again by
+    /// the next process, and is let go when the runner asks it.
+    pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
+        for id in &instances {
+            let mut book = self.book.lock();
+            let known = book.get(id).map(|entry| (entry.work.clone(), entry.server.clone()));
+            if let Some((Work::Creating, _)) = known {
+                // The claim ends as it may; then the host is let go.
+                book.set_work(id, Work::Undoing);
+            }
+            drop(book);
+            match known {
+                None => tracing::info!(instance = id, "asked to let a host go that is not there: it counts as gone"),
+                Some((Work::Idle, Some(host))) => self.begin_release(id, host, "the runner no longer wants it"),
+                Some(_) => {}
+            }
+        }
+        instances
+    }
+
+    /// Begins to let a host go. `why` is for the log.
+    pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, why: &str) {
+        if self.book.lock().claim_for_cleanup(id).is_none() {
+            return;
+        }
+        let Some((claim, _)) = self.claim_of(id) else { return };
+        tracing::info!(instance = id, host, "letting it go: {why}");
+        self.spawn_release(claim, host);
+    }
+
+    pub(super) fn spawn_release(self: &Arc<Self>, claim: ClaimName, host: String) {
+        let hosts = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let configuration = &hosts.configuration;
+            let adopted = hosts.was_adopted(&host);
+            // What was ordered because the pool was empty is not to let the pool grow, unless that is wished for.
+            let pool = configuration.pool.clone().filter(|_| adopted || configuration.release_wish == Some(Wish::Pool));
+            let mut request = ReleaseRequest::new(configuration.zone.clone(), host.clone(), claim.clone(), pool);
+            request.adopted = adopted;
+            request.wish = configuration.release_wish;
+            loop {
+                let ended = hosts.lifecycle.release_machine(&request, &hosts.control).await;
+                let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = hosts.leaving.cancelled() => return,
+                }
+                request.attempt = request.attempt.saturating_add(1);
+            }
+        });
+    }
+
+    /// Whether a host came out of the pool, and was not ordered for this group. Where that is not known any more it is
+    /// taken for a host of the pool: so it is never deleted by mistake.
+    fn was_adopted(&self, host: &str) -> bool {
+        if self.configuration.pool.is_none() {
+            return false;
+        }
+        let operations = match self.lifecycle.journal().operations_of_resource(host) {
+            Ok(operations) => operations,
+            Err(error) => {
+                tracing::warn!(host, error = &error as &dyn std::error::Error, "where it came from cannot be read");
+                return true;
+            }
+        };
+        let claimed = operations
+            .into_iter()
+            .find(|operation| matches!(operation.kind, OperationKind::AdoptMachine | OperationKind::OrderMachine));
+        claimed.is_none_or(|operation| operation.kind == OperationKind::AdoptMachine)
+    }
+
+    /// Takes the end of a release into the book; answers how long to wait where it has to be asked for again.
+    fn release_ended(
+        &self,
+        claim: &ClaimName,
+        host: &str,
+        ended: Result<Released, Error>,
+        attempt: u32,
+    ) -> Option<Duration> {
+        let id = claim.as_str();
+        let released = match ended {
+            Ok(released) => released,
+            Err(Error::LeftOpen { .. } | Error::NotBegun) => return None,
+            Err(error) => {
+                tracing::error!(instance = id, host, error = &error as &dyn std::error::Error, "the release broke off");
+                return Some(self.again(id, Duration::ZERO, attempt));
+            }
+        };
+        for failure in &released.policy_failures {
+            tracing::warn!(instance = id, host, "a release policy failed, and the host was left as it is: {failure}");
+        }
+        let reason = released.reason.as_deref().unwrap_or_default();
+        match &released.outcome {
+            ReleaseOutcome::AskAgain { after } => {
+                let wait = self.again(id, Duration::from_millis(*after), attempt);
+                tracing::warn!(
+                    instance = id,
+                    host,
+                    refused = released.refused,
+                    again_in_seconds = wait.as_secs(),
+                    "it is not let go yet: {reason}"
+                );
+                return Some(wait);
+            }
+            // Nothing here asks for a reboot; should a policy order one all the same, the host is let go after it.
+            ReleaseOutcome::Rebooted => return Some(self.again(id, Duration::from_secs(180), attempt)),
+            ReleaseOutcome::Kept => tracing::warn!(
+                instance = id,
+                host,
+                "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it another: {reason}"
+            ),
+            outcome => tracing::info!(instance = id, host, ?outcome, "let go: {reason}"),
+        }
+        metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
+        self.let_go.lock().insert(id.to_owned());
+        self.book.lock().set_work(id, Work::Gone);
+        None
+    }
+
+    /// Notes that a host is still to be let go; its capacity returns to the runner meanwhile.
+    fn again(&self, id: &str, policy: Duration, attempt: u32) -> Duration {
+        if attempt == 1 {
+            metrics::counter!(names::CLEANUPS, "outcome" => "left").increment(1);
+        }
+        self.book.lock().set_work(id, Work::Left);
+        let doubled = AGAIN.0.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(AGAIN.1);
+        policy.max(doubled)
+    }
+}

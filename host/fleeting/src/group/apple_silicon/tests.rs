@@ -1,0 +1,466 @@
+//! A group of Macs against the simulator, in process and under paused time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_scaleway::{Client, Settings};
+use windlass_simulator::{
+    AppleSilicon, AppleSiliconPool, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Resources, Simulator,
+};
+
+use super::start::start_with;
+use super::{Hosts, StartError};
+use crate::configuration::{GroupConfiguration, Surroundings};
+use crate::protocol::{ConnectorConfig, State};
+
+const SECRET: &str = "11111111-2222-4333-8444-555555555555";
+const SYSTEM: &str = "macos-sequoia-15.6";
+
+/// Runs a case on one thread under paused time.
+fn paused<T>(case: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+struct World {
+    simulator: Simulator,
+    state: tempfile::TempDir,
+}
+
+impl World {
+    /// A Scaleway in which these pools stand.
+    fn with(pools: &[&str], options: Options) -> Self {
+        let pools: Vec<AppleSiliconPool> = pools.iter().map(|pool| pool.parse().unwrap()).collect();
+        let apple_silicon = AppleSilicon { pools, ..options.apple_silicon.clone() };
+        let simulator = Simulator::new(Options { apple_silicon, ..options });
+        Self { simulator, state: tempfile::tempdir().unwrap() }
+    }
+
+    fn of_three() -> Self {
+        Self::with(&["prefix=pool-,count=3,type=M4-S"], Options::default())
+    }
+
+    fn configuration(&self, changes: &Value) -> Value {
+        let mut all = json!({
+            "kind": "apple-silicon", "name": "macs", "secret_key": SECRET, "zone": "fr-par-1", "server_type": "M4-S",
+            "pool_prefix": "pool-", "state_dir": self.state.path(),
+        });
+        for (key, value) in changes.as_object().unwrap() {
+            match value {
+                Value::Null => drop(all.as_object_mut().unwrap().remove(key)),
+                value => all[key] = value.clone(),
+            }
+        }
+        all
+    }
+
+    async fn try_start(&self, changes: Value) -> Result<Arc<Hosts>, StartError> {
+        self.try_start_with(changes, ConnectorConfig::default()).await
+    }
+
+    async fn try_start_with(&self, changes: Value, connector: ConnectorConfig) -> Result<Arc<Hosts>, StartError> {
+        let text = self.configuration(&changes).to_string();
+        let home = Path::new("/nowhere").to_str().unwrap();
+        let surroundings = [("HOME", home)].into_iter().collect::<Surroundings>();
+        let GroupConfiguration::AppleSilicon(configuration) =
+            GroupConfiguration::read(text.as_bytes(), &surroundings).unwrap()
+        else {
+            panic!("a group of Macs")
+        };
+        let settings = Settings::new(SECRET.parse().unwrap());
+        let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
+        start_with(client, *configuration, connector, None).await
+    }
+
+    async fn start(&self, changes: Value) -> Arc<Hosts> {
+        self.try_start(changes).await.unwrap()
+    }
+
+    fn resources(&self) -> Resources {
+        self.simulator.resources()
+    }
+
+    fn hosts(&self) -> Vec<Value> {
+        self.resources().apple_silicon_servers
+    }
+
+    fn host(&self, name: &str) -> Value {
+        let found = self.hosts().into_iter().find(|host| host["name"] == name);
+        found.unwrap_or_else(|| panic!("no host is called {name}"))
+    }
+
+    fn in_pool(&self) -> usize {
+        self.hosts().iter().filter(|host| host["name"].as_str().unwrap().starts_with("pool-")).count()
+    }
+
+    /// Each host is in the pool or called off by a claim, none was wiped under a claim's name, none was destroyed.
+    fn assert_nothing_lost(&self, hosts: usize) {
+        let resources = self.resources();
+        assert_eq!(resources.apple_silicon_servers.len(), hosts, "{:?}", resources.gone_apple_silicon_servers);
+        for host in &resources.apple_silicon_servers {
+            for wipe in host["simulator"]["wiped"].as_array().unwrap() {
+                let name = wipe["name"].as_str().unwrap();
+                assert!(!name.starts_with("macs-"), "{name} was wiped while it was claimed");
+            }
+        }
+    }
+}
+
+/// What the runner's loop does with each of its rounds; and what it was told.
+async fn round(hosts: &Arc<Hosts>) -> Vec<(String, State)> {
+    let update = Arc::clone(hosts).update().await.unwrap();
+    let told = update.reports.iter().map(|report| (report.instance.clone(), report.state)).collect();
+    if let Some(delivered) = update.delivered {
+        delivered();
+    }
+    told
+}
+
+/// Rounds, two seconds apart, until the reports are as wanted.
+async fn until(hosts: &Arc<Hosts>, what: &str, wanted: impl Fn(&[(String, State)]) -> bool) -> Vec<(String, State)> {
+    let mut told = Vec::new();
+    for _ in 0..900 {
+        told = round(hosts).await;
+        if wanted(&told) {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    panic!("never {what}: {told:?}");
+}
+
+async fn until_running(hosts: &Arc<Hosts>, count: usize) -> Vec<String> {
+    let running =
+        |told: &[(String, State)]| told.len() == count && told.iter().all(|(_, state)| *state == State::Running);
+    let told = until(hosts, &format!("{count} running"), running).await;
+    told.into_iter().map(|(id, _)| id).collect()
+}
+
+async fn until_none(hosts: &Arc<Hosts>) {
+    until(hosts, "none left", |told| told.is_empty()).await;
+}
+
+#[test]
+fn hosts_come_from_the_pool_and_return_to_it_wiped_and_none_is_destroyed() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        assert_eq!(hosts.increase(2).unwrap(), 2);
+        let first = round(&hosts).await;
+        assert!(first.len() == 2 && first.iter().all(|(_, state)| *state == State::Creating), "{first:?}");
+        let ids = until_running(&hosts, 2).await;
+        assert_eq!(world.in_pool(), 1);
+        for id in &ids {
+            assert!(id.starts_with("macs-"), "{id}");
+            assert_eq!(world.host(id)["simulator"]["reinstalls"], 0);
+            let info = hosts.connect_info(id).await.unwrap();
+            assert_eq!((info.connector.username.as_str(), info.connector.operating_system.as_str()), ("m1", "darwin"));
+            assert_eq!(info.connector.architecture, "arm64");
+            assert!(!info.connector.password.is_empty() && info.connector.password != "<sealed>");
+            assert_eq!(info.external_address, world.host(id)["ip"].as_str().unwrap());
+            Arc::clone(&hosts).heartbeat(id).await.unwrap();
+        }
+        assert_eq!(hosts.decrease(ids.clone()), ids);
+        until_none(&hosts).await;
+        assert_eq!(world.in_pool(), 3);
+        world.assert_nothing_lost(3);
+        let wiped: u64 = world.hosts().iter().map(|host| host["simulator"]["reinstalls"].as_u64().unwrap()).sum();
+        assert_eq!(wiped, 2, "each of the two that were used, once");
+        // Wiped and ready again, they serve the next demand.
+        tokio::time::sleep(Duration::from_secs(1_300)).await;
+        assert_eq!(hosts.increase(3).unwrap(), 3);
+        until_running(&hosts, 3).await;
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn an_empty_pool_is_a_pause_and_never_a_hot_loop_of_failing_claims() {
+    paused(async {
+        let world =
+            World::with(&["prefix=pool-,count=1,type=M4-S", "prefix=pool-,count=2,type=M2-M"], Options::default());
+        let hosts = world.start(json!({})).await;
+        assert_eq!(hosts.increase(2).unwrap(), 2);
+        until_running(&hosts, 1).await;
+        let before = world.simulator.requests().len();
+        let mut answers = Vec::new();
+        for _ in 0..20 {
+            answers.push(hosts.increase(1).unwrap());
+            round(&hosts).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(answers.contains(&0), "it pauses: {answers:?}");
+        let called = world.simulator.requests().len() - before;
+        assert!(called < 20, "{called} calls in two seconds");
+        let orders = world.simulator.requests().iter().filter(|call| call.method == "POST").count();
+        assert_eq!(orders, 0, "none is ordered unasked");
+        world.assert_nothing_lost(3);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn hosts_are_ordered_where_that_is_said_up_to_the_limit_and_those_under_their_floor_are_scheduled() {
+    paused(async {
+        let world = World::with(&[], Options::default());
+        let hosts = world.start(json!({"pool_prefix": null, "max_size": 2})).await;
+        assert_eq!(hosts.increase(5).unwrap(), 2, "max_size is honest");
+        let ids = until_running(&hosts, 2).await;
+        assert_eq!(hosts.increase(1).unwrap(), 0);
+        hosts.decrease(ids);
+        until_none(&hosts).await;
+        for host in world.hosts() {
+            assert_eq!(host["deletion_scheduled"], true, "a day has not passed");
+        }
+        let deletes = |world: &World| world.simulator.requests().iter().filter(|call| call.method == "DELETE").count();
+        assert!(deletes(&world) <= 2, "the floor is asked about once each: {}", deletes(&world));
+        tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
+        assert!(world.hosts().is_empty(), "and then they are gone");
+        assert!(round(&hosts).await.is_empty());
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn a_host_ordered_beside_the_pool_does_not_go_into_it_and_one_of_the_pool_does() {
+    paused(async {
+        let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
+        let hosts = world.start(json!({"order": true})).await;
+        hosts.increase(2).unwrap();
+        let ids = until_running(&hosts, 2).await;
+        assert_eq!(world.hosts().len(), 2);
+        hosts.decrease(ids);
+        until_none(&hosts).await;
+        assert_eq!(world.in_pool(), 1);
+        assert_eq!(world.hosts().iter().filter(|host| host["deletion_scheduled"] == true).count(), 1);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn an_ordered_host_joins_the_pool_where_that_is_wished_for() {
+    paused(async {
+        let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
+        let hosts = world.start(json!({"order": true, "release_wish": "pool"})).await;
+        hosts.increase(2).unwrap();
+        let ids = until_running(&hosts, 2).await;
+        hosts.decrease(ids);
+        until_none(&hosts).await;
+        assert_eq!(world.in_pool(), 2);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn the_billing_floor_is_never_an_endless_retry_in_any_of_its_shapes() {
+    for floor_refusal in FloorRefusal::ALL.map(|(_, shape)| shape) {
+        paused(async move {
+            let apple_silicon = AppleSilicon { floor_refusal, ..AppleSilicon::default() };
+            let pool = ["prefix=pool-,count=1,type=M4-S"];
+            let world = World::with(&pool, Options { apple_silicon, ..Options::default() });
+            let hosts = world.start(json!({"release_wish": "terminate"})).await;
+            hosts.increase(1).unwrap();
+            let ids = until_running(&hosts, 1).await;
+            hosts.decrease(ids);
+            until_none(&hosts).await;
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            round(&hosts).await;
+            let deletes = world.simulator.requests().iter().filter(|call| call.method == "DELETE").count();
+            assert!(deletes <= 1, "{floor_refusal:?}: {deletes}");
+            assert_eq!(world.hosts()[0]["deletion_scheduled"], true, "{floor_refusal:?}");
+            hosts.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
+#[test]
+fn a_release_that_keeps_failing_gives_its_capacity_back_and_is_tried_ever_more_seldom() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({"max_size": 1})).await;
+        hosts.increase(1).unwrap();
+        let ids = until_running(&hosts, 1).await;
+        let rule = FaultRule::new("PATCH", "/apple-silicon/**", FaultKind::PermissionDenied);
+        world.simulator.add_fault(rule).unwrap();
+        hosts.decrease(ids.clone());
+        until_none(&hosts).await;
+        assert_eq!(hosts.increase(1).unwrap(), 0, "it still takes up room in the group");
+        world.simulator.clear_requests();
+        tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
+        let calls = world.simulator.requests().len();
+        assert!(calls < 400, "{calls} calls in four hours");
+        world.simulator.clear_faults();
+        for _ in 0..3_000 {
+            if world.in_pool() == 3 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        assert_eq!(world.in_pool(), 3, "and once it can be done, it is");
+        world.assert_nothing_lost(3);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
+    for (deed, wiped) in [("deleted", 0), ("renamed", 0), ("reinstalled", 1), ("broken", 1)] {
+        paused(async move {
+            let world = World::of_three();
+            let hosts = world.start(json!({})).await;
+            hosts.increase(2).unwrap();
+            let ids = until_running(&hosts, 2).await;
+            let (victim, other) = (&ids[0], &ids[1]);
+            let host = world.host(victim)["id"].as_str().unwrap().to_owned();
+            match deed {
+                "deleted" => world.simulator.set_server_state(&host, ForcedState::Deleted).unwrap(),
+                "renamed" => world.simulator.rename_server(&host, "somebody-elses").unwrap(),
+                "reinstalled" => world.simulator.set_server_state(&host, ForcedState::Reinstalling).unwrap(),
+                _ => world.simulator.set_server_state(&host, ForcedState::Error).unwrap(),
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let told = round(&hosts).await;
+            let of = |told: &[(String, State)], id: &str| {
+                told.iter().find(|(known, _)| known == id).map(|(_, state)| *state)
+            };
+            assert_eq!(of(&told, other), Some(State::Running), "{deed}");
+            let word = of(&told, victim);
+            assert!(matches!(word, Some(State::Deleted | State::Deleting)), "{deed}: {word:?}");
+            until(&hosts, deed, |told| of(told, victim).is_none()).await;
+            assert_eq!(hosts.increase(1).unwrap(), 1, "{deed}: there is room again");
+            match deed {
+                "renamed" => {
+                    let host = world.host("somebody-elses");
+                    assert_eq!(host["simulator"]["reinstalls"], 0, "what is not ours is left alone");
+                }
+                "deleted" => assert_eq!(world.hosts().len(), 2),
+                _ => {
+                    let host = world.hosts().into_iter().find(|known| known["id"] == host.as_str()).unwrap();
+                    assert!(host["name"].as_str().unwrap().starts_with("pool-"), "{deed}: {host}");
+                    assert!(host["simulator"]["reinstalls"].as_u64().unwrap() <= wiped, "{deed}");
+                }
+            }
+            hosts.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
+#[test]
+fn a_new_process_shows_the_hosts_that_an_earlier_one_claimed() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        hosts.increase(2).unwrap();
+        let mut before = until_running(&hosts, 2).await;
+        hosts.leave(Duration::from_secs(5)).await;
+        drop(hosts);
+        let hosts = world.start(json!({})).await;
+        let mut told: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
+        (before.sort(), told.sort());
+        assert_eq!(told, before);
+        hosts.decrease(told);
+        until_none(&hosts).await;
+        assert_eq!(world.in_pool(), 3);
+        world.assert_nothing_lost(3);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn groups_with_another_state_or_a_longer_name_leave_each_others_hosts_alone() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        hosts.increase(1).unwrap();
+        until_running(&hosts, 1).await;
+        let elsewhere = tempfile::tempdir().unwrap();
+        let same_name = world.start(json!({"state_dir": elsewhere.path()})).await;
+        let longer = world.start(json!({"name": "macs-more"})).await;
+        for other in [&same_name, &longer] {
+            assert!(round(other).await.is_empty());
+            other.increase(1).unwrap();
+            assert_eq!(until_running(other, 1).await.len(), 1);
+        }
+        assert_eq!(round(&hosts).await.len(), 1);
+        for group in [hosts, same_name, longer] {
+            group.leave(Duration::from_secs(5)).await;
+        }
+    });
+}
+
+#[test]
+fn a_claim_that_is_called_off_ends_in_the_pool() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        hosts.increase(2).unwrap();
+        let ids: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
+        hosts.decrease(ids);
+        let told = round(&hosts).await;
+        assert!(told.iter().all(|(_, state)| *state == State::Deleting), "{told:?}");
+        until_none(&hosts).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(world.in_pool(), 3);
+        world.assert_nothing_lost(3);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn a_listing_that_fails_is_an_error_of_update_and_tells_nothing() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        hosts.increase(1).unwrap();
+        until_running(&hosts, 1).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let rule = FaultRule::new("GET", "/apple-silicon/**/servers", FaultKind::InternalServerError);
+        world.simulator.add_fault(rule).unwrap();
+        assert!(Arc::clone(&hosts).update().await.is_err());
+        world.simulator.clear_faults();
+        assert_eq!(until_running(&hosts, 1).await.len(), 1);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn init_names_everything_that_is_wrong_with_what_there_is() {
+    paused(async {
+        let world = World::of_three();
+        let said = async |changes: Value| {
+            world.try_start(changes).await.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let both = said(json!({"server_type": "M9-S", "os_id": "33333333-2222-4333-8444-555555555555"})).await;
+        assert!(both.contains("M9-S does not exist in fr-par-1") && both.contains("M4-S"), "{both}");
+        assert!(both.contains("os_id"), "all at once: {both}");
+        let system = said(json!({"operating_system": "macos-cheetah-10.0", "order": true})).await;
+        assert!(system.contains(SYSTEM), "{system}");
+        world.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::PermissionDenied)).unwrap();
+        let denied = said(json!({})).await;
+        assert!(denied.contains("secret_key"), "{denied}");
+        let winrm = ConnectorConfig { protocol: "winrm".to_owned(), ..ConnectorConfig::default() };
+        let refused = world.try_start_with(json!({}), winrm).await.err().unwrap();
+        assert!(matches!(refused, StartError::Protocol(_)));
+    });
+}
+
+#[test]
+fn the_operators_own_credentials_win_over_the_hosts_password() {
+    paused(async {
+        let world = World::of_three();
+        let connector =
+            ConnectorConfig { username: "ci".to_owned(), key: "-----BEGIN".into(), ..ConnectorConfig::default() };
+        let hosts = world.try_start_with(json!({}), connector).await.unwrap();
+        hosts.increase(1).unwrap();
+        let ids = until_running(&hosts, 1).await;
+        let info = hosts.connect_info(&ids[0]).await.unwrap();
+        assert_eq!((info.connector.username.as_str(), info.connector.password.as_str()), ("ci", ""));
+        assert!(!info.connector.key.is_empty());
+        // Its name is somebody else's now: its password is, too.
+        let host = world.host(&ids[0])["id"].as_str().unwrap().to_owned();
+        world.simulator.rename_server(&host, "somebody-elses").unwrap();
+        assert!(hosts.connect_info(&ids[0]).await.unwrap_err().0.contains("another name"));
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
