@@ -13,7 +13,8 @@ use windlass_scaleway::Zone;
 
 /// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
 #[derive(Debug, Parser)]
-#[command(name = "windlass-controller", version, max_term_width = 100)]
+// As Kubernetes' own programs do, the last of two wins: a chart's further options come behind its own.
+#[command(name = "windlass-controller", version, max_term_width = 100, args_override_self = true)]
 pub struct Arguments {
     /// What to do; without one the controller runs.
     #[command(subcommand)]
@@ -214,5 +215,7 @@ mod tests {
         assert_eq!(run.metrics_bind_address.0, Some("0.0.0.0:9090".parse().unwrap()));
         assert_eq!(run.health_probe_bind_address, Address(None));
         assert!(parse(&["--leader-elect"]).unwrap().leader_elect);
+        let twice = parse(&["--listing-interval=1s", "--listing-interval=5s"]).unwrap();
+        assert_eq!(twice.listing_interval, Duration::from_secs(5), "the last one counts");
     }
 }

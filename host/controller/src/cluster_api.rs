@@ -20,12 +20,16 @@ pub(crate) type Machine = Object<MachineSpec, Nothing>;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterSpec {
     pub(crate) paused: Option<bool>,
+    /// Who makes the control plane; absent where nobody in this cluster does.
+    pub(crate) control_plane_ref: Option<serde_json::Value>,
 }
 
 /// What is read of a Cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterStatus {
+    /// Conditions, in the form of either version.
+    pub(crate) conditions: Vec<serde_json::Value>,
     /// v1beta1.
     pub(crate) infrastructure_ready: Option<bool>,
     /// v1beta2.
@@ -37,6 +41,44 @@ pub(crate) struct ClusterStatus {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterInitialization {
     pub(crate) infrastructure_provisioned: Option<bool>,
+    pub(crate) control_plane_initialized: Option<bool>,
+}
+
+/// The condition that says that a control plane can be talked to.
+const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+
+/// What has to be written into the status of a Cluster whose control plane nobody in this cluster makes, so that Cluster API talks to
+/// it; nothing where that is so already, or where somebody does make it.
+///
+/// Cluster API says so by itself only of control planes that it made: it would wait for ever for the first control plane Machine.
+pub(crate) fn control_plane_initialized(cluster: &Cluster, version: &str, now: &str) -> Option<serde_json::Value> {
+    if cluster.spec.control_plane_ref.as_ref().is_some_and(|reference| !reference.is_null()) {
+        return None;
+    }
+    let status = cluster.status.clone().unwrap_or_default();
+    let newer = version != "v1beta1";
+    let holds =
+        |condition: &serde_json::Value| condition["type"] == CONTROL_PLANE_INITIALIZED && condition["status"] == "True";
+    let initialized =
+        status.initialization.as_ref().and_then(|so_far| so_far.control_plane_initialized).unwrap_or(false);
+    if status.conditions.iter().any(holds) && (initialized || !newer) {
+        return None;
+    }
+    let mut conditions: Vec<serde_json::Value> =
+        status.conditions.into_iter().filter(|condition| condition["type"] != CONTROL_PLANE_INITIALIZED).collect();
+    let mut condition = serde_json::json!({
+        "type": CONTROL_PLANE_INITIALIZED, "status": "True", "lastTransitionTime": now,
+    });
+    if newer {
+        condition["reason"] = "Initialized".into();
+        condition["message"] = "the control plane is managed elsewhere".into();
+    }
+    conditions.push(condition);
+    let mut patch = serde_json::json!({"conditions": conditions});
+    if newer {
+        patch["initialization"] = serde_json::json!({"controlPlaneInitialized": true});
+    }
+    Some(patch)
 }
 
 /// Whether the Cluster's infrastructure is there, in either version's words.
@@ -169,6 +211,28 @@ mod tests {
         assert!(infrastructure_ready(&cluster(json!({"initialization": {"infrastructureProvisioned": true}}))));
         assert!(!infrastructure_ready(&cluster(json!({"initialization": {}}))));
         assert!(!infrastructure_ready(&cluster(json!(null))));
+    }
+
+    #[test]
+    fn an_external_control_plane_is_called_initialized_once_and_others_are_left_alone() {
+        let other = json!({"type": "InfrastructureReady", "status": "True"});
+        let fresh = cluster(json!({"conditions": [other, {"type": "ControlPlaneInitialized", "status": "False"}]}));
+        let patch = control_plane_initialized(&fresh, "v1beta2", "2026-08-01T12:00:00Z").unwrap();
+        assert_eq!(patch["conditions"][0], other, "what others say stays");
+        assert_eq!(patch["conditions"].as_array().unwrap().len(), 2);
+        assert_eq!(patch["conditions"][1]["status"], "True");
+        assert_eq!(patch["initialization"]["controlPlaneInitialized"], true);
+        assert_eq!(
+            control_plane_initialized(&cluster(patch), "v1beta2", "2026-08-01T12:00:01Z"),
+            None,
+            "nothing to write"
+        );
+        let older = control_plane_initialized(&fresh, "v1beta1", "2026-08-01T12:00:00Z").unwrap();
+        assert!(older.get("initialization").is_none());
+        assert_eq!(control_plane_initialized(&cluster(older), "v1beta1", "2026-08-01T12:00:01Z"), None);
+        let mut made_here = fresh;
+        made_here.spec.control_plane_ref = Some(json!({"kind": "KubeadmControlPlane", "name": "c"}));
+        assert_eq!(control_plane_initialized(&made_here, "v1beta2", "2026-08-01T12:00:00Z"), None);
     }
 
     #[test]

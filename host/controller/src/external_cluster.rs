@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
 
 use crate::Error;
-use crate::cluster_api::{Cluster, owner_cluster};
+use crate::cluster_api::{Cluster, ClusterApi, control_plane_initialized, owner_cluster};
 use crate::context::{Context, write_status};
 use crate::kinds::{
     ClusterInitialization, ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, annotations,
     conditions,
 };
-use crate::status::set_condition;
+use crate::status::{set_condition, time};
 
 /// What the status is to say.
 fn decide(
@@ -62,6 +64,7 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
         return Ok(Action::await_change());
     }
     let namespace = object.namespace().unwrap_or_default();
+    let mut above: Option<Cluster> = None;
     let mut paused = object
         .annotations()
         .contains_key(annotations::PAUSED)
@@ -69,15 +72,41 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
     if let (Some(cluster_api), Some(name), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
         let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.cluster);
         let cluster = api.get_opt(&name).await.map_err(Error::kubernetes("reading the Cluster"))?;
-        if cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
+        if cluster.as_ref().is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
             paused = Some(format!("the cluster {name} is paused"));
         }
+        above = cluster;
     }
     let old = object.status.clone().unwrap_or_default();
     let new = decide(&old, &object.spec, paused.as_deref(), object.meta().generation, Timestamp::now());
     let api: Api<ExternalCluster> = Api::namespaced(context.client.clone(), &namespace);
     write_status(&api, object.as_ref(), &old, &new).await?;
+    if let (Some(cluster_api), Some(cluster), true, None) = (&context.cluster_api, above, new.ready, paused) {
+        initialize(&context, cluster_api, &namespace, &cluster).await?;
+    }
     Ok(Action::await_change())
+}
+
+/// Tells Cluster API that the control plane is there.
+async fn initialize(
+    context: &Context,
+    cluster_api: &ClusterApi,
+    namespace: &str,
+    cluster: &Cluster,
+) -> Result<(), Error> {
+    let Some(status) = control_plane_initialized(cluster, &cluster_api.version, &time(Timestamp::now())) else {
+        return Ok(());
+    };
+    // Conditions are written as a whole: under the version that was read, so that nobody's are lost.
+    let patch = json!({
+        "metadata": {"uid": cluster.uid(), "resourceVersion": cluster.resource_version()},
+        "status": status,
+    });
+    let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), namespace, &cluster_api.cluster);
+    api.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map(drop)
+        .map_err(Error::kubernetes("telling the Cluster that its control plane is there"))
 }
 
 #[cfg(test)]

@@ -535,7 +535,8 @@ impl Turn<'_> {
             let reason = if released.policy_failures.is_empty() { "ReleaseWaiting" } else { "PolicyFailed" };
             self.say(Phase::Releasing, reason, &message);
             if released.policy_failures.is_empty() {
-                self.context.event(&about, false, reason, "Release", &message).await;
+                // A refusal that no policy has got around is for people to look at.
+                self.context.event(&about, released.refused.is_some(), reason, "Release", &message).await;
             }
             self.write().await?;
             self.context.jobs.done(&self.uid);

@@ -17,8 +17,6 @@ use windlass_scaleway::types::instance::{Server, ServerState};
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// What the tag of an operation begins with (the lifecycle's).
-const OPERATION_TAG: &str = "windlass-operation=";
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
 
@@ -86,22 +84,19 @@ async fn take_up(
             after: AFTER_CONTENTION,
         });
     }
-    match by_operation(context, zone, earlier).await? {
+    let found = context.lifecycle.find_created(zone, earlier).await.map_err(|error| failed(error, "ListingFailed"))?;
+    match found {
+        // Powering on is the last step: whatever runs has everything.
         Some(server) if server.state == ServerState::Running => Ok(Some(server)),
-        Some(server) => {
-            // Half made, and nothing tells what is missing: its cloud-init, for example.
-            clean(context, &Target::Server { zone: zone.clone(), id: server.id }, control).await.map(|_| None)
+        // Half made, or nothing but an address or a volume.
+        _ => {
+            let target = match known {
+                Some(_) => Target::Operation(earlier.clone()),
+                None => Target::Tagged { zone: zone.clone(), operation: earlier.clone() },
+            };
+            clean(context, &target, control).await.map(|_| None)
         }
-        None if known.is_some() => clean(context, &Target::Operation(earlier.clone()), control).await.map(|_| None),
-        None => Ok(None),
     }
-}
-
-/// The server that carries an operation's tag.
-async fn by_operation(context: &Context, zone: &Zone, operation: &OperationId) -> Result<Option<Server>, Outcome> {
-    let tag = format!("{OPERATION_TAG}{operation}");
-    let servers = context.lifecycle.servers(zone).await.map_err(|error| failed(error, "ListingFailed"))?;
-    Ok(servers.machines.iter().find(|server| server.tags.contains(&tag)).cloned())
 }
 
 /// How soon a judgement is asked for again that nobody could give.
@@ -213,18 +208,9 @@ pub(super) async fn clean_up(
     let target = match (known, server, operation) {
         // The journal knows everything that was made.
         (Some(_), _, Some(operation)) => Target::Operation(operation),
-        (_, Some(id), _) => Target::Server { zone: zone.clone(), id },
-        (_, None, Some(operation)) => match by_operation(context, zone, &operation).await {
-            Ok(Some(server)) => Target::Server { zone: zone.clone(), id: server.id },
-            Ok(None) => {
-                return Outcome::CleanedUp {
-                    message: format!(
-                        "no server carries the tag of the operation {operation}: there is nothing to remove"
-                    ),
-                };
-            }
-            Err(outcome) => return outcome,
-        },
+        // It does not: everything that carries the operation's tag, on the server or beside it.
+        (None, _, Some(operation)) => Target::Tagged { zone: zone.clone(), operation },
+        (_, Some(id), None) => Target::Server { zone: zone.clone(), id },
         (_, None, None) => return Outcome::CleanedUp { message: "nothing was ever made".to_owned() },
     };
     match clean(context, &target, control).await {

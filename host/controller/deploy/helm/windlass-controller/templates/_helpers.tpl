@@ -7,7 +7,6 @@ cluster.x-k8s.io/provider: infrastructure-windlass
 {{- end }}
 {{- define "windlass.selector" -}}
 control-plane: windlass-controller
-app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- define "windlass.claim" -}}
 {{ .Values.persistence.existingClaim | default (printf "%s-state" .Release.Name) }}
