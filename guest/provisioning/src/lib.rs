@@ -1,5 +1,5 @@
 //! The default policy of the slot `provisioning`. Knows what a failed operation of a cluster leaves behind and which of its nodes
-//! go; must not know how nodes are deleted.
+//! go; must not know how nodes are deleted. README.md holds the decisions as a table.
 //!
 //! When in doubt it deletes nothing: a node that stays costs money, one that held data and is gone costs more.
 
@@ -52,3 +52,6 @@ fn existing(question: &Question, wanted: impl Fn(NodeRole) -> bool) -> Vec<u32> 
 }
 
 export_policy!(DefaultProvisioning: provisioning);
+
+#[cfg(test)]
+mod tests;

@@ -38,11 +38,8 @@ const SCALE: f64 = 200.0;
 fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) -> Clusters {
     let state = StateDirectory::open(state).unwrap();
     let inner = Arc::new(SqliteClusterStore::open(&state, Durability::Full).unwrap());
-    let quick = Limits {
-        settle: Duration::from_millis(20),
-        poll_interval: Duration::from_millis(20),
-        ..Limits::default()
-    };
+    let quick =
+        Limits { settle: Duration::from_millis(20), poll_interval: Duration::from_millis(20), ..Limits::default() };
     let lifecycle = Lifecycle::open(Options {
         owner: Some(owner()),
         limits: quick,

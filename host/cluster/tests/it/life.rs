@@ -25,7 +25,8 @@ fn a_cluster_is_created_scaled_up_and_down_at_once_and_terminated() {
         assert_eq!(world.hooks.log(), [format!("configure {all}"), format!("start {all}")]);
 
         world.hooks.calls.lock().clear();
-        let scaled = clusters.scale(&farm(), &scale(&[("db", 3), ("web", 1)], &["farm-web-1"]), &quiet()).await.unwrap();
+        let scaled =
+            clusters.scale(&farm(), &scale(&[("db", 3), ("web", 1)], &["farm-web-1"]), &quiet()).await.unwrap();
         assert_eq!(world.servers(), ["farm-db-1", "farm-db-2", "farm-db-3", "farm-web-2"]);
         let cluster = scaled.cluster.unwrap();
         let counts: Vec<u32> = cluster.specification.groups.values().map(|group| group.count).collect();
@@ -101,7 +102,10 @@ fn what_scaleway_does_not_have_is_found_before_anything_is_spent() {
         group.types = vec!["DEV1-Z".into()];
         group.private_networks = vec!["7d0e3a4c-0000-4000-8000-00000000dead".into()];
         let problems = clusters.validate(&wanted).await.unwrap();
-        assert!(problems[0].message.contains("groups.web.types") && problems[0].message.contains("DEV1-Z"), "{problems:?}");
+        assert!(
+            problems[0].message.contains("groups.web.types") && problems[0].message.contains("DEV1-Z"),
+            "{problems:?}"
+        );
         wanted.groups.values_mut().next().unwrap().types = vec!["DEV1-S".into()];
         let problems = clusters.validate(&wanted).await.unwrap();
         assert!(problems[0].message.contains("no private network"), "{problems:?}");

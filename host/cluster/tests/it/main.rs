@@ -3,5 +3,6 @@
 
 mod kill;
 mod life;
+mod named;
 mod support;
 mod table;

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
-use futures::future::BoxFuture;
 use windlass_cluster::{
     Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits, ClusterName,
     ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction,
@@ -117,9 +117,7 @@ impl RunHooks for FakeHooks {
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
         self.calls.lock().push(input.clone());
         let behaviour = self.behaviours.lock().get(&word(input.stage)).cloned();
-        let failed = |problem, output| {
-            Err(Box::new(HookFailure { hook: hook.to_string(), problem, output }))
-        };
+        let failed = |problem, output| Err(Box::new(HookFailure { hook: hook.to_string(), problem, output }));
         match behaviour {
             None => {}
             Some(Behaviour::Takes(time)) => tokio::time::sleep(time).await,

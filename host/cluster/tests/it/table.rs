@@ -229,7 +229,11 @@ impl Played {
         let first = format!("{} failed at the stage {}: ", cell.operation, cell.stage);
         assert!(failed.reasons[0].starts_with(&first), "{name}: {:?}", failed.reasons);
         assert!(failed.reasons[0].contains(first_reason), "{name}: {first_reason} in {:?}", failed.reasons);
-        assert!(failed.reasons.iter().any(|reason| reason.starts_with("provisioning of ")), "{name}: {:?}", failed.reasons);
+        assert!(
+            failed.reasons.iter().any(|reason| reason.starts_with("provisioning of ")),
+            "{name}: {:?}",
+            failed.reasons
+        );
         assert_eq!(self.world.servers(), servers, "{name}: {:?}", failed.reasons);
         let kept: Vec<String> = status
             .nodes
@@ -318,7 +322,8 @@ fn every_hook_that_fails_or_takes_too_long_ends_as_the_table_says() {
                 let played = play(*cell, &Thing::Hook(behaviour.clone()), host(), 7).await;
                 played.assert_recovered(*cell, words).await;
                 played.assert_hooks(cell.hooks());
-                let attempts = played.world.hooks.stages().iter().filter(|stage| Some(stage.as_str()) == cell.hook()).count();
+                let attempts =
+                    played.world.hooks.stages().iter().filter(|stage| Some(stage.as_str()) == cell.hook()).count();
                 let again = matches!(behaviour, Behaviour::ExitCode(75));
                 assert_eq!(attempts > 1, again, "{}: {attempts} attempts", played.name);
                 played.assert_terminates().await;

@@ -50,6 +50,8 @@ choices! {
         LieDeleting = "lie-deleting",
         /// state-mapping: reports `deleted` for every server. Otherwise defers.
         LieDeleted = "lie-deleted",
+        /// provisioning: stops quietly, though nobody has deleted the cluster. Otherwise defers.
+        StopQuietly = "stop-quietly",
     }
 }
 
@@ -211,6 +213,7 @@ impl Provisioning for Hostile {
             Behaviour::DeleteForeign => {
                 Answer::recover(ClusterState::Error, (0..question.nodes.len() as u32).collect())
             }
+            Behaviour::StopQuietly => Answer::stop_quietly(),
             _ => Answer::defer(),
         }
     }

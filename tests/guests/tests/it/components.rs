@@ -64,11 +64,12 @@ fn pages(guest: Guest) -> Vec<u64> {
         .collect()
 }
 
-const DEFAULTS: [(Guest, &str); 4] = [
+const DEFAULTS: [(Guest, &str); 5] = [
     (guests::STATE_MAPPING, "state-mapping"),
     (guests::RETRY, "retry"),
     (guests::ROLLBACK, "rollback"),
     (guests::RELEASE, "release"),
+    (guests::PROVISIONING, "provisioning"),
 ];
 
 #[test]
