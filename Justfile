@@ -12,23 +12,20 @@ demo *arguments: _wasm_target
     @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
 
 # All tests: Rust's, and the clients of other people against our servers.
-test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting
+test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting test-kubernetes
 
-# The Rust tests alone. Arguments go to `cargo test`.
+# The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
-    cargo test --workspace {{ arguments }}
+    cargo test --workspace --exclude windlass-test-kubernetes {{ arguments }}
 
 # Scaleway's own Python SDK against the simulator.
-test-scaleway-sdk: _wasm_target _python
-    cargo build --quiet --package windlass-cli
+test-scaleway-sdk: _programs _python
     {{ python_venv }}/bin/python -m pytest -q tests/scaleway-sdk-python
 
 # GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some two minutes.
-test-fleeting *arguments: _wasm_target
+test-fleeting *arguments: _programs
     @command -v go >/dev/null || { echo "SKIPPED: no Go, so GitLab's own code was not run against the runner plugin"; exit 0; }; \
-    cargo build --quiet --package windlass-fleeting --bins --examples && \
-    cargo build --quiet --package windlass-simulator --example serve && \
-    cargo run --quiet --package windlass-guest-build -- --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
+    {{ target }}/debug/windlass-guest-build --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
     cd tests/fleeting-go && \
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
     WINDLASS_GROUP_IN_MEMORY={{ target }}/debug/examples/group_in_memory \
@@ -37,20 +34,17 @@ test-fleeting *arguments: _wasm_target
     go test -timeout 20m -parallel 48 -count=1 {{ arguments }} ./...
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
-test-rpcplugin: _wasm_target
+test-rpcplugin: _programs
     @test -x {{ target }}/rpcplugin-python/bin/pytest || (python3 -m venv {{ target }}/rpcplugin-python && {{ target }}/rpcplugin-python/bin/pip install --quiet --requirement tests/rpcplugin-python/requirements.txt)
-    cargo build --quiet --package windlass-fleeting --bins --examples
-    cargo build --quiet --package windlass-simulator --example serve
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ target }}/rpcplugin-python/bin/python -m pytest -q tests/rpcplugin-python
 
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
-test-kubernetes *arguments: _wasm_target
+test-kubernetes *arguments: _programs
     @command -v go >/dev/null || { echo "SKIPPED: no Go, so no Kubernetes was built and the controller was not run against it"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
-    cargo build --quiet --package windlass-controller && \
-    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --package windlass-test-kubernetes -- --test-threads 6 {{ arguments }}
+    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 6 {{ arguments }}
 
 # A deployment of Macs on this machine, scaled up, rolled and scaled down: about a minute after the builds. No account needed.
 demo-kubernetes: _wasm_target
@@ -109,6 +103,11 @@ bench: _wasm_target
 # Distributions by criterion. Arguments go to it: `just bench-details retry`.
 bench-details *arguments: _wasm_target
     cargo bench --package windlass-policy --bench decisions -- {{ arguments }}
+
+# The programs that other people's clients are set upon. Built as `cargo test --workspace` builds them, with the same features
+# in the libraries, so that nothing is compiled twice.
+_programs: _wasm_target
+    cargo build --quiet --workspace --bins --examples
 
 # Rust's WebAssembly target: automatic installation may be switched off, so it is added here when it is missing.
 _wasm_target:
