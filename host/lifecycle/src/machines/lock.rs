@@ -9,18 +9,23 @@ use crate::Error;
 use crate::control::Control;
 use crate::lifecycle::Shared;
 
-/// How long one waits for the lock. Whoever holds it makes a handful of calls and no long waits
-/// ([`HELD`]), so many can go before.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long one waits for the lock. Whoever holds it makes a handful of calls and waits for seconds at most ([`HELD`]), so
+/// many can go before.
+const PATIENCE: Duration = Duration::from_secs(1_800);
 /// No further attempt begins under the lock after this: one slow host must not hold the others.
 pub(crate) const HELD: Duration = Duration::from_secs(20);
 /// The first wait between two tries of the file's lock; later ones grow to 16 times it.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 
+/// How long this process leaves the lock alone between two of its own, so that another one that tries from time to time
+/// gets its turn.
+const TURN: Duration = Duration::from_millis(100);
+
 /// The lock, held until dropped (the kernel lets the file go when the process ends, however it ends).
 pub(crate) struct Held<'a> {
     file: File,
-    _process: tokio::sync::MutexGuard<'a, ()>,
+    /// When this process last let it go.
+    process: tokio::sync::MutexGuard<'a, Option<Instant>>,
 }
 
 impl Drop for Held<'_> {
@@ -28,23 +33,27 @@ impl Drop for Held<'_> {
         // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until it is
         // under way.
         let _ = self.file.unlock();
+        *self.process = Some(Instant::now());
     }
 }
 
 /// Takes the lock.
 ///
 /// # Errors
-/// [`Error::MachinesLocked`] after five minutes, [`Error::NotBegun`] when the work is called off meanwhile.
+/// [`Error::MachinesLocked`] after half an hour, [`Error::NotBegun`] when the work is called off meanwhile.
 pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
     let path = || shared.state_directory.machines_lock_path();
     let take = async {
         let began = Instant::now();
         let process = shared.machines.lock.lock().await;
         let file = shared.state_directory.machines_lock()?;
+        if let Some(last) = *process {
+            tokio::time::sleep_until(last + TURN).await;
+        }
         let mut wait = FIRST_WAIT;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Held { file, _process: process }),
+                Ok(()) => return Ok(Held { file, process }),
                 Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {}
                 Err(TryLockError::WouldBlock) => return Err(Error::MachinesLocked { path: path() }),
                 Err(TryLockError::Error(source)) => return Err(Error::StateDirectory { path: path(), source }),

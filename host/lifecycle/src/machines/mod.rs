@@ -37,7 +37,7 @@ use crate::run::Run;
 #[derive(Default)]
 pub(crate) struct Machines {
     /// The part of the lock that holds within this process.
-    lock: tokio::sync::Mutex<()>,
+    lock: tokio::sync::Mutex<Option<tokio::time::Instant>>,
     pub(crate) hosts: listing::Listings<apple_silicon::Server>,
     pub(crate) servers: listing::Listings<instance::Server>,
 }

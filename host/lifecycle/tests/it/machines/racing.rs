@@ -50,6 +50,37 @@ fn judge(macs: &Macs, beliefs: &[Belief], case: &str) {
     macs.assert_sound(&claims.iter().collect::<Vec<_>>(), case);
 }
 
+#[test]
+fn a_hundred_claims_and_a_hundred_releases_at_once_take_turns_and_end() {
+    run(async {
+        let latency = Latency { base_ms: 80, jitter_ms: 40 };
+        let macs = Macs::with(Options { latency, ..Options::default() }, 100, []);
+        let lifecycle = macs.start();
+        let (control, pool) = (Control::new(), pool());
+        let claims: Vec<ClaimName> = (0..100).map(|number| claim(&number.to_string())).collect();
+        let began = tokio::time::Instant::now();
+        let adopted =
+            futures::future::join_all(claims.iter().map(|mine| lifecycle.adopt_machine(&pool, mine, &control)));
+        let hosts: Vec<String> = adopted.await.into_iter().map(|adopted| adopted.unwrap().server.id).collect();
+        macs.assert_sound(&claims.iter().collect::<Vec<_>>(), "a hundred claims");
+        assert_eq!(macs.in_pool(), 0);
+        let (claimed_in, calls) = (began.elapsed(), macs.simulator.requests().len());
+        macs.simulator.clear_requests();
+        let began = tokio::time::Instant::now();
+        let requests: Vec<_> = claims.iter().zip(&hosts).map(|(mine, host)| letting_go(host, mine)).collect();
+        let released = futures::future::join_all(requests.iter().map(|one| lifecycle.release_machine(one, &control)));
+        for released in released.await {
+            assert!(matches!(released.unwrap().outcome, ReleaseOutcome::ReturnedToPool { .. }));
+        }
+        assert_eq!((macs.in_pool(), macs.simulator.requests().len()), (100, 500));
+        macs.assert_closed(&lifecycle, "a hundred");
+        println!(
+            "100 claims: {claimed_in:?}, {calls} calls; 100 releases: {:?}, 500 calls (100 ms a call)",
+            began.elapsed()
+        );
+    });
+}
+
 fn world(seed: u64) -> Macs {
     // A call takes up to 0.9 s, so a rename takes effect well within the settling time of 2 s.
     let latency = Latency { base_ms: 20, jitter_ms: 880 };
