@@ -90,10 +90,13 @@ async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<(
             continue;
         }
         let now = jiff::Timestamp::now().to_string();
-        let ready = json!({"status": {"conditions": [{
-            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "a test says so",
-            "lastHeartbeatTime": now, "lastTransitionTime": now,
-        }]}});
+        // What every kubelet reports, and Cluster API waits for.
+        let conditions = [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")]
+            .map(|(kind, status)| {
+                json!({"type": kind, "status": status, "reason": "Test", "message": "a test says so",
+                    "lastHeartbeatTime": now, "lastTransitionTime": now})
+            });
+        let ready = json!({"status": {"conditions": conditions}});
         nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
     }
     Ok(())
