@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Lifecycle, Options, StateDirectory};
+use windlass_lifecycle::{Control, Durability, Lifecycle, Options, StateDirectory};
 use windlass_policy::Compiler;
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
 use windlass_scaleway::{Client, Error, ErrorClass};
@@ -35,15 +35,16 @@ pub(in crate::group) async fn start(
     compiler: Option<Compiler>,
 ) -> Result<Arc<Hosts>, StartError> {
     let client = Client::new(configuration.settings.clone())?;
-    start_with(client, configuration, connector, compiler).await
+    start_with(client, configuration, connector, compiler, Durability::default()).await
 }
 
-/// Starts the group over this client.
+/// Starts the group over this client. (Under paused time the journal must be written without its thread.)
 pub(super) async fn start_with(
     client: Client,
     configuration: AppleSiliconConfiguration,
     connector: ConnectorConfig,
     compiler: Option<Compiler>,
+    durability: Durability,
 ) -> Result<Arc<Hosts>, StartError> {
     if !matches!(connector.protocol.as_str(), "" | "ssh") {
         return Err(StartError::Protocol(connector.protocol.clone()));
@@ -80,6 +81,7 @@ pub(super) async fn start_with(
     options.owner =
         configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     options.limits.machine_interval = LISTING_SERVES;
+    options.durability = durability;
     let lifecycle = Lifecycle::open(options)?;
     let mark = hex::encode(&Sha256::digest(lifecycle.owner().as_str().as_bytes())[..MARK_BYTES]);
     let claims = format!("{}-{mark}-", configuration.group);

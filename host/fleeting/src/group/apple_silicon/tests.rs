@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_lifecycle::Durability;
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{
     AppleSilicon, AppleSiliconPool, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Resources, Simulator,
@@ -70,7 +71,7 @@ impl World {
         };
         let settings = Settings::new(SECRET.parse().unwrap());
         let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
-        start_with(client, *configuration, connector, None).await
+        start_with(client, *configuration, connector, None, Durability::Process).await
     }
 
     async fn start(&self, changes: Value) -> Arc<Hosts> {
