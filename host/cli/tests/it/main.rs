@@ -2,8 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
 mod bad_input;
+mod clusters;
 mod demo;
 mod failures;
 mod policies;
 mod servers;
 mod support;
+mod tutorial;

@@ -1,0 +1,334 @@
+//! `windlass cluster` with real hooks, against a simulator.
+
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
+
+use crate::support::{IMPATIENT, Ran, World, bare, signal};
+
+const SPECIFICATION: &str = "
+name = 'farm'
+zone = 'fr-par-1'
+
+[groups.web]
+count = 2
+types = ['DEV1-S']
+image = 'ubuntu_noble'
+
+[groups.db]
+count = 1
+types = ['DEV1-M']
+image = 'ubuntu_noble'
+";
+
+/// Each hook adds a line to `hooks.log`: its stage and the names of its nodes.
+const HOOK: &str = "#!/bin/sh
+names=$(tr ',' '\\n' | sed -n '/\"others\"/q; s/.*\"name\":\"\\([^\"]*\\)\".*/\\1/p' | tr '\\n' ' ')
+echo \"$WINDLASS_STAGE $names\" >> hooks.log
+echo \"did $WINDLASS_STAGE\"
+";
+
+struct Farm {
+    world: World,
+    file: PathBuf,
+}
+
+impl Farm {
+    fn new() -> Farm {
+        Farm::with_hooks(&[("decommission", HOOK), ("configure", HOOK), ("start", HOOK)])
+    }
+
+    fn with_hooks(hooks: &[(&str, &str)]) -> Farm {
+        let world = World::new("100");
+        world.configure(IMPATIENT);
+        let mut text = SPECIFICATION.to_owned();
+        for (stage, script) in hooks {
+            let path = world.write(&format!("{stage}.sh"), script.as_bytes());
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            text.push_str(&format!("[hooks.{stage}.program]\ncommand = './{stage}.sh'\n"));
+        }
+        let file = world.write("farm.toml", text.as_bytes());
+        Farm { world, file }
+    }
+
+    fn replace_hook(&self, stage: &str, script: &str) {
+        self.world.write(&format!("{stage}.sh"), script.as_bytes());
+    }
+
+    fn cluster(&self, arguments: &[&str]) -> Ran {
+        self.world.run(&[&["cluster"], arguments].concat())
+    }
+
+    fn create(&self) -> Ran {
+        self.cluster(&["create", self.file.to_str().unwrap()])
+    }
+
+    fn status(&self) -> Value {
+        self.world.json(&["cluster", "status", "farm"])
+    }
+
+    /// The lines that the hooks wrote, in order.
+    fn hooks(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.world.home.path().join("hooks.log")).unwrap_or_default();
+        log.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    fn servers(&self) -> Vec<String> {
+        let resources = self.world.control("GET", "resources", "");
+        let servers = resources["servers"].as_array().unwrap();
+        let mut names: Vec<_> = servers.iter().map(|server| server["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn names(status: &Value) -> Vec<&str> {
+    status["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_in_order() {
+    let farm = Farm::new();
+    let created = farm.create().expect(0).says("create farm: db 0 → 1, web 0 → 2").says("| did configure").says("farm is active");
+    assert!(created.stdout.contains("farm-web-2") && created.stdout.contains("active"), "{}", created.stdout);
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1", "farm-web-2"]);
+
+    let scaled = farm
+        .cluster(&["scale", "farm", "web=1", "db=2", "--remove", "farm-web-1", "--output", "json"])
+        .expect(0)
+        .says("scale farm: db 1 → 2, web 2 → 1");
+    assert_eq!(scaled.json()["state"], "done");
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-db-2", "farm-web-2"]);
+    let status = farm.status();
+    assert_eq!(status["cluster"]["state"], "active");
+    assert_eq!(names(&status), ["farm-db-1", "farm-db-2", "farm-web-2"]);
+
+    let history = farm.world.json(&["cluster", "history", "farm"]);
+    let kinds: Vec<_> = history["history"].as_array().unwrap().iter().map(|one| &one["operation"]["kind"]).collect();
+    assert_eq!(kinds, ["scale", "create"]);
+    let told = farm.cluster(&["history", "farm", "--operation", "1"]).expect(0).stdout;
+    assert!(told.contains("run the configure hook 3/3") && told.contains("did start"), "{told}");
+
+    let ended = farm.cluster(&["terminate", "farm"]).expect(0);
+    assert!(ended.stdout.contains("is gone"), "{}", ended.stdout);
+    assert_eq!(farm.world.resources(), 0);
+    assert_eq!(
+        farm.hooks(),
+        [
+            "configure farm-db-1 farm-web-1 farm-web-2",
+            "start farm-db-1 farm-web-1 farm-web-2",
+            "decommission farm-web-1",
+            "configure farm-db-2",
+            "start farm-db-2",
+            "decommission farm-db-1 farm-db-2 farm-web-2",
+        ]
+    );
+    // Its history outlives it; the cluster itself is unknown.
+    farm.cluster(&["history", "farm"]).expect(0);
+    farm.cluster(&["status", "farm"]).expect(2).says("there is no cluster farm").says("windlass cluster list");
+}
+
+#[test]
+fn a_hook_that_fails_in_a_creation_undoes_it_with_exit_code_1_and_its_last_words() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho 'no disk left' >&2\nexit 4\n")]);
+    let ran = farm.create().expect(1).says("create of cluster farm failed at the stage configure");
+    let ran = ran.says("ended with exit code 4; it said: no disk left").says("the cluster is now error");
+    assert!(!ran.stderr.contains("LEFT"), "{}", ran.stderr);
+    assert_eq!(farm.world.resources(), 0);
+    assert_eq!(farm.status()["cluster"]["state"], "error");
+    // The failed one is in the way of another until it is terminated, and then no more.
+    farm.create().expect(2).says("there is a cluster farm already, in the state error");
+    farm.cluster(&["terminate", "farm"]).expect(0);
+    farm.replace_hook("configure", HOOK);
+    farm.create().expect(0);
+}
+
+#[test]
+fn a_hook_that_fails_in_a_scaling_deletes_nothing_and_what_does_not_serve_is_listed_with_exit_code_3() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
+    let ran = farm.cluster(&["scale", "farm", "web=3", "--output", "json"]).expect(3).says("LEFT");
+    let document = ran.json();
+    assert_eq!((&document["stage"], &document["error"]["exit_code"]), (&"configure".into(), &3.into()));
+    let left = document["error"]["left"].as_array().unwrap();
+    assert_eq!(left.len(), 1, "{document}");
+    assert!(left[0]["id"].as_str().unwrap().starts_with("farm-web-3 ("), "{document}");
+    assert_eq!(left[0]["reason"], "it runs and is not configured");
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-3"]);
+    // Scaling it to what it has repairs it, once the cause is removed.
+    farm.replace_hook("configure", HOOK);
+    farm.cluster(&["scale", "farm", "web=3"]).expect(0);
+    assert_eq!(farm.status()["cluster"]["state"], "active");
+    assert_eq!(farm.hooks().last().unwrap(), "start farm-web-3");
+}
+
+#[test]
+fn a_scaling_that_cannot_make_its_servers_is_taken_back_with_exit_code_1() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    farm.world.fault("POST", "/instance/v1/zones/*/servers", "quota-exceeded");
+    let ran = farm.cluster(&["scale", "farm", "web=1", "db=2"]).expect(1).says("failed at the stage resize");
+    assert!(ran.stderr.contains("the cluster is now active"), "{}", ran.stderr);
+    // The way down is finished, the way up is taken back.
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
+    assert_eq!(farm.status()["cluster"]["state"], "active");
+}
+
+#[test]
+fn a_policy_keeps_new_nodes_for_inspection_where_the_default_deletes_them() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\nexit 1\n")]);
+    let policy = KEEP_NEW_NODES_FOR_INSPECTION.write_to(farm.world.home.path()).unwrap();
+    farm.world.configure(&format!("{IMPATIENT}[policies.provisioning]\npath = '{}'\n", policy.display()));
+    let ran = farm.create().expect(3).says("kept for inspection: farm-db-1, farm-web-1").says("keep-new-nodes-for-inspection");
+    assert!(ran.stderr.contains("LEFT"), "{}", ran.stderr);
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
+    farm.cluster(&["terminate", "farm", "--force"]).expect(0);
+    assert_eq!(farm.world.resources(), 0);
+}
+
+#[test]
+fn ctrl_c_during_a_creation_undoes_it_and_ends_the_hook_with_exit_code_130() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nsleep 300\n")]);
+    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = farm.world.home.path().join("pid");
+    let pid = loop {
+        match std::fs::read_to_string(&pid) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => std::thread::yield_now(),
+        }
+    };
+    signal(&child, "INT");
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted: undoing what is in flight"), "{stderr}");
+    assert_eq!(farm.world.resources(), 0);
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "the hook lives on: {stat}");
+}
+
+#[test]
+fn a_process_that_was_killed_is_undone_by_the_next_start() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 300\n")]);
+    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !farm.world.home.path().join("begun").exists() {
+        std::thread::yield_now();
+    }
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert_eq!(farm.servers().len(), 3);
+    let status = farm.status();
+    assert_eq!((&status["operation"]["kind"], &status["operation_lives"]), (&"create".into(), &false.into()));
+    farm.cluster(&["scale", "farm", "web=3"]).expect(3).says("was left open by an earlier process");
+    assert_eq!(farm.cluster(&["resume"]).expect(0).stdout, "nothing was left open\n");
+    assert_eq!(farm.status()["cluster"]["state"], "error");
+}
+
+#[test]
+fn a_termination_from_elsewhere_stops_a_creation_quietly() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 300\n")]);
+    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !farm.world.home.path().join("begun").exists() {
+        std::thread::yield_now();
+    }
+    farm.cluster(&["scale", "farm", "web=3"]).expect(2).says("is busy: operation 1 (create) is at the stage configure");
+    farm.cluster(&["terminate", "farm"]).expect(0);
+    let stopped = Ran::of(child.wait_with_output().unwrap()).expect(1).says("was deleted meanwhile; nothing of it is left");
+    assert!(stopped.stderr.contains("stopping quietly"), "{}", stopped.stderr);
+    assert_eq!(farm.world.resources(), 0);
+    assert!(farm.cluster(&["list"]).expect(0).stdout.contains("no clusters"));
+}
+
+#[test]
+fn a_watch_follows_another_processs_operation_to_its_end() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
+    let mut create = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
+    let mut create = create.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !farm.world.home.path().join("begun").exists() {
+        std::thread::yield_now();
+    }
+    let mut watch = farm.world.command(&["cluster", "status", "farm", "--watch"]);
+    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    farm.world.write("go", b"");
+    assert!(create.wait().unwrap().success());
+    let watched = Ran::of(watch.wait_with_output().unwrap()).expect(0);
+    assert!(watched.stdout.contains("active") && watched.stdout.contains("farm-web-2"), "{}", watched.stdout);
+}
+
+#[test]
+fn a_dry_run_tells_nodes_hooks_and_input_and_touches_nothing() {
+    let farm = Farm::new();
+    let file = farm.file.to_str().unwrap();
+    let told = farm.cluster(&["create", file, "--dry-run"]).expect(0).stdout;
+    for words in ["farm-web-2", "configure hook", "configure.sh", "WINDLASS_STAGE", "\"operation\": \"create\""] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert_eq!((farm.world.resources(), farm.hooks().len()), (0, 0));
+    farm.create().expect(0);
+    let ran = farm.hooks().len();
+    let plan = farm.world.json(&["cluster", "scale", "farm", "web=1", "db=2", "--dry-run"]);
+    assert_eq!(plan["plan"]["make"], serde_json::json!(["farm-db-2"]));
+    assert_eq!(plan["plan"]["remove"], serde_json::json!(["farm-web-2"]));
+    let stages: Vec<_> = plan["plan"]["hooks"].as_array().unwrap().iter().map(|hook| &hook["stage"]).collect();
+    assert_eq!(stages, ["decommission", "configure", "start"]);
+    let input = &plan["plan"]["hooks"][0]["plan"]["input"];
+    assert_eq!((&input["operation_id"], &input["nodes"][0]["name"]), (&"farm-2".into(), &"farm-web-2".into()));
+    farm.cluster(&["terminate", "farm", "--dry-run"]).expect(0);
+    assert_eq!((farm.servers().len(), farm.hooks().len()), (3, ran));
+}
+
+#[test]
+fn a_wrong_specification_is_refused_with_its_place_before_anything_is_touched() {
+    let farm = Farm::new();
+    let refused = |name: &str, text: &str| {
+        let file = farm.world.write(name, text.as_bytes());
+        farm.cluster(&["create", file.to_str().unwrap()]).expect(2)
+    };
+    refused("typo.toml", &SPECIFICATION.replace("image", "imgae")).says("typo.toml, line 8").says("did you mean `image`");
+    refused("hook.toml", &format!("{SPECIFICATION}[hooks.start]\ntime_limit = '1m'\n")).says("needs one of the tables");
+    refused("name.yaml", "name: Farm\nzone: fr-par-1\ngroups: {}\n").says("lower-case");
+    refused("farm.txt", SPECIFICATION).says(".toml, .yaml");
+    farm.cluster(&["create", "/no/such/farm.toml"]).expect(2).says("No such file");
+    farm.cluster(&["scale", "farm"]).expect(2).says("GROUP=COUNT");
+    farm.cluster(&["scale", "frm", "web=1"]).expect(2).says("there is no cluster frm");
+    assert_eq!(farm.world.resources(), 0);
+}
+
+#[test]
+fn what_cannot_be_had_is_found_before_anything_is_spent() {
+    let farm = Farm::new();
+    let file = farm.file.to_str().unwrap();
+    let said = farm.cluster(&["validate", file]).expect(0).stdout;
+    assert!(said.contains("ok: cluster farm of 3 nodes in 2 groups"), "{said}");
+    // Without credentials the file alone can be looked at.
+    let offline = bare(farm.world.home.path()).args(["cluster", "validate", file, "--offline"]).output().unwrap();
+    Ran::of(offline).expect(0);
+    std::fs::remove_file(farm.world.home.path().join("start.sh")).unwrap();
+    farm.cluster(&["validate", file]).expect(2).says("hooks.start").says("start.sh");
+    let none = SPECIFICATION.replace("DEV1-M", "DEV9-M");
+    let none = farm.world.write("none.toml", none.as_bytes());
+    farm.cluster(&["validate", none.to_str().unwrap()]).expect(2).says("groups.db").says("DEV9-M");
+    farm.create().expect(1).says("failed at the stage validate");
+    assert_eq!((farm.world.resources(), farm.hooks().len()), (0, 0));
+}
+
+#[test]
+fn looking_needs_no_credentials() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let look = |arguments: &[&str]| Ran::of(bare(farm.world.home.path()).args(arguments).output().unwrap()).expect(0);
+    assert!(look(&["cluster", "list"]).stdout.contains("db=1 web=2"));
+    assert!(look(&["cluster", "status", "farm"]).stdout.contains("farm-db-1"));
+    look(&["cluster", "history", "farm"]);
+    let none = bare(farm.world.home.path()).args(["cluster", "terminate", "farm"]).output().unwrap();
+    Ran::of(none).expect(2);
+    assert_eq!(farm.servers().len(), 3);
+}
