@@ -97,6 +97,8 @@ pub(crate) struct Jobs {
     last: Mutex<HashMap<String, OperationStatus>>,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
+    /// The controls of work that belongs to no object.
+    aside: Mutex<Vec<Control>>,
 }
 
 impl Jobs {
@@ -106,6 +108,7 @@ impl Jobs {
             last: Mutex::default(),
             permits: Arc::new(Semaphore::new(parallel)),
             tasks: TaskTracker::new(),
+            aside: Mutex::default(),
         })
     }
 
@@ -145,11 +148,24 @@ impl Jobs {
         for job in self.jobs.lock().values() {
             job.control.leave();
         }
+        for control in self.aside.lock().iter() {
+            control.leave();
+        }
         self.permits.close();
         self.tasks.close();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
             tracing::warn!("work was still under way at the end; the journal knows how far it is");
         }
+    }
+
+    /// Runs work that belongs to no object, until the end of the process at the latest.
+    pub(crate) fn aside<T: Send + 'static>(
+        &self,
+        control: Control,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.aside.lock().push(control);
+        self.tasks.spawn(work)
     }
 
     /// Starts a job, unless the object has one.

@@ -41,7 +41,7 @@ pub(crate) enum Outcome {
     Refused { reason: &'static str, message: String },
     /// It was called off, and nothing of it is left.
     CalledOff { message: String },
-    /// It was left, journalled, since this process ends.
+    /// It has not begun, since this process ends.
     LeftOpen,
 }
 

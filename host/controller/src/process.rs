@@ -38,6 +38,8 @@ const AFTER_ERROR: Duration = Duration::from_secs(5);
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// A dead predecessor's operations are looked for again while another takes them up.
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
+/// So long new work waits for the operations that a dead predecessor left open.
+const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
 
 /// Runs the controller until `shutdown` is cancelled.
 ///
@@ -174,8 +176,8 @@ impl Process {
         options.limits.machine_interval = arguments.listing_interval;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
-        take_up(&lifecycle, shutdown).await?;
         let jobs = Jobs::new(usize::from(arguments.operations));
+        take_up(&lifecycle, &jobs, shutdown).await?;
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
@@ -206,33 +208,46 @@ impl Process {
     }
 }
 
-/// Ends or undoes what a dead predecessor left open.
-async fn take_up(lifecycle: &Lifecycle, shutdown: &CancellationToken) -> Result<(), Error> {
-    loop {
-        let control = Control::new();
-        let resumed = tokio::select! {
-            resumed = lifecycle.resume(&control) => resumed,
-            () = shutdown.cancelled() => return Ok(()),
-        };
-        match resumed {
-            Ok(resumed) => {
-                for operation in &resumed.operations {
-                    tracing::info!(
-                        operation = %operation.operation,
-                        kind = %operation.kind,
-                        state = %operation.state,
-                        problem = operation.problem.as_deref(),
-                        "taken up from an earlier process"
-                    );
+/// Ends or undoes what a dead predecessor left open. What takes long (a server that boots, a host that does not answer) goes on in the
+/// background: it holds no other machine up, and whoever meets such an operation waits for its end.
+async fn take_up(lifecycle: &Lifecycle, jobs: &Arc<Jobs>, shutdown: &CancellationToken) -> Result<(), Error> {
+    let (lifecycle, control, left) = (lifecycle.clone(), Control::new(), shutdown.clone());
+    let mut resuming = jobs.aside(control.clone(), async move {
+        loop {
+            match lifecycle.resume(&control).await {
+                Err(windlass_lifecycle::Error::RecoveryRunning { .. }) if !left.is_cancelled() => {
+                    tracing::info!("another process is taking operations up; waiting");
+                    tokio::time::sleep(RECOVERY_PATIENCE).await;
                 }
-                return Ok(());
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "what was left open cannot be taken up");
+                    return Err(error);
+                }
+                Ok(resumed) => {
+                    for operation in &resumed.operations {
+                        tracing::info!(
+                            operation = %operation.operation,
+                            kind = %operation.kind,
+                            state = %operation.state,
+                            problem = operation.problem.as_deref(),
+                            "taken up from an earlier process"
+                        );
+                    }
+                    return Ok(());
+                }
             }
-            Err(windlass_lifecycle::Error::RecoveryRunning { .. }) => {
-                tracing::info!("another process is taking operations up; waiting");
-                tokio::time::sleep(RECOVERY_PATIENCE).await;
-            }
-            Err(error) => return Err(error.into()),
         }
+    });
+    tokio::select! {
+        resumed = &mut resuming => match resumed {
+            Ok(resumed) => Ok(resumed?),
+            Err(error) => Err(Error::Defect(error.to_string())),
+        },
+        () = tokio::time::sleep(RECOVERY_HEAD_START) => {
+            tracing::info!("what was left open is still being ended; machines are looked after meanwhile");
+            Ok(())
+        }
+        () = shutdown.cancelled() => Ok(()),
     }
 }
 

@@ -461,8 +461,11 @@ impl Turn<'_> {
                 self.say(Phase::Releasing, "CalledOff", message);
                 Duration::ZERO
             }
-            // This process is about to end; its successor takes the operation up.
-            Outcome::LeftOpen => return Ok(Action::requeue(JOB_CHECK)),
+            // This process is about to end: nothing new is begun.
+            Outcome::LeftOpen => {
+                self.context.jobs.done(&self.uid);
+                return Ok(Action::requeue(JOB_CHECK));
+            }
             Outcome::Created(_) | Outcome::CleanedUp { .. } | Outcome::Kept { .. } => Duration::ZERO,
         };
         self.write().await?;

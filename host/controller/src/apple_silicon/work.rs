@@ -95,7 +95,6 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
 fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
     let message = error.to_string();
     match error {
-        LifecycleError::LeftOpen { .. } => Outcome::LeftOpen,
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::MachinesLocked { .. } | LifecycleError::ReleaseUnderWay { .. } => {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }

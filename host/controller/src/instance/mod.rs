@@ -416,7 +416,10 @@ impl Turn<'_> {
                 self.say(Phase::Deleting, "CalledOff", message);
                 self.context.event(&about, false, "CreationCalledOff", "Delete", message).await;
             }
-            Outcome::LeftOpen => return Ok(Action::requeue(JOB_CHECK)),
+            Outcome::LeftOpen => {
+                self.context.jobs.done(&self.uid);
+                return Ok(Action::requeue(JOB_CHECK));
+            }
             Outcome::Adopted { .. } | Outcome::Inspected(_) | Outcome::Released(_) => {}
         }
         self.write().await?;

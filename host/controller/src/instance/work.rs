@@ -254,7 +254,6 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
 fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
     let message = error.to_string();
     match error {
-        LifecycleError::LeftOpen { .. } => Outcome::LeftOpen,
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. } => {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
