@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{Control, Durability, Lifecycle, Options, StateDirectory};
-use windlass_policy::Compiler;
+use windlass_policy::{Compiler, Host};
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
 use windlass_scaleway::{Client, Error, ErrorClass};
 
@@ -35,17 +35,26 @@ pub(in crate::group) async fn start(
     compiler: Option<Compiler>,
 ) -> Result<Arc<Hosts>, StartError> {
     let client = Client::new(configuration.settings.clone())?;
-    start_with(client, configuration, connector, compiler, Durability::default()).await
+    let given = Given { client, compiler, policies: None, durability: Durability::default() };
+    start_with(given, configuration, connector).await
 }
 
-/// Starts the group over this client. (Under paused time the journal must be written without its thread.)
+/// What a test gives in another way.
+pub(super) struct Given {
+    pub(super) client: Client,
+    pub(super) compiler: Option<Compiler>,
+    /// Absent: those of the configuration.
+    pub(super) policies: Option<Arc<Host>>,
+    /// Under paused time the journal must be written without its thread.
+    pub(super) durability: Durability,
+}
+
 pub(super) async fn start_with(
-    client: Client,
+    given: Given,
     configuration: AppleSiliconConfiguration,
     connector: ConnectorConfig,
-    compiler: Option<Compiler>,
-    durability: Durability,
 ) -> Result<Arc<Hosts>, StartError> {
+    let Given { client, compiler, policies, durability } = given;
     if !matches!(connector.protocol.as_str(), "" | "ssh") {
         return Err(StartError::Protocol(connector.protocol.clone()));
     }
@@ -60,13 +69,16 @@ pub(super) async fn start_with(
     }
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
-        let (policies, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
+        let (configured, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
         let (client, state) = (client.clone(), state.clone());
-        move || policy_host(&policies, &folder, &client, &state, compiler)
+        move || match policies {
+            Some(given) => Ok(given),
+            None => policy_host(&configured, &folder, &client, &state, compiler).map(Arc::new),
+        }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
     let Learned { operating_system, names } = checked?;
-    let policies = Arc::new(policies??);
+    let policies = policies??;
     let watch = match policies.watch() {
         Ok(watch) => Some(watch),
         Err(error) => {

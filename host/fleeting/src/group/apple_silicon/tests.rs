@@ -1,17 +1,18 @@
 //! A group of Macs against the simulator, in process and under paused time.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_lifecycle::Durability;
+use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_policy::{Host, HostOptions, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{
     AppleSilicon, AppleSiliconPool, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Resources, Simulator,
 };
 
-use super::start::start_with;
+use super::start::{Given, start_with};
 use super::{Hosts, StartError};
 use crate::configuration::{GroupConfiguration, Surroundings};
 use crate::protocol::{ConnectorConfig, State};
@@ -22,6 +23,18 @@ const SYSTEM: &str = "macos-sequoia-15.6";
 /// Runs a case on one thread under paused time.
 fn paused<T>(case: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+/// The built-in policies, compiled once for all tests.
+fn policies() -> Arc<Host> {
+    static POLICIES: LazyLock<(Arc<Host>, tempfile::TempDir)> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = StateDirectory::open(folder.path()).unwrap().handle().try_clone().unwrap();
+        let host = Host::new(HostOptions::new(directory)).unwrap();
+        host.configure(&Policies::built_in()).unwrap();
+        (Arc::new(host), folder)
+    });
+    Arc::clone(&POLICIES.0)
 }
 
 struct World {
@@ -71,7 +84,8 @@ impl World {
         };
         let settings = Settings::new(SECRET.parse().unwrap());
         let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
-        start_with(client, *configuration, connector, None, Durability::Process).await
+        let given = Given { client, compiler: None, policies: Some(policies()), durability: Durability::Process };
+        start_with(given, *configuration, connector).await
     }
 
     async fn start(&self, changes: Value) -> Arc<Hosts> {

@@ -93,6 +93,8 @@ impl Hosts {
             }
         }
         count(&reports);
+        let left = self.book.lock().iter().filter(|(_, entry)| entry.work == Work::Left).count();
+        metrics::gauge!(names::LEFT).set(left as f64);
         Ok(reports)
     }
 

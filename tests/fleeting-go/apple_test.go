@@ -1,0 +1,290 @@
+package fleeting
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gitlab.com/gitlab-org/fleeting/fleeting"
+	"gitlab.com/gitlab-org/fleeting/fleeting/integration"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+	"golang.org/x/crypto/ssh"
+)
+
+type wipe struct {
+	Name string `json:"name"`
+}
+
+// A Mac, with what the simulator knows of its life.
+type mac struct {
+	ID                string `json:"id"`
+	Name              string `json:"name"`
+	IP                string `json:"ip"`
+	Status            string `json:"status"`
+	DeletionScheduled bool   `json:"deletion_scheduled"`
+	Password          string `json:"sudo_password"`
+	Simulator         struct {
+		Reinstalls int    `json:"reinstalls"`
+		Wiped      []wipe `json:"wiped"`
+	} `json:"simulator"`
+}
+
+type macs struct {
+	Here []mac `json:"apple_silicon_servers"`
+	Gone []mac `json:"gone_apple_silicon_servers"`
+}
+
+func (s *simulator) macs() macs {
+	s.t.Helper()
+	var all macs
+	s.call("GET", "/_simulator/resources", nil, &all)
+	return all
+}
+
+func (m macs) inPool(prefix string) int {
+	count := 0
+	for _, mac := range m.Here {
+		if strings.HasPrefix(mac.Name, prefix) {
+			count++
+		}
+	}
+	return count
+}
+
+// No host was destroyed, and none was wiped under the name of a claim.
+func (m macs) requireNothingLost(t testing.TB, hosts int, claims string) {
+	t.Helper()
+	require.Len(t, m.Here, hosts)
+	require.Empty(t, m.Gone)
+	for _, mac := range m.Here {
+		for _, wipe := range mac.Simulator.Wiped {
+			require.False(t, strings.HasPrefix(wipe.Name, claims), "%s was wiped while it was claimed", wipe.Name)
+		}
+	}
+}
+
+// The configuration of a group of Macs that come from the pool `pool-`.
+func (s *simulator) macConfig(t testing.TB, changes map[string]any) map[string]any {
+	all := map[string]any{"name": "macs", "kind": "apple-silicon", "server_type": "M4-S", "pool_prefix": "pool-"}
+	for key, value := range changes {
+		all[key] = value
+	}
+	config := s.config(t, all)
+	for _, key := range []string{"image", "public_ipv6_disabled"} {
+		delete(config, key)
+	}
+	for key, value := range config {
+		if value == nil {
+			delete(config, key)
+		}
+	}
+	return config
+}
+
+// The whole way through the real loop: a group scales up from a pool and down again; all hosts are in the pool then, wiped
+// once they were let go, and none is deleted.
+func TestAGroupOfMacsScalesUpFromItsPoolAndDownAgain(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
+	runner := startRunner(t, cloud.macConfig(t, nil), fleeting.WithMaxSize(3))
+	runner.Request(3)
+	runner.settle(t, 3)
+	require.Equal(t, 0, cloud.macs().inPool("pool-"))
+	for _, instance := range runner.Instances() {
+		require.True(t, strings.HasPrefix(instance.ID(), "macs-"), "ids are readable: %s", instance.ID())
+		info, err := instance.ConnectInfo(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, "m1", info.Username)
+		require.Equal(t, "darwin", info.OS)
+		require.Equal(t, "arm64", info.Arch)
+		require.NotEmpty(t, info.Password)
+		require.Equal(t, info.ExternalAddr, info.InternalAddr)
+		require.NoError(t, instance.Heartbeat(context.Background()))
+		instance.Delete()
+	}
+	runner.settle(t, 0)
+	eventually(t, 60*time.Second, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
+	all := cloud.macs()
+	all.requireNothingLost(t, 3, "macs-")
+	for _, mac := range all.Here {
+		require.Equal(t, 1, mac.Simulator.Reinstalls)
+	}
+}
+
+// GitLab's own test of a plugin, over ssh with the host's password, on Macs.
+func TestFleetingsOwnIntegrationTestPassesOnMacs(t *testing.T) {
+	t.Parallel()
+	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
+	cloud := startSimulator(t, "--time-scale", "60", "--loopback-addresses",
+		"--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
+	answerByPassword(t, cloud, 2222)
+	integration.TestProvisioning(t, binary, integration.Config{
+		PluginConfig:    cloud.macConfig(t, map[string]any{"max_size": 3}),
+		ConnectorConfig: provider.ConnectorConfig{Timeout: 30 * time.Second, ProtocolPort: 2222},
+		MaxInstances:    3,
+		UseExternalAddr: true,
+	})
+	eventually(t, 60*time.Second, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
+	cloud.macs().requireNothingLost(t, 3, "macs-")
+}
+
+// Hosts that are ordered cannot be deleted in their first day. That is put to the policy once and ends in a scheduled
+// deletion, in each shape of the refusal; the runner's capacity is back at once.
+func TestTheBillingFloorNeverHoldsCapacityNorIsItTriedForever(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []string{"in-words", "without-details", "status-alone"} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-refusal", shape)
+			runner := startRunner(t, cloud.macConfig(t, map[string]any{"pool_prefix": nil, "max_size": 2}), fleeting.WithMaxSize(2))
+			runner.Request(1)
+			runner.settle(t, 1)
+			runner.Instances()[0].Delete()
+			runner.settle(t, 0)
+			eventually(t, 30*time.Second, "its deletion is scheduled", func() bool {
+				all := cloud.macs().Here
+				return len(all) == 1 && all[0].DeletionScheduled
+			})
+			time.Sleep(5 * time.Second) // five minutes of the simulator's
+			deletes := 0
+			for _, request := range cloud.requests() {
+				if request.Method == "DELETE" {
+					deletes++
+				}
+			}
+			require.LessOrEqual(t, deletes, 1)
+			cloud.call("POST", "/_simulator/clock", map[string]any{"advance_ms": 25 * 3600 * 1000}, nil)
+			require.Empty(t, cloud.macs().Here, "a day later it is gone")
+		})
+	}
+}
+
+// An empty pool is a pause, and demand is met as soon as a host is there.
+func TestAnEmptyPoolIsWaitedForWithoutAHotLoop(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=1,type=M4-S")
+	runner := startRunner(t, cloud.macConfig(t, nil), fleeting.WithMaxSize(2))
+	runner.Request(1)
+	runner.settle(t, 1)
+	cloud.forgetRequests()
+	for range 10 {
+		runner.demand(2)
+		time.Sleep(500 * time.Millisecond)
+	}
+	require.Less(t, len(cloud.requests()), 40, "calls in five seconds")
+	cloud.call("POST", "/_simulator/apple-silicon", map[string]any{"prefix": "pool-", "count": 1, "type": "M4-S"}, nil)
+	eventually(t, 120*time.Second, "the new host serves", func() bool {
+		runner.demand(2)
+		return runner.Capacity().Running == 2
+	})
+	cloud.macs().requireNothingLost(t, 2, "macs-")
+}
+
+// A Mac that is deleted, renamed, wiped or broken behind our back is replaced, and what is not ours is left alone.
+func TestMacsThatAreLostAreReplaced(t *testing.T) {
+	t.Parallel()
+	for _, deed := range []string{"deleted", "renamed", "reinstalling", "error", "locked"} {
+		t.Run(deed, func(t *testing.T) {
+			t.Parallel()
+			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
+			runner := startRunner(t, cloud.macConfig(t, nil), fleeting.WithMaxSize(2))
+			runner.Request(2)
+			runner.settle(t, 2)
+			var victim mac
+			for _, mac := range cloud.macs().Here {
+				if runner.knows(mac.Name) {
+					victim = mac
+				}
+			}
+			if deed == "renamed" {
+				path := fmt.Sprintf("/_simulator/servers/%s/name", victim.ID)
+				cloud.call("POST", path, map[string]string{"name": "somebody-elses"}, nil)
+			} else {
+				cloud.force(victim.ID, deed)
+			}
+			eventually(t, 60*time.Second, "the runner has forgotten it", func() bool { return !runner.knows(victim.Name) })
+			eventually(t, 90*time.Second, "it is replaced", func() bool {
+				runner.demand(2)
+				return runner.Capacity().settled(2)
+			})
+		})
+	}
+}
+
+// Killed at any moment, the plugin's successor shows the hosts that carry a claim, and gives every one back.
+func TestMacsSurviveThePluginsDeath(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
+			config := cloud.macConfig(t, nil)
+			first := startRunner(t, config, fleeting.WithMaxSize(2))
+			first.Request(2)
+			time.Sleep(after)
+			first.kill()
+			second := startRunner(t, config, fleeting.WithMaxSize(2))
+			eventually(t, 60*time.Second, "its hosts are known, or in the pool again", func() bool {
+				return second.Capacity().Running+cloud.macs().inPool("pool-") == 3
+			})
+			for _, instance := range second.Instances() {
+				instance.Delete()
+			}
+			eventually(t, 60*time.Second, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 3 })
+			cloud.macs().requireNothingLost(t, 3, "macs-")
+		})
+	}
+}
+
+// Lets each Mac answer ssh at its address, by the password that it has now.
+func answerByPassword(t *testing.T, cloud *simulator, port int) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	host, err := ssh.NewSignerFromKey(private)
+	require.NoError(t, err)
+	var lock sync.Mutex
+	var listeners []net.Listener
+	t.Cleanup(func() {
+		lock.Lock()
+		defer lock.Unlock()
+		for _, listener := range listeners {
+			_ = listener.Close()
+		}
+	})
+	for _, machine := range cloud.macs().Here {
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", machine.IP, port))
+		require.NoError(t, err)
+		lock.Lock()
+		listeners = append(listeners, listener)
+		lock.Unlock()
+		path := "/apple-silicon/v1alpha1/zones/fr-par-1/servers/" + machine.ID
+		config := &ssh.ServerConfig{
+			PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+				var now mac
+				cloud.call("GET", path, nil, &now)
+				if string(password) == now.Password {
+					return nil, nil
+				}
+				return nil, errors.New("another password")
+			},
+		}
+		config.AddHostKey(host)
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go serveConnection(connection, config)
+			}
+		}()
+	}
+}
