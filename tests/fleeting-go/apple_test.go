@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +56,14 @@ func (m macs) inPool(prefix string) int {
 		if strings.HasPrefix(mac.Name, prefix) {
 			count++
 		}
+	}
+	return count
+}
+
+func (m macs) wipes() int {
+	count := 0
+	for _, mac := range m.Here {
+		count += mac.Simulator.Reinstalls
 	}
 	return count
 }
@@ -219,28 +228,65 @@ func TestMacsThatAreLostAreReplaced(t *testing.T) {
 	}
 }
 
-// Killed at any moment, the plugin's successor shows the hosts that carry a claim, and gives every one back.
+// SIGKILL as soon as the cloud has seen so many calls since the work began: after each call of a claim, and of a release. The
+// next plugin process shows the hosts that carry a claim and ends what was open; then every one can be given back.
 func TestMacsSurviveThePluginsDeath(t *testing.T) {
 	t.Parallel()
-	for _, after := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
-			t.Parallel()
-			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
-			config := cloud.macConfig(t, nil)
-			first := startRunner(t, config, fleeting.WithMaxSize(2))
-			first.Request(2)
-			time.Sleep(after)
-			first.kill()
-			second := startRunner(t, config, fleeting.WithMaxSize(2))
-			eventually(t, 60*time.Second, "its hosts are known, or in the pool again", func() bool {
-				return second.Capacity().Running+cloud.macs().inPool("pool-") == 3
+	for work, last := range map[string]int{"increase": 9, "decrease": 11} {
+		for calls := 0; calls <= last; calls++ {
+			t.Run(fmt.Sprintf("%s killed after %d calls", work, calls), func(t *testing.T) {
+				t.Parallel()
+				cloud := startSimulator(t, "--time-scale", "60", "--latency-ms", "10", "--apple-silicon-pool", "prefix=pool-,count=2,type=M4-S")
+				config := cloud.macConfig(t, nil)
+				group, _ := startGroup(t, config)
+				running := func() (ids []string) {
+					_ = group.Update(context.Background(), func(id string, state provider.State) {
+						if state == provider.StateRunning {
+							ids = append(ids, id)
+						}
+					})
+					return ids
+				}
+				_, err := group.Increase(context.Background(), 1)
+				require.NoError(t, err)
+				var ids []string
+				eventually(t, 60*time.Second, "one runs", func() bool { ids = running(); return len(ids) == 1 })
+				eventually(t, 30*time.Second, "nothing else goes on", cloud.quiet)
+				cloud.forgetRequests()
+				if work == "increase" {
+					_, err = group.Increase(context.Background(), 1)
+				} else {
+					_, err = group.Decrease(context.Background(), ids)
+				}
+				require.NoError(t, err)
+				// The last number may be more calls than there are: then it dies at rest.
+				for end := time.Now().Add(8 * time.Second); len(cloud.requests()) < calls && time.Now().Before(end); {
+					time.Sleep(2 * time.Millisecond)
+				}
+				state := config["state_dir"].(string)
+				for _, pid := range pluginsOf(t, state) {
+					require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+				}
+				eventually(t, 5*time.Second, "it is dead", func() bool { return len(pluginsOf(t, state)) == 0 })
+
+				runner := startRunner(t, config, fleeting.WithMaxSize(2))
+				eventually(t, 60*time.Second, "each host is known, or in the pool", func() bool {
+					return runner.Capacity().Running+cloud.macs().inPool("pool-") == 2
+				})
+				if work == "increase" {
+					require.True(t, runner.knows(ids[0]), "%s was lost", ids[0])
+					require.Zero(t, cloud.macs().wipes(), "and is not wiped")
+				}
+				for _, instance := range runner.Instances() {
+					instance.Delete()
+				}
+				eventually(t, 60*time.Second, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 2 })
+				cloud.macs().requireNothingLost(t, 2, "macs-")
+				if work == "decrease" {
+					require.Equal(t, 1, cloud.macs().wipes(), "wiped before it is in the pool, and once")
+				}
 			})
-			for _, instance := range second.Instances() {
-				instance.Delete()
-			}
-			eventually(t, 60*time.Second, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 3 })
-			cloud.macs().requireNothingLost(t, 3, "macs-")
-		})
+		}
 	}
 }
 

@@ -372,7 +372,8 @@ fn a_new_process_shows_the_hosts_that_an_earlier_one_claimed() {
         drop(hosts);
         let hosts = world.start(json!({})).await;
         let mut told: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
-        (before.sort(), told.sort());
+        before.sort();
+        told.sort();
         assert_eq!(told, before);
         hosts.decrease(told);
         until_none(&hosts).await;
