@@ -12,7 +12,8 @@ use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{Machine, MachineKind, Occasion, Question, Verdict, Wish};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
-use windlass_scaleway::types::instance::{Server, ServerState};
+use windlass_scaleway::types::block::UpdateBlockVolume;
+use windlass_scaleway::types::instance::{Server, ServerState, VolumeType};
 
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -89,14 +90,48 @@ async fn take_up(
         // Powering on is the last step: whatever runs has everything.
         Some(server) if server.state == ServerState::Running => Ok(Some(server)),
         // Half made, or nothing but an address or a volume.
-        _ => {
+        found => {
             let target = match known {
                 Some(_) => Target::Operation(earlier.clone()),
-                None => Target::Tagged { zone: zone.clone(), operation: earlier.clone() },
+                None => {
+                    if let Some(server) = &found {
+                        mark_volumes(context, zone, server).await?;
+                    }
+                    Target::Tagged { zone: zone.clone(), operation: earlier.clone() }
+                }
             };
             clean(context, &target, control).await.map(|_| None)
         }
     }
+}
+
+/// Gives the volumes of a server that was never handed over the server's own tags, so that they are removed with it. Without a journal
+/// nothing else proves that Scaleway made them with the server; nobody can have attached one to a server that nobody was given.
+async fn mark_volumes(context: &Context, zone: &Zone, server: &Server) -> Result<(), Outcome> {
+    let tags: Vec<String> = server.tags.iter().filter(|tag| tag.starts_with("windlass-")).cloned().collect();
+    let api = context.scaleway.block(zone);
+    for volume in server.volumes.values().filter(|volume| volume.volume_type == VolumeType::BlockStorage) {
+        let failed = |error: windlass_scaleway::Error| Outcome::Failed {
+            reason: "CreationFailed",
+            message: format!("the volume {} of a half-made server cannot be marked: {error}", volume.id),
+        };
+        let known = match api.get_volume(&volume.id).await {
+            Ok(known) => known,
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        if tags.iter().all(|tag| known.tags.contains(tag)) {
+            continue;
+        }
+        let all: Vec<String> = known.tags.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
+        let request = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
+        match api.update_volume(&volume.id, &request).await {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
 }
 
 /// How soon a judgement is asked for again that nobody could give.
@@ -209,7 +244,20 @@ pub(super) async fn clean_up(
         // The journal knows everything that was made.
         (Some(_), _, Some(operation)) => Target::Operation(operation),
         // It does not: everything that carries the operation's tag, on the server or beside it.
-        (None, _, Some(operation)) => Target::Tagged { zone: zone.clone(), operation },
+        (None, handed_over, Some(operation)) => {
+            if handed_over.is_none() {
+                match context.lifecycle.find_created(zone, &operation).await {
+                    Ok(Some(server)) => {
+                        if let Err(outcome) = mark_volumes(context, zone, &server).await {
+                            return outcome;
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(error) => return failed(error, "ListingFailed"),
+                }
+            }
+            Target::Tagged { zone: zone.clone(), operation }
+        }
         (_, Some(id), None) => Target::Server { zone: zone.clone(), id },
         (_, None, None) => return Outcome::CleanedUp { message: "nothing was ever made".to_owned() },
     };
