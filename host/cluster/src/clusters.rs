@@ -43,7 +43,7 @@ pub struct ClusterLimits {
 
 impl Default for ClusterLimits {
     fn default() -> Self {
-        Self { parallel_nodes: 64, watch_interval: Duration::from_secs(2), poll_interval: Duration::from_secs(2) }
+        Self { parallel_nodes: 128, watch_interval: Duration::from_secs(2), poll_interval: Duration::from_secs(2) }
     }
 }
 
@@ -431,6 +431,10 @@ impl Clusters {
     /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the policies with
     /// which it began; one whose recovery was decided already is recovered as decided. A *termination*, and a deletion that was
     /// wished, is carried out.
+    ///
+    /// # Caveats
+    /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten: what of them
+    /// cannot be loaded any more is replaced by the default, and the decision records that.
     ///
     /// # Errors
     /// The journal's and the store's. What becomes of single clusters stands in their outcome.

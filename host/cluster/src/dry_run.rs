@@ -98,7 +98,8 @@ fn plan(
     let decommission = |node: &Node| !force && leaves(node) && node.exists() && node.configured && !node.decommissioned;
     let configure = |node: &Node| !leaves(node) && !node.configured;
     let start = |node: &Node| !leaves(node) && !node.started;
-    let stages: [(Stage, _, &dyn Fn(&Node) -> bool); 3] = [
+    type About<'a> = &'a dyn Fn(&Node) -> bool;
+    let stages: [(Stage, _, About<'_>); 3] = [
         (Stage::Decommission, &hooks.decommission, &decommission),
         (Stage::Configure, &hooks.configure, &configure),
         (Stage::Start, &hooks.start, &start),

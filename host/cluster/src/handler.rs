@@ -4,6 +4,8 @@
 //! the `provisioning` slot says in which state the cluster is left and which nodes are deleted; that is stored, and then done. When
 //! that fails too, the cluster is left in `error`, with both reasons and a list of what is left.
 
+use std::collections::BTreeSet;
+
 use windlass_policy::slots::Provisioning;
 use windlass_policy::slots::provisioning::{self, Verdict};
 use windlass_policy::slots::types::Failure;
@@ -179,7 +181,8 @@ fn question(run: &Run, failed: &StageFailure) -> (provisioning::Question, Vec<St
 
 /// Deletes what is to be deleted. Nothing is ever made or brought back: that maximizes the chance that it succeeds.
 async fn carry_out(run: &Run, recovery: &Recovery) -> Result<(), Stop> {
-    let nodes = run.names(|node| node.exists() && recovery.delete.contains(&node.name));
+    let delete: BTreeSet<&String> = recovery.delete.iter().collect();
+    let nodes = run.names(|node| node.exists() && delete.contains(&node.name));
     if nodes.is_empty() {
         return Ok(());
     }

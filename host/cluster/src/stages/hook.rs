@@ -1,5 +1,7 @@
 //! The user's hooks, as a stage: which nodes one is about, its retries under the retry slot, and what is stored of its end.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
@@ -34,8 +36,9 @@ pub(crate) fn hook_node(node: &Node) -> HookNode {
 }
 
 fn input(book: &Book, stage: Stage, nodes: &[String]) -> HookInput {
+    let about: BTreeSet<&String> = nodes.iter().collect();
     let (nodes, others): (Vec<&Node>, Vec<&Node>) =
-        book.nodes.values().filter(|node| node.exists()).partition(|node| nodes.contains(&node.name));
+        book.nodes.values().filter(|node| node.exists()).partition(|node| about.contains(&node.name));
     let in_order = |mut nodes: Vec<&Node>| {
         nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
         nodes.into_iter().map(hook_node).collect()
@@ -95,7 +98,8 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
                 stopped.failure = error.for_provisioning();
             }
             let still: Vec<String> = next.into_inner().nodes.into_iter().map(|node| node.name).collect();
-            let done: Vec<String> = nodes.iter().filter(|name| !still.contains(name)).cloned().collect();
+            let failed: BTreeSet<&String> = still.iter().collect();
+            let done: Vec<String> = nodes.iter().filter(|name| !failed.contains(name)).cloned().collect();
             finish(run, step, &done, Some(&error.output)).await?;
             let at = run.now();
             let words = error.to_string();

@@ -155,23 +155,21 @@ async fn check_group(
     for network in &group.private_networks {
         // An id is a UUID (checked before), so it needs no escaping.
         let path = format!("/vpc/v2/regions/{}/private-networks/{network}", zone.region());
-        client
-            .send_raw("GET", &path, None)
-            .await
-            .map_err(|error| of_error(error, place("private_networks")))
-            .and_then(|answer| match answer.status {
-                200..=299 => Ok(()),
-                404 => {
-                    Err(wrong(place("private_networks"), format!("{} has no private network {network}", zone.region())))
-                }
-                status => {
-                    let class = if status == 429 { FailureClass::RateLimited } else { FailureClass::ServerError };
-                    let class = if matches!(status, 401 | 403) { FailureClass::PermissionDenied } else { class };
-                    let mut failed = failure::of_class(class, format!("{}: {network}", place("private_networks")));
-                    (failed.method, failed.path, failed.status) = ("GET".to_owned(), path.clone(), Some(status));
-                    Err(failed)
-                }
-            })?;
+        let answer =
+            client.send_raw("GET", &path, None).await.map_err(|error| of_error(error, place("private_networks")))?;
+        let class = match answer.status {
+            200..=299 => continue,
+            404 => {
+                let words = format!("{} has no private network {network}", zone.region());
+                return Err(wrong(place("private_networks"), words));
+            }
+            401 | 403 => FailureClass::PermissionDenied,
+            429 => FailureClass::RateLimited,
+            _ => FailureClass::ServerError,
+        };
+        let mut failed = failure::of_class(class, format!("{}: {network}", place("private_networks")));
+        (failed.method, failed.path, failed.status) = ("GET".to_owned(), path, Some(answer.status));
+        return Err(failed);
     }
     if let Some(file) = &group.cloud_init_file {
         crate::read::read_bounded(std::path::Path::new(file), 256 * 1024)

@@ -1,6 +1,6 @@
 //! Waiting until nodes are what hooks need: running, with their public addresses; then their private addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use futures::future::try_join_all;
@@ -132,16 +132,17 @@ pub(crate) async fn prepare(run: &Run, stage: Stage, nodes: &[String]) -> Result
                     ipam.list_ips(request).await.map_err(|error| windlass_lifecycle::failure_of(&error))
                 })
                 .await?;
+            // An interface has an address of each family of its network; one of them says that it is there.
+            let mut there = BTreeSet::new();
             for ip in &ips {
-                let Some(node) = ip.resource.as_ref().and_then(|interface| interfaces.get(&interface.id)) else {
-                    continue;
-                };
+                let Some(interface) = &ip.resource else { continue };
+                let Some(node) = interfaces.get(&interface.id) else { continue };
                 if let Some(address) = ip.address.split('/').next().and_then(|address| address.parse().ok()) {
                     found.entry(node.clone()).or_default().push(address);
                 }
+                there.insert(&interface.id);
             }
-            // An interface has an address of each family of its network; one of them says that it is there.
-            interfaces.retain(|id, _| !ips.iter().any(|ip| ip.resource.as_ref().is_some_and(|known| known.id == *id)));
+            interfaces.retain(|id, _| !there.contains(id));
             let Some(missing) = interfaces.values().next().cloned() else { break };
             if Instant::now() >= deadline {
                 let words =
