@@ -86,27 +86,35 @@ impl Controller {
             .env("SCW_ACCESS_KEY", "SCWXXXXXXXXXXXXXXXXX")
             .env("SCW_SECRET_KEY", "11111111-1111-4111-8111-111111111111")
             .env("SCW_DEFAULT_PROJECT_ID", "7d0e3a4c-0000-4000-8000-000000000001")
-            .env("SCW_DEFAULT_ZONE", "fr-par-1")
-            .arg(format!("--kubeconfig={}", plane.kubeconfig_file(options.user).display()))
-            .arg(format!("--namespace={namespace}"))
-            .arg(format!("--state-dir={}", state.display()))
-            .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
-            .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
+            .env("SCW_DEFAULT_ZONE", "fr-par-1");
+        let mut arguments = vec![
+            format!("--kubeconfig={}", plane.kubeconfig_file(options.user).display()),
+            format!("--namespace={namespace}"),
+            format!("--state-dir={}", state.display()),
+            format!("--metrics-bind-address=127.0.0.1:{metrics}"),
+            format!("--health-probe-bind-address=127.0.0.1:{health}"),
             // Where nothing tells it to go on, it looks again soon: the simulated time runs fast.
-            .args(["--retry-interval=500ms", "--listing-interval=1s", "--shutdown-grace=5s"]);
+            "--retry-interval=500ms".to_owned(),
+            "--listing-interval=1s".to_owned(),
+            "--shutdown-grace=5s".to_owned(),
+        ];
         match &options.lease {
-            None => command.arg("--leader-elect=false"),
-            Some(lease) => command
-                .arg(format!("--leader-elect-name={lease}"))
-                .arg(format!("--leader-elect-namespace={LEASE_NAMESPACE}"))
-                .arg("--lease-duration=3s"),
-        };
+            None => arguments.push("--leader-elect=false".to_owned()),
+            Some(lease) => arguments.extend([
+                format!("--leader-elect-name={lease}"),
+                format!("--leader-elect-namespace={LEASE_NAMESPACE}"),
+                "--lease-duration=3s".to_owned(),
+            ]),
+        }
         if let Some(configuration) = &options.configuration {
             let file = configuration_file(folder, &options.state);
             std::fs::write(&file, serde_json::to_string_pretty(configuration)?)?;
-            command.arg(format!("--config={}", file.display()));
+            arguments.push(format!("--config={}", file.display()));
         }
-        command.args(&options.arguments);
+        let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+        let further: Vec<String> = options.arguments.iter().map(|argument| name(argument)).collect();
+        arguments.retain(|argument| !further.contains(&name(argument)));
+        command.args(arguments).args(&options.arguments);
         let log = folder.join(format!("controller-{}.log", options.state));
         Ok(Self { process: Process::start("windlass-controller", &mut command, &log)?, health, metrics })
     }

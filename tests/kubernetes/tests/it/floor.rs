@@ -138,7 +138,7 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     .await?;
     eventually("people are told", || async {
         let events = scene.events("mac").await?;
-        ensure!(events.iter().any(|event| event.starts_with("Warning")), "{events:?}");
+        ensure!(events.iter().any(|event| event.contains("ReleaseWaiting") && event.contains("precondition")), "{events:?}");
         Ok(())
     })
     .await?;

@@ -8,42 +8,75 @@ use serde_json::{Value, json};
 use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
-fn release_policy(behaviour: &str) -> Value {
-    json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": behaviour}}}})
+/// Failing policies fail when their random word is odd: one that always does is refused when it is loaded. So that none of
+/// this hangs on luck, there are many machines.
+const MACHINES: usize = 16;
+
+fn failing(behaviour: &str) -> Value {
+    let settings = json!({"behaviour": behaviour, "during": "odd-decisions"});
+    json!({"policies": {"release": {"path": "hostile.wasm", "settings": settings}}})
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_that_fails_in_whatever_way_keeps_finalizer_and_host_and_raises_a_warning() -> Result<()> {
+async fn a_policy_that_fails_in_whatever_way_keeps_finalizers_and_hosts_and_raises_warnings() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     for behaviour in ["trap", "loop", "memory-bomb", "invalid-answer"] {
         let scene = Scene::new(plane, &format!("fails-{behaviour}")).await?;
-        scene.scaleway().add_hosts(1, [])?;
+        scene.scaleway().add_hosts(MACHINES, [])?;
         HOSTILE.write_to(scene.folder())?;
-        let mut controller = scene.start(&ControllerOptions::configured(release_policy(behaviour))).await?;
-        scene.apply(&MachineOptions::default().machine("mac")).await?;
-        scene.ready_machines(1).await?;
-        scene.scaleway().simulator().clear_requests();
-        scene.delete(Kind::AppleSiliconMachine, "mac").await?;
-        eventually(&format!("{behaviour}: a Warning tells of it"), || async {
-            let events = scene.events("mac").await?;
-            ensure!(events.iter().any(|event| event.starts_with("Warning")), "{events:?}");
-            Ok(())
+        let mut controller = scene.start(&ControllerOptions::configured(failing(behaviour))).await?;
+        for number in 0..MACHINES {
+            scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
+        }
+        scene.ready_machines(MACHINES).await?;
+        for number in 0..MACHINES {
+            scene.delete(Kind::AppleSiliconMachine, &format!("mac-{number}")).await?;
+        }
+        let warned = eventually(&format!("{behaviour}: a Warning tells of it"), || async {
+            for machine in scene.machines().await? {
+                let events = scene.events(&machine.name_any()).await?;
+                if events.iter().any(|event| event.starts_with("Warning") && event.contains("hostile")) {
+                    return Ok(machine);
+                }
+            }
+            anyhow::bail!("none yet; {} machines are left", scene.machines().await?.len())
         })
         .await?;
-        scene.nothing_happens_for(Duration::from_secs(2)).await;
-        ensure!(scene.scaleway().changes().is_empty(), "{behaviour}: {:?}", scene.scaleway().changes());
-        let machine = scene.machines().await?.pop().with_context(|| format!("{behaviour}: it went"))?;
-        ensure!(!machine.finalizers().is_empty(), "{behaviour}: its finalizer went");
-        scene.check_hosts(&[]).await?;
+        // What it failed on stands as it stood: finalizer, name and disk.
+        ensure!(!warned.finalizers().is_empty(), "{behaviour}: its finalizer went");
+        scene.check_hosts(&[]).await.with_context(|| behaviour.to_owned())?;
+        let claim = warned.annotations().get("windlass.dev/claim").context("no claim")?;
+        if scene.api(Kind::AppleSiliconMachine).get_opt(&warned.name_any()).await?.is_some() {
+            let host = scene.scaleway().hosts().into_iter().find(|host| host.name == *claim);
+            ensure!(host.is_none_or(|host| host.wiped_as.is_empty() && !host.deletion_scheduled), "{behaviour}: touched");
+        }
 
-        // Nothing was lost: with a policy that works, it goes where it belongs.
+        // Nothing was lost: with a policy that works, all go where they belong.
         controller.stop()?;
         let _controller = scene.start(&ControllerOptions::default()).await?;
-        scene.gone(Kind::AppleSiliconMachine, "mac").await?;
-        scene.all_in_pool(1).await?;
+        scene.ready_machines(0).await.with_context(|| behaviour.to_owned())?;
+        scene.all_in_pool(MACHINES).await.with_context(|| behaviour.to_owned())?;
         scene.end().await?;
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_always_fails_is_refused_at_the_start_with_its_name_and_the_reason() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "refused").await?;
+    HOSTILE.write_to(scene.folder())?;
+    let always = json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": "trap"}}}});
+    let mut controller = scene.start_unchecked(&ControllerOptions::configured(always)).await?;
+    let status = eventually("it ends", || {
+        let ended = controller.ended();
+        async move { ended?.context("it runs") }
+    })
+    .await?;
+    let words = controller.last_words();
+    ensure!(status.code() == Some(2) && words.contains("policies.release") && words.contains("hostile.wasm"), "{words}");
+    ensure!(scene.scaleway().calls().is_empty());
+    scene.end().await
 }
 
 /// The digest of the release policy in use, as the machine's status tells it.
