@@ -139,7 +139,7 @@ impl Hosts {
     }
 
     /// Notes that a host is still to be let go; its capacity returns to the runner meanwhile.
-    fn again(&self, id: &str, policy: Duration, attempt: u32) -> Duration {
+    pub(super) fn again(&self, id: &str, policy: Duration, attempt: u32) -> Duration {
         if attempt == 1 {
             metrics::counter!(names::CLEANUPS, "outcome" => "left").increment(1);
         }

@@ -230,6 +230,16 @@ fn hosts_are_ordered_where_that_is_said_up_to_the_limit_and_those_under_their_fl
         }
         let deletes = |world: &World| world.simulator.requests().iter().filter(|call| call.method == "DELETE").count();
         assert!(deletes(&world) <= 2, "the floor is asked about once each: {}", deletes(&world));
+        let again = world.start(json!({"pool_prefix": null, "max_size": 2, "name": "others"})).await;
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            assert!(
+                round(&hosts).await.is_empty(),
+                "what Scaleway will delete is nobody's, though it carries the claim"
+            );
+            assert!(round(&again).await.is_empty());
+        }
+        again.leave(Duration::from_secs(5)).await;
         tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
         assert!(world.hosts().is_empty(), "and then they are gone");
         assert!(round(&hosts).await.is_empty());
@@ -319,6 +329,39 @@ fn a_release_that_keeps_failing_gives_its_capacity_back_and_is_tried_ever_more_s
 }
 
 #[test]
+fn whatever_a_policy_answers_a_release_is_asked_for_ever_more_seldom() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        let seconds = |policy: u64, attempt| hosts.again("x", Duration::from_secs(policy), attempt).as_secs();
+        assert_eq!([1, 2, 3, 8, 9, u32::MAX].map(|attempt| seconds(0, attempt)), [5, 10, 20, 640, 900, 900]);
+        assert_eq!((seconds(60, 1), seconds(7_200, 9)), (60, 7_200), "and not before the policy says");
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn a_host_that_the_policy_keeps_is_not_shown_again() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({"release_wish": "keep"})).await;
+        hosts.increase(1).unwrap();
+        let ids = until_running(&hosts, 1).await;
+        hosts.decrease(ids.clone());
+        until_none(&hosts).await;
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            assert!(round(&hosts).await.is_empty());
+        }
+        let kept = world.host(&ids[0]);
+        assert_eq!((&kept["simulator"]["reinstalls"], &kept["deletion_scheduled"]), (&json!(0), &json!(false)));
+        assert_eq!(hosts.decrease(ids.clone()), ids, "asked again, it counts as gone");
+        world.assert_nothing_lost(3);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
 fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
     for (deed, wiped) in [("deleted", 0), ("renamed", 0), ("reinstalled", 1), ("broken", 1)] {
         paused(async move {
@@ -399,6 +442,11 @@ fn groups_with_another_state_or_a_longer_name_leave_each_others_hosts_alone() {
             assert_eq!(until_running(other, 1).await.len(), 1);
         }
         assert_eq!(round(&hosts).await.len(), 1);
+        let claims = hosts.claims.clone();
+        assert!(hosts.claim_of(&format!("{claims}0123456789ab")).is_some());
+        for name in ["more-0123456789ab", "0123456789a", "0123456789abc", "0123456789aB", ""] {
+            assert!(hosts.claim_of(&format!("{claims}{name}")).is_none(), "{name}");
+        }
         for group in [hosts, same_name, longer] {
             group.leave(Duration::from_secs(5)).await;
         }
