@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn yaml_and_json_say_the_same() {
-        let yaml = "policies:\n  release:\n    path: release.wasm\n    settings:\n      reboot-after: 3\n";
-        let json = r#"{"policies": {"release": {"path": "release.wasm", "settings": {"reboot-after": 3}}}}"#;
+        let yaml = "policies:\n  release:\n    path: release.wasm\n    settings:\n      reboot-after-failures: 3\n";
+        let json = r#"{"policies": {"release": {"path": "release.wasm", "settings": {"reboot-after-failures": 3}}}}"#;
         let from_yaml = Configuration::parse(yaml).unwrap();
         assert_eq!(from_yaml, Configuration::parse(json).unwrap());
         assert_eq!(from_yaml.policies.chain(SlotName::Release).len(), 1);

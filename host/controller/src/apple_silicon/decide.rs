@@ -170,6 +170,18 @@ fn provision(seen: &Observed<'_>) -> Next {
 
 /// A host that is ours already.
 fn look_after(seen: &Observed<'_>) -> Next {
+    // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed them.
+    if !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
+        return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
+            Some(wait) => Next::Wait {
+                phase: Phase::Recovering,
+                reason: "RecoveryWaiting",
+                message: words(seen.last),
+                after: Some(wait),
+            },
+            None => Next::Start(JobKind::Recover),
+        };
+    }
     let host = match seen.sight {
         Sight::Unseen => return Next::LookAgain { after: seen.interval },
         // One listing is believed only together with a look at the host itself.
@@ -200,17 +212,6 @@ fn look_after(seen: &Observed<'_>) -> Next {
             reason: "WaitingForDelivery",
             message: format!("the host {} was ordered and is {}", host.id, host.status.as_str()),
             after: Some(seen.interval),
-        };
-    }
-    if seen.failures > seen.bootstrap.judged_failures {
-        return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
-            Some(wait) => Next::Wait {
-                phase: Phase::Recovering,
-                reason: "RecoveryWaiting",
-                message: words(seen.last),
-                after: Some(wait),
-            },
-            None => Next::Start(JobKind::Recover),
         };
     }
     if !seen.credentials {
@@ -328,6 +329,10 @@ mod tests {
             (Observed { credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
             (Observed { failures: 2, ..with(Sight::There(&here)) }, "Provisioned"),
             (Observed { failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
+            // A recovery that was cut short has given the host away, or deleted it.
+            (Observed { failures: 3, ..with(Sight::There(&renamed)) }, "Start recover"),
+            (Observed { failures: 3, ..with(Sight::Absent) }, "Start recover"),
+            (Observed { failures: 3, ..with(Sight::Unseen) }, "LookAgain"),
             (Observed { failures: 3, busy: Some(JobKind::Recover), ..with(Sight::There(&here)) }, "Wait Recovering"),
             (with(Sight::There(&rebooting)), "Provisioned HostNotReady"),
             (with(Sight::There(&doomed)), "Provisioned DeletionScheduled"),

@@ -342,6 +342,10 @@ impl Turn<'_> {
         if let Ok(zone) = &self.target.zone {
             self.status.failure_domain = Some(zone.to_string());
         }
+        // A host that was found by the claim loses that name in the course of its release: its id is written first.
+        if let Some((_, id)) = &host {
+            self.status.server_id = Some(id.clone());
+        }
         self.status.policies = self.context.policies_in_use(&SLOTS);
         self.write().await?;
         let last = self.context.jobs.last(&self.uid, self.status.operation.as_ref());
