@@ -93,7 +93,8 @@ fn names(status: &Value) -> Vec<&str> {
 #[test]
 fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_in_order() {
     let farm = Farm::new();
-    let created = farm.create().expect(0).says("create farm: db 0 → 1, web 0 → 2").says("| did configure").says("farm is active");
+    let created =
+        farm.create().expect(0).says("create farm: db 0 → 1, web 0 → 2").says("| did configure").says("farm is active");
     assert!(created.stdout.contains("farm-web-2") && created.stdout.contains("active"), "{}", created.stdout);
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1", "farm-web-2"]);
 
@@ -184,11 +185,30 @@ fn a_policy_keeps_new_nodes_for_inspection_where_the_default_deletes_them() {
     let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\nexit 1\n")]);
     let policy = KEEP_NEW_NODES_FOR_INSPECTION.write_to(farm.world.home.path()).unwrap();
     farm.world.configure(&format!("{IMPATIENT}[policies.provisioning]\npath = '{}'\n", policy.display()));
-    let ran = farm.create().expect(3).says("kept for inspection: farm-db-1, farm-web-1").says("keep-new-nodes-for-inspection");
+    let ran = farm
+        .create()
+        .expect(3)
+        .says("kept for inspection: farm-db-1, farm-web-1")
+        .says("keep-new-nodes-for-inspection");
     assert!(ran.stderr.contains("LEFT"), "{}", ran.stderr);
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
     farm.cluster(&["terminate", "farm", "--force"]).expect(0);
     assert_eq!(farm.world.resources(), 0);
+}
+
+/// Neither gone nor a zombie that nobody has waited for.
+fn is_alive(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// What a hook wrote last into a file of its folder.
+fn written(farm: &Farm, name: &str) -> String {
+    loop {
+        match std::fs::read_to_string(farm.world.home.path().join(name)) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => std::thread::yield_now(),
+        }
+    }
 }
 
 #[test]
@@ -196,37 +216,36 @@ fn ctrl_c_during_a_creation_undoes_it_and_ends_the_hook_with_exit_code_130() {
     let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nsleep 300\n")]);
     let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = farm.world.home.path().join("pid");
-    let pid = loop {
-        match std::fs::read_to_string(&pid) {
-            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
-            _ => std::thread::yield_now(),
-        }
-    };
+    let pid = written(&farm, "pid");
     signal(&child, "INT");
     let mut stderr = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
     assert!(stderr.contains("interrupted: undoing what is in flight"), "{stderr}");
     assert_eq!(farm.world.resources(), 0);
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z "), "the hook lives on: {stat}");
+    // Its end was asked for before windlass ended; the system takes a moment.
+    while is_alive(&pid) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
-fn a_process_that_was_killed_is_undone_by_the_next_start() {
-    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 300\n")]);
+fn what_a_killed_process_left_is_undone_by_resume() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nexec sleep 300\n")]);
     let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !farm.world.home.path().join("begun").exists() {
-        std::thread::yield_now();
-    }
+    let hook = written(&farm, "pid");
     signal(&child, "KILL");
     child.wait().unwrap();
+    // As documented: nobody was left to end the hook.
+    assert!(is_alive(&hook));
+    assert!(std::process::Command::new("kill").arg(&hook).status().unwrap().success());
     assert_eq!(farm.servers().len(), 3);
     let status = farm.status();
     assert_eq!((&status["operation"]["kind"], &status["operation_lives"]), (&"create".into(), &false.into()));
-    farm.cluster(&["scale", "farm", "web=3"]).expect(3).says("was left open by an earlier process");
+    let resumed = farm.cluster(&["resume"]).expect(0).stdout;
+    assert!(resumed.contains("recovered") && resumed.contains("the cluster is error now"), "{resumed}");
+    assert_eq!(farm.world.resources(), 0);
     assert_eq!(farm.cluster(&["resume"]).expect(0).stdout, "nothing was left open\n");
     assert_eq!(farm.status()["cluster"]["state"], "error");
 }
@@ -236,12 +255,11 @@ fn a_termination_from_elsewhere_stops_a_creation_quietly() {
     let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 300\n")]);
     let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while !farm.world.home.path().join("begun").exists() {
-        std::thread::yield_now();
-    }
+    written(&farm, "begun");
     farm.cluster(&["scale", "farm", "web=3"]).expect(2).says("is busy: operation 1 (create) is at the stage configure");
     farm.cluster(&["terminate", "farm"]).expect(0);
-    let stopped = Ran::of(child.wait_with_output().unwrap()).expect(1).says("was deleted meanwhile; nothing of it is left");
+    let stopped =
+        Ran::of(child.wait_with_output().unwrap()).expect(1).says("was deleted meanwhile; nothing of it is left");
     assert!(stopped.stderr.contains("stopping quietly"), "{}", stopped.stderr);
     assert_eq!(farm.world.resources(), 0);
     assert!(farm.cluster(&["list"]).expect(0).stdout.contains("no clusters"));
@@ -249,12 +267,11 @@ fn a_termination_from_elsewhere_stops_a_creation_quietly() {
 
 #[test]
 fn a_watch_follows_another_processs_operation_to_its_end() {
-    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
+    let farm =
+        Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
     let mut create = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
     let mut create = create.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !farm.world.home.path().join("begun").exists() {
-        std::thread::yield_now();
-    }
+    written(&farm, "begun");
     let mut watch = farm.world.command(&["cluster", "status", "farm", "--watch"]);
     let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     farm.world.write("go", b"");
@@ -292,7 +309,9 @@ fn a_wrong_specification_is_refused_with_its_place_before_anything_is_touched() 
         let file = farm.world.write(name, text.as_bytes());
         farm.cluster(&["create", file.to_str().unwrap()]).expect(2)
     };
-    refused("typo.toml", &SPECIFICATION.replace("image", "imgae")).says("typo.toml, line 8").says("did you mean `image`");
+    refused("typo.toml", &SPECIFICATION.replacen("image", "imgae", 1))
+        .says("typo.toml, line 8")
+        .says("did you mean `image`");
     refused("hook.toml", &format!("{SPECIFICATION}[hooks.start]\ntime_limit = '1m'\n")).says("needs one of the tables");
     refused("name.yaml", "name: Farm\nzone: fr-par-1\ngroups: {}\n").says("lower-case");
     refused("farm.txt", SPECIFICATION).says(".toml, .yaml");

@@ -12,7 +12,7 @@ use super::{failure_of, live, work};
 use crate::arguments::{self, NameCluster, ValidateCluster};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
+use crate::output::{age, bold, dim, fields, instant, printable, red, table};
 use crate::units::human_duration;
 
 /// How often a view looks for news of another process.
@@ -74,7 +74,7 @@ pub(super) fn told(status: &ClusterStatus) -> String {
     let cluster = &status.cluster;
     let mut lines = vec![
         ("cluster", cluster.name.to_string()),
-        ("state", state_words(cluster.state)),
+        ("state", cluster.state.to_string()),
         ("zone", cluster.specification.zone.to_string()),
         ("created", format!("{} ({} ago)", instant(cluster.created_at), age(cluster.created_at))),
     ];
@@ -113,15 +113,6 @@ pub(super) fn told(status: &ClusterStatus) -> String {
         }),
     ));
     text
-}
-
-fn state_words(state: ClusterState) -> String {
-    let paint: fn(&str) -> String = match state {
-        ClusterState::Active => green,
-        ClusterState::Error => red,
-        _ => yellow,
-    };
-    paint(state.as_str())
 }
 
 fn node_words(node: &Node) -> String {
