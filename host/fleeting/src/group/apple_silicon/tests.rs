@@ -9,7 +9,8 @@ use windlass_lifecycle::{Durability, StateDirectory};
 use windlass_policy::{Host, HostOptions, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{
-    AppleSilicon, AppleSiliconPool, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Resources, Simulator,
+    AppleSilicon, AppleSiliconPool, Effect, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Resources,
+    Simulator,
 };
 
 use super::start::{Given, start_with};
@@ -527,4 +528,89 @@ fn the_operators_own_credentials_win_over_the_hosts_password() {
         assert!(hosts.connect_info(&ids[0]).await.unwrap_err().0.contains("another name"));
         hosts.leave(Duration::from_secs(5)).await;
     });
+}
+
+/// What a runner does that wants one host (unless it had one) and then none, until every host is in the pool again. False
+/// where the policy keeps one: a refusal that looks like a wrong request.
+async fn one_up_and_down(world: &World, hosts: &Arc<Hosts>, mut ran: bool, case: &str) -> bool {
+    let mut idle = 0;
+    for turn in 0..1_500 {
+        // The fault is met once; what is left of the way has to be gone without it.
+        let Ok(update) = Arc::clone(hosts).update().await else {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            continue;
+        };
+        let told: Vec<(String, State)> =
+            update.reports.iter().map(|told| (told.instance.clone(), told.state)).collect();
+        if let Some(delivered) = update.delivered {
+            delivered();
+        }
+        let running: Vec<String> =
+            told.iter().filter(|(_, state)| *state == State::Running).map(|(id, _)| id.clone()).collect();
+        ran |= !running.is_empty();
+        if ran && told.is_empty() && world.in_pool() == 2 {
+            return true;
+        }
+        // Longer than any wait before a release is asked for again.
+        idle = if ran && told.is_empty() { idle + 1 } else { 0 };
+        if idle > 500 {
+            return false;
+        }
+        if told.is_empty() && !ran {
+            hosts.increase(1).unwrap();
+        }
+        if turn % 3 == 2 && ran {
+            hosts.decrease(running);
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let names: Vec<Value> = world.hosts().iter().map(|host| host["name"].clone()).collect();
+    panic!("{case}: ran: {ran}, {names:?}");
+}
+
+#[test]
+fn each_fault_at_each_call_of_a_claim_and_a_release_ends_with_every_host_in_its_pool() {
+    let calls = [
+        ("GET", "/**/servers", 4),
+        ("GET", "/**/servers/*", 6),
+        ("PATCH", "/**/servers/*", 4),
+        ("POST", "/**/reinstall", 1),
+    ];
+    for (method, path, last) in calls {
+        for kind in FaultKind::ALL {
+            for nth in 1..=last {
+                for effect in [Effect::Before, Effect::After] {
+                    let case = format!("{kind} {effect:?} at call {nth} of {method} {path}");
+                    paused(async {
+                        let world = World::with(&["prefix=pool-,count=2,type=M4-S"], Options::default());
+                        let hosts = world.start(json!({})).await;
+                        let rule = FaultRule::new(method, format!("/apple-silicon{path}"), kind).nth(nth);
+                        let rule = if effect == Effect::After { rule.after_effect() } else { rule };
+                        world.simulator.add_fault(rule).unwrap();
+                        let all = one_up_and_down(&world, &hosts, false, &case).await;
+                        hosts.leave(Duration::from_secs(5)).await;
+                        drop(hosts);
+                        if !all {
+                            let refusals = [FaultKind::QuotaExceeded, FaultKind::OutOfStock, FaultKind::NotFound];
+                            assert!(refusals.contains(&kind), "{case}: kept for no reason");
+                            // It carries its claim, so the next process shows it, and it goes back.
+                            let hosts = world.start(json!({})).await;
+                            assert!(one_up_and_down(&world, &hosts, true, &case).await, "{case}: kept for ever");
+                            hosts.leave(Duration::from_secs(5)).await;
+                        }
+                        let resources = world.resources();
+                        assert_eq!(resources.apple_silicon_servers.len(), 2, "{case}");
+                        for host in &resources.apple_silicon_servers {
+                            for wipe in host["simulator"]["wiped"].as_array().unwrap() {
+                                assert!(
+                                    !wipe["name"].as_str().unwrap().starts_with("macs-"),
+                                    "{case}: wiped while claimed"
+                                );
+                            }
+                        }
+                    });
+                }
+            }
+        }
+    }
 }
