@@ -425,3 +425,54 @@ fn what_a_recovery_needs_is_stored_before_the_first_call() {
         assert!(open.policies.as_array().is_some_and(|policies| policies.len() >= 5), "{}", open.policies);
     });
 }
+
+#[test]
+fn after_the_first_creation_that_fails_no_other_begins() {
+    run(async {
+        let world = World::new(17).await;
+        let clusters = world.start();
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::QuotaExceeded);
+        world.simulator.add_fault(refused).unwrap();
+        let failed = failure(clusters.create(specification(&[("web", 400)]), &quiet()).await);
+        assert_eq!(failed.state, Some(ClusterState::Error));
+        let asked = world.simulator.requests().iter().filter(|request| request.path.ends_with("/ips")).count();
+        assert!(asked <= 256, "{asked} addresses were asked for, of 400 nodes and 128 at a time");
+        world.assert_empty("failed");
+    });
+}
+
+#[test]
+fn what_became_of_nodes_while_their_process_died_is_read_from_the_journal() {
+    let (_folder, policies) = under(
+        serde_json::json!({ "classes": ["interrupted"], "at-most": 10 }),
+        windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION,
+    );
+    run(async {
+        let world = World::new(18).await;
+        let clusters = world.start_under(Arc::clone(&policies));
+        clusters.create(specification(&[("db", 1), ("web", 3)]), &quiet()).await.unwrap();
+        let control = ClusterControl::new();
+        // Left in the middle: leaving nodes are being removed, new ones being made.
+        let leave = async {
+            tokio::time::sleep(Duration::from_millis(2_500)).await;
+            control.leave();
+        };
+        let wish = scale(&[("db", 3), ("web", 1)], &[]);
+        let (ended, ()) = futures::future::join(clusters.scale(&farm(), &wish, &control), leave).await;
+        assert!(matches!(ended, Err(Error::LeftOpen { .. })), "{ended:?}");
+        let moving = clusters.status(&farm()).await.unwrap();
+        assert!(moving.nodes.iter().any(|node| node.state == NodeState::Creating), "{:?}", moving.nodes);
+        drop(clusters);
+        let next = world.start_under(policies);
+        next.resume(&quiet()).await.unwrap();
+        // The policy keeps the new nodes of a failed resize: those that the journal finished are there, and known as running.
+        let status = next.status(&farm()).await.unwrap();
+        let known: Vec<_> = status.nodes.iter().map(|node| node.name.clone()).collect();
+        assert_eq!(known, world.servers());
+        assert!(known.contains(&"farm-db-2".to_owned()) && !known.contains(&"farm-web-3".to_owned()), "{known:?}");
+        for node in &status.nodes {
+            assert!(node.state == NodeState::Running && node.server.is_some(), "{node:?}");
+        }
+        world.assert_closed("resumed");
+    });
+}
