@@ -161,8 +161,16 @@ func TestSettingsOfAPolicyDecide(t *testing.T) {
 	settings := map[string]any{"state-mapping": map[string]any{"settings": map[string]any{"deadline-ms": 1}}}
 	runner := startRunner(t, cloud.config(t, map[string]any{"policies": settings}), fleeting.WithMaxSize(1))
 	runner.Request(1)
-	eventually(t, 30*time.Second, "it is made", func() bool { return len(cloud.servers()) == 1 })
-	eventually(t, 60*time.Second, "it is undone before it runs", func() bool {
+	// Not whether it is there: it may be gone before anybody looks.
+	eventually(t, 60*time.Second, "it is made", func() bool {
+		for _, request := range cloud.requests() {
+			if request.Method == "POST" && strings.HasSuffix(request.Path, "/servers") && request.Status == 201 {
+				return true
+			}
+		}
+		return false
+	})
+	eventually(t, 120*time.Second, "it is undone before it runs", func() bool {
 		return cloud.empty() && len(runner.Instances()) == 0
 	})
 }
