@@ -417,11 +417,7 @@ fn a_cluster_whose_record_vanishes_at_any_stage_stops_quietly_and_leaves_nothing
 }
 
 /// What the default policy leaves of a scaling `db` 1 → 2, `web` 2 → 1, or of a creation, that failed at this stage.
-pub(crate) fn recovered_servers<'n>(
-    kind: OperationKind,
-    stage: Stage,
-    before: &'n [String],
-) -> (ClusterState, Vec<&'n str>) {
+pub(crate) fn recovered_servers(kind: OperationKind, stage: Stage, before: &[String]) -> (ClusterState, Vec<&str>) {
     let (state, _) = Cell { operation: kind, stage, step: "", call: None }.recovered();
     let servers = match (kind, stage) {
         (Create, _) => Vec::new(),
