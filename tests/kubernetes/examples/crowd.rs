@@ -46,9 +46,18 @@ async fn main() -> Result<()> {
     tokio::time::sleep(WATCHED).await;
     let listings = scene.scaleway().calls();
     let processor = controller.processor_time()?.saturating_sub(processor);
-    println!("{MACHINES} machines that need nothing, for {} s, listing every {} s:", WATCHED.as_secs(), LISTING.as_secs());
+    println!(
+        "{MACHINES} machines that need nothing, for {} s, listing every {} s:",
+        WATCHED.as_secs(),
+        LISTING.as_secs()
+    );
     println!("{:<58} {}", "  resident (target: at most 60 MiB)", mebibytes(&controller)?);
-    println!("{:<58} {} ({})", "  calls to Scaleway (target: at most 1 listing an interval)", listings.len(), sorted(&scene));
+    println!(
+        "{:<58} {} ({})",
+        "  calls to Scaleway (target: at most 1 listing an interval)",
+        listings.len(),
+        sorted(&scene)
+    );
     println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
     if let (Some(before), Some(after)) = (before, api_calls(&controller).await) {
         println!("{:<58} {}", "  reconciles", after - before);
@@ -92,7 +101,8 @@ fn mebibytes(controller: &Controller) -> Result<String> {
 /// The controller's own count of its reconciles.
 async fn api_calls(controller: &Controller) -> Option<u64> {
     let metrics = controller.metrics().await.ok()?;
-    let counts = metrics.lines().filter(|line| line.starts_with("windlass_controller_reconcile") && !line.contains("bucket"));
+    let counts =
+        metrics.lines().filter(|line| line.starts_with("windlass_controller_reconcile") && !line.contains("bucket"));
     let total: f64 = counts
         .filter(|line| line.contains("_total") || line.contains("_count"))
         .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
@@ -116,5 +126,10 @@ fn sorted(scene: &Scene<'_>) -> String {
 fn busiest(scene: &Scene<'_>) -> usize {
     // Simulated milliseconds, sixty for each real one.
     let times: Vec<u64> = scene.scaleway().simulator().requests().iter().map(|request| request.at_ms / 60).collect();
-    times.iter().enumerate().map(|(first, start)| times[first..].iter().take_while(|at| **at < start + 1_000).count()).max().unwrap_or(0)
+    times
+        .iter()
+        .enumerate()
+        .map(|(first, start)| times[first..].iter().take_while(|at| **at < start + 1_000).count())
+        .max()
+        .unwrap_or(0)
 }

@@ -56,7 +56,8 @@ async fn main() -> Result<()> {
     scene.patch(Kind::MachineDeployment, "workers", patch).await?;
     eventually("every machine is replaced", || async {
         let machines = scene.machines().await?;
-        let left = machines.iter().filter(|machine| machine.metadata.name.as_ref().is_some_and(|name| old.contains(name)));
+        let left =
+            machines.iter().filter(|machine| machine.metadata.name.as_ref().is_some_and(|name| old.contains(name)));
         ensure!(left.count() == 0 && machines.len() == 2, "not yet");
         Ok(())
     })

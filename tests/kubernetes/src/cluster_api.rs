@@ -47,7 +47,8 @@ pub(crate) async fn install(plane: &ControlPlane) -> Result<()> {
         .args(["--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics"]);
     plane.run("cluster-api", &mut command)?;
     eventually("Cluster API's webhooks listen", || async {
-        Ok(drop(tokio::net::TcpStream::connect(("127.0.0.1", port)).await?))
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+        Ok(())
     })
     .await
     .with_context(|| last_words(plane))?;

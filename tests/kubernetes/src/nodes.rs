@@ -67,7 +67,8 @@ async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<(
     let known = Nodes::of(client, namespace).await?;
     for machine in machines.list(&ListParams::default()).await? {
         let Some(provider_id) = machine.data["spec"]["providerID"].as_str() else { continue };
-        let there = |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.provider_id.as_deref() == Some(provider_id));
+        let there =
+            |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.provider_id.as_deref() == Some(provider_id));
         if machine.metadata.deletion_timestamp.is_some() || known.iter().any(there) {
             continue;
         }
@@ -91,11 +92,13 @@ async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<(
         }
         let now = jiff::Timestamp::now().to_string();
         // What every kubelet reports, and Cluster API waits for.
-        let conditions = [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")]
-            .map(|(kind, status)| {
-                json!({"type": kind, "status": status, "reason": "Test", "message": "a test says so",
+        let conditions =
+            [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")].map(
+                |(kind, status)| {
+                    json!({"type": kind, "status": status, "reason": "Test", "message": "a test says so",
                     "lastHeartbeatTime": now, "lastTransitionTime": now})
-            });
+                },
+            );
         let ready = json!({"status": {"conditions": conditions}});
         nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
     }

@@ -174,9 +174,10 @@ impl Scaleway {
     /// When none comes.
     pub async fn held(&self) -> Result<()> {
         eventually("a request hangs", || async {
-            let held = self.simulator.faults().iter().any(|fault| {
-                matches!(fault.rule.kind, FaultKind::Delay(delay) if delay == HELD) && fault.applied > 0
-            });
+            let held =
+                self.simulator.faults().iter().any(|fault| {
+                    matches!(fault.rule.kind, FaultKind::Delay(delay) if delay == HELD) && fault.applied > 0
+                });
             ensure!(held, "none yet; so far: {:#?}", self.changes());
             Ok(())
         })

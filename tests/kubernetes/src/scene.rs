@@ -187,7 +187,12 @@ impl<'plane> Scene<'plane> {
         eventually(&format!("{count} machines are ready"), || async {
             let machines = self.machines().await?;
             let ready = machines.iter().filter(|machine| is_ready(machine)).count();
-            ensure!(ready == count && machines.len() == count, "{ready} of {} are: {}", machines.len(), told(&machines));
+            ensure!(
+                ready == count && machines.len() == count,
+                "{ready} of {} are: {}",
+                machines.len(),
+                told(&machines)
+            );
             Ok(machines)
         })
         .await
@@ -220,7 +225,8 @@ impl<'plane> Scene<'plane> {
         secret["stringData"] = json!({"value": self.plane.kubeconfig(User::Admin)});
         self.apply(&secret).await?;
         let mut bootstrap = Kind::Secret.object("bootstrap");
-        bootstrap["stringData"] = json!({"value": "#cloud-config\nhostname: from-the-test\n", "format": "cloud-config"});
+        bootstrap["stringData"] =
+            json!({"value": "#cloud-config\nhostname: from-the-test\n", "format": "cloud-config"});
         self.apply(&bootstrap).await?;
         for object in cluster(name, port) {
             self.apply(&object).await?;
@@ -275,7 +281,9 @@ impl<'plane> Scene<'plane> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(events
             .iter()
-            .map(|event| format!("{} {}: {}", text(&event.data["type"]), text(&event.data["reason"]), text(&event.data["note"])))
+            .map(|event| {
+                format!("{} {}: {}", text(&event.data["type"]), text(&event.data["reason"]), text(&event.data["note"]))
+            })
             .collect())
     }
 
@@ -363,7 +371,11 @@ fn is_ready(machine: &DynamicObject) -> bool {
 /// The status of a condition: `True`, `False`, `Unknown`, or nothing.
 fn condition<'a>(status: &'a Value, kind: &str) -> &'a str {
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    conditions.iter().find(|condition| condition["type"] == kind).and_then(|found| found["status"].as_str()).unwrap_or("")
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)
+        .and_then(|found| found["status"].as_str())
+        .unwrap_or("")
 }
 
 /// Objects in short, for messages.
@@ -380,8 +392,7 @@ fn told(objects: &[DynamicObject]) -> String {
 /// Whether everything that was ever done to a host was in order.
 fn check_past(host: &Host) -> Result<()> {
     let returning = |name: &str| name.starts_with(RETURNING);
-    let in_use =
-        |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING) && !returning(name);
+    let in_use = |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING) && !returning(name);
     for pair in host.names.windows(2) {
         let released = returning(&pair[1]) || pair[1].starts_with(MachineOptions::POOL);
         ensure!(!in_use(&pair[0]) || released, "a claim was taken away without the pool in between: {host:?}");

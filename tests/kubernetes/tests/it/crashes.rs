@@ -48,7 +48,10 @@ async fn end(scene: &Scene<'_>, releasing: bool) -> Result<()> {
         scene.gone(Kind::AppleSiliconMachine, "mac").await?;
         scene.all_in_pool(2).await?;
         let wiped: Vec<usize> = scene.scaleway().hosts().iter().map(|host| host.wiped_as.len()).collect();
-        ensure!(wiped.iter().filter(|count| **count > 0).count() == 1, "the one that was used, and it alone: {wiped:?}");
+        ensure!(
+            wiped.iter().filter(|count| **count > 0).count() == 1,
+            "the one that was used, and it alone: {wiped:?}"
+        );
     } else {
         scene.ready_machines(1).await?;
         scene.check_hosts(&[]).await?;

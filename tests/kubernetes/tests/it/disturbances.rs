@@ -22,7 +22,13 @@ async fn an_api_server_that_restarts_during_adoption_and_release_changes_no_endi
     scene.scaleway().add_hosts(3, [])?;
     let mut controller = scene.start(&ControllerOptions::default()).await?;
     // Slow enough for the API server to be away while the answer comes.
-    scene.scaleway().fail("PATCH", "/apple-silicon/**", None, FaultKind::Delay(Duration::from_secs(2)), Effect::After)?;
+    scene.scaleway().fail(
+        "PATCH",
+        "/apple-silicon/**",
+        None,
+        FaultKind::Delay(Duration::from_secs(2)),
+        Effect::After,
+    )?;
     for number in 0..3 {
         scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
     }
@@ -189,7 +195,8 @@ async fn a_namespace_that_is_removed_takes_its_machines_and_gives_every_host_bac
 
     plane.kubectl(User::Admin, &["delete", "namespace", scene.namespace(), "--wait=false"], "")?;
     eventually("the namespace is gone", || async {
-        let there = plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
+        let there =
+            plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
         if let Ok(status) = there {
             anyhow::bail!("{status}");
         }

@@ -7,9 +7,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use windlass_simulator::{AppleSilicon, Effect, FaultKind, FloorRefusal, Options};
 use windlass_test_guests::HOSTILE;
-use windlass_test_kubernetes::{
-    ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually,
-};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const FLOOR: Duration = Duration::from_secs(24 * 3600);
@@ -55,7 +53,10 @@ async fn a_roll_of_three_machines_inside_the_billing_floor_converges() -> Result
     scene.check_hosts(&[]).await?;
     ensure!(scene.scaleway().simulator().now() < FLOOR, "the claim is about what happens inside the floor");
     let hosts = scene.scaleway().hosts();
-    ensure!(hosts.len() == 3 && hosts.iter().all(|host| !host.deletion_scheduled && host.wiped_as.len() == 1), "{hosts:#?}");
+    ensure!(
+        hosts.len() == 3 && hosts.iter().all(|host| !host.deletion_scheduled && host.wiped_as.len() == 1),
+        "{hosts:#?}"
+    );
     println!("converged after {:?} of simulated time", scene.scaleway().simulator().now());
     scene.end().await
 }
@@ -75,7 +76,10 @@ async fn with_terminate_the_floor_leads_to_scheduled_deletions_and_the_machines_
     scene.ready_machines(0).await?;
     ensure!(scene.scaleway().simulator().now() < FLOOR, "the machines went inside the floor");
     let there = scene.scaleway().hosts();
-    ensure!(there.len() == 3 && there.iter().all(|host| host.deletion_scheduled && host.wiped_as.is_empty()), "{there:#?}");
+    ensure!(
+        there.len() == 3 && there.iter().all(|host| host.deletion_scheduled && host.wiped_as.is_empty()),
+        "{there:#?}"
+    );
     // Scaleway does it when the day has come, without anybody's help.
     scene.scaleway().advance(25 * HOUR);
     let gone = scene.scaleway().gone_hosts();
@@ -124,7 +128,8 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     let scene = Scene::with(plane, name, options).await?;
     scene.scaleway().add_hosts(1, [])?;
     HOSTILE.write_to(scene.folder())?;
-    let stubborn = json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": "delete-foreign"}}}});
+    let stubborn =
+        json!({"policies": {"release": {"path": "hostile.wasm", "settings": {"behaviour": "delete-foreign"}}}});
     let mut controller = scene.start(&ControllerOptions::configured(stubborn)).await?;
     scene.apply(&MachineOptions::default().machine("mac")).await?;
     scene.ready_machines(1).await?;
@@ -138,7 +143,10 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     .await?;
     eventually("people are told", || async {
         let events = scene.events("mac").await?;
-        ensure!(events.iter().any(|event| event.contains("ReleaseWaiting") && event.contains("precondition")), "{events:?}");
+        ensure!(
+            events.iter().any(|event| event.contains("ReleaseWaiting") && event.contains("precondition")),
+            "{events:?}"
+        );
         Ok(())
     })
     .await?;

@@ -41,11 +41,7 @@ async fn the_api_server_refuses_what_our_rules_forbid_and_says_why() -> Result<(
     scene.apply(&fine).await?;
 
     for (what, object, word) in [
-        (
-            "a name that no host can carry",
-            MachineOptions::default().machine("a.dotted.name"),
-            "DNS label",
-        ),
+        ("a name that no host can carry", MachineOptions::default().machine("a.dotted.name"), "DNS label"),
         (
             "orders without a limit",
             MachineOptions::default().with("order", json!({"allowed": true})).machine("unlimited"),
@@ -94,7 +90,8 @@ async fn kubectl_shows_what_people_look_for() -> Result<()> {
     for column in ["PHASE", "READY", "TYPE", "ZONE", "AGE", "M4-S"] {
         ensure!(table.contains(column), "no {column} in\n{table}");
     }
-    let category = plane.kubectl(User::Admin, &["get", "cluster-api", "--namespace", scene.namespace(), "-o", "name"], "")?;
+    let category =
+        plane.kubectl(User::Admin, &["get", "cluster-api", "--namespace", scene.namespace(), "-o", "name"], "")?;
     ensure!(category.contains("applesiliconmachine.infrastructure.windlass.dev/shown"), "{category}");
     scene.end().await
 }

@@ -28,8 +28,13 @@ async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() ->
     scene.instances("workers", "linux", 2, specification).await?;
     let machines = eventually("two instances are ready", || async {
         let machines = scene.list(Kind::InstanceMachine).await?;
-        let ready = machines.iter().filter(|machine| machine.data["status"]["initialization"]["provisioned"] == true).count();
-        ensure!(ready == 2, "{ready}: {:?}", machines.iter().map(|machine| machine.data["status"].to_string()).collect::<Vec<_>>());
+        let ready =
+            machines.iter().filter(|machine| machine.data["status"]["initialization"]["provisioned"] == true).count();
+        ensure!(
+            ready == 2,
+            "{ready}: {:?}",
+            machines.iter().map(|machine| machine.data["status"].to_string()).collect::<Vec<_>>()
+        );
         Ok(machines)
     })
     .await?;
@@ -37,7 +42,8 @@ async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() ->
     for machine in &machines {
         let provider_id = machine.data["spec"]["providerID"].as_str().context("no provider id")?;
         // As Scaleway's own cloud controller manager writes them, since Nodes are matched by it.
-        let server = provider_id.strip_prefix("scaleway://instance/fr-par-1/").with_context(|| provider_id.to_owned())?;
+        let server =
+            provider_id.strip_prefix("scaleway://instance/fr-par-1/").with_context(|| provider_id.to_owned())?;
         ensure!(cloud_init(&scene, server).await?.contains("hostname: from-the-test"));
     }
     eventually("Cluster API found their nodes", || async {
@@ -64,7 +70,13 @@ async fn a_creation_that_fails_half_way_is_undone_and_the_next_type_is_tried() -
     let scene = Scene::new(plane, "stock").await?;
     scene.scaleway().simulator().set_stock("DEV1-S", windlass_simulator::Availability::Shortage);
     // Once, and after its effect: the server is there, and nobody heard of it.
-    scene.scaleway().fail("POST", "/instance/v1/zones/*/servers", Some(2), FaultKind::DroppedConnection, Effect::After)?;
+    scene.scaleway().fail(
+        "POST",
+        "/instance/v1/zones/*/servers",
+        Some(2),
+        FaultKind::DroppedConnection,
+        Effect::After,
+    )?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
     let mut machine = json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine",
         "metadata": {"name": "picky"}, "spec": {"types": ["DEV1-S", "DEV1-M"], "image": "ubuntu_noble"}});

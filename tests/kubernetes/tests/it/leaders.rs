@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use windlass_test_kubernetes::{
-    ControlPlane, ControllerOptions, Kind, MachineOptions, Moment, Scene, eventually,
-};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Moment, Scene, eventually};
 
 /// One of two, each with a volume of its own: the worst case, since nothing but the Lease is between them.
 fn one_of_two(scene: &Scene<'_>, state: &str) -> ControllerOptions {
-    ControllerOptions { state: state.to_owned(), lease: Some(scene.namespace().to_owned()), ..ControllerOptions::default() }
+    ControllerOptions {
+        state: state.to_owned(),
+        lease: Some(scene.namespace().to_owned()),
+        ..ControllerOptions::default()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,7 +37,9 @@ async fn of_two_controllers_one_works_and_the_other_takes_over_when_it_is_killed
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_hangs_in_the_middle_of_a_release_loses_the_lease_and_does_no_harm_when_it_wakes() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    for (step, method, path) in [("mark", "PATCH", "/apple-silicon/**"), ("wipe", "POST", "/apple-silicon/**/reinstall")] {
+    for (step, method, path) in
+        [("mark", "PATCH", "/apple-silicon/**"), ("wipe", "POST", "/apple-silicon/**/reinstall")]
+    {
         let scene = Scene::new(plane, &format!("hang-{step}")).await?;
         scene.scaleway().add_hosts(1, [])?;
         let mut first = scene.start(&one_of_two(&scene, "first")).await?;

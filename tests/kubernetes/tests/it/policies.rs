@@ -48,7 +48,10 @@ async fn a_policy_that_fails_in_whatever_way_keeps_finalizers_and_hosts_and_rais
         let claim = warned.annotations().get("windlass.dev/claim").context("no claim")?;
         if scene.api(Kind::AppleSiliconMachine).get_opt(&warned.name_any()).await?.is_some() {
             let host = scene.scaleway().hosts().into_iter().find(|host| host.name == *claim);
-            ensure!(host.is_none_or(|host| host.wiped_as.is_empty() && !host.deletion_scheduled), "{behaviour}: touched");
+            ensure!(
+                host.is_none_or(|host| host.wiped_as.is_empty() && !host.deletion_scheduled),
+                "{behaviour}: touched"
+            );
         }
 
         // Nothing was lost: with a policy that works, all go where they belong.
@@ -74,7 +77,10 @@ async fn a_policy_that_always_fails_is_refused_at_the_start_with_its_name_and_th
     })
     .await?;
     let words = controller.last_words();
-    ensure!(status.code() == Some(2) && words.contains("policies.release") && words.contains("hostile.wasm"), "{words}");
+    ensure!(
+        status.code() == Some(2) && words.contains("policies.release") && words.contains("hostile.wasm"),
+        "{words}"
+    );
     ensure!(scene.scaleway().calls().is_empty());
     scene.end().await
 }
@@ -83,7 +89,8 @@ async fn a_policy_that_always_fails_is_refused_at_the_start_with_its_name_and_th
 async fn digest(scene: &Scene<'_>) -> Result<String> {
     let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
     let policies = machine.data["status"]["policies"].as_array().cloned().unwrap_or_default();
-    let release = policies.iter().find(|policy| policy["slot"] == "release").context("no release policy in the status")?;
+    let release =
+        policies.iter().find(|policy| policy["slot"] == "release").context("no release policy in the status")?;
     Ok(release["digest"].as_str().context("no digest")?.to_owned())
 }
 

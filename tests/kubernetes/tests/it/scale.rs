@@ -42,7 +42,8 @@ async fn a_machine_deployment_scales_0_3_1_0_and_every_host_ends_in_the_pool() -
     scene.all_in_pool(4).await?;
     let wiped: usize = scene.scaleway().hosts().iter().map(|host| host.wiped_as.len()).sum();
     ensure!(wiped == 3, "each host in use is wiped once, and no other: {:#?}", scene.scaleway().hosts());
-    let ordered = scene.scaleway().changes().into_iter().find(|call| call.ends_with("/servers") || call.starts_with("DELETE"));
+    let ordered =
+        scene.scaleway().changes().into_iter().find(|call| call.ends_with("/servers") || call.starts_with("DELETE"));
     ensure!(ordered.is_none(), "{ordered:?}");
     ensure!(Nodes::of(scene.client(), scene.namespace()).await?.is_empty(), "Cluster API removes the nodes");
     drop(controller);
