@@ -42,7 +42,7 @@ async fn main() -> Result<()> {
     // Let what follows the adoptions (status, secrets, events) come to rest.
     tokio::time::sleep(2 * LISTING).await;
     scene.scaleway().simulator().clear_requests();
-    let (processor, before) = (controller.processor_time()?, api_calls(&controller).await);
+    let (processor, before) = (controller.processor_time()?, reconciles(&controller).await);
     tokio::time::sleep(WATCHED).await;
     let listings = scene.scaleway().calls();
     let processor = controller.processor_time()?.saturating_sub(processor);
@@ -59,7 +59,7 @@ async fn main() -> Result<()> {
         sorted(&scene)
     );
     println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
-    if let (Some(before), Some(after)) = (before, api_calls(&controller).await) {
+    if let (Some(before), Some(after)) = (before, reconciles(&controller).await) {
         println!("{:<58} {}", "  reconciles", after - before);
     }
 
@@ -99,14 +99,10 @@ fn mebibytes(controller: &Controller) -> Result<String> {
 }
 
 /// The controller's own count of its reconciles.
-async fn api_calls(controller: &Controller) -> Option<u64> {
+async fn reconciles(controller: &Controller) -> Option<u64> {
     let metrics = controller.metrics().await.ok()?;
-    let counts =
-        metrics.lines().filter(|line| line.starts_with("windlass_controller_reconcile") && !line.contains("bucket"));
-    let total: f64 = counts
-        .filter(|line| line.contains("_total") || line.contains("_count"))
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        .sum();
+    let counts = metrics.lines().filter(|line| line.starts_with("windlass_reconciles_total"));
+    let total: f64 = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
     Some(total as u64)
 }
 
