@@ -132,13 +132,9 @@ impl View {
         let steps = progress(&self.events);
         let through = steps.iter().filter(|step| is_through(step)).count();
         if through > self.told {
-            if let ClusterHappening::StepBegan { .. }
-            | ClusterHappening::NodeDone { .. }
-            | ClusterHappening::NodeFailed { .. } = &event.what
-            {
-                if let Some(step) = steps.iter().rev().find(|step| is_through(step) && concerns(step, &event.what)) {
-                    lines.push(format!("  {:<12} {}", step.stage.to_string(), words(step)));
-                }
+            // Only what counts a step up names one.
+            if let Some(step) = steps.iter().rev().find(|step| is_through(step) && concerns(step, &event.what)) {
+                lines.push(format!("  {:<12} {}", step.stage.to_string(), words(step)));
             }
             self.told = through;
         }
