@@ -1,7 +1,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -339,17 +338,17 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile.
+/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile; drawn,
+/// so that another run beside this one hardly asks for the same.
 pub(crate) fn free_port() -> Result<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 9_000) as u16;
     for _ in 0..1_000 {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        let drawn = u16::from_le_bytes(uuid::Uuid::new_v4().as_bytes()[..2].try_into()?);
+        let port = 10_000 + drawn % 22_000;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
     }
-    bail!("no free port between 20000 and 32000")
+    bail!("no free port between 10000 and 32000")
 }
 
 /// Kubernetes' own way to write bytes into JSON.
