@@ -20,12 +20,7 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
     ("RETRY", "windlass-guest-retry", "retry", "The default policy of the slot `retry`."),
     ("ROLLBACK", "windlass-guest-rollback", "rollback", "The default policy of the slot `rollback`."),
     ("RELEASE", "windlass-guest-release", "release", "The default policy of the slot `release`."),
-    (
-        "PROVISIONING",
-        "windlass-guest-provisioning",
-        "provisioning",
-        "The default policy of the slot `provisioning`.",
-    ),
+    ("PROVISIONING", "windlass-guest-provisioning", "provisioning", "The default policy of the slot `provisioning`."),
     ("GRACE_FOR_STOPPED", "grace-for-stopped", "grace-for-stopped", "The example for `state-mapping`."),
     (
         "STOCK_AWARE_RETRY",
