@@ -402,3 +402,32 @@ fn check_past(host: &Host) -> Result<()> {
     ensure!(early.is_none(), "wiped while it was, or could have been, in use: {host:?}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(names: &[&str], wiped_as: &[&str]) -> Host {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        Host {
+            id: "h".to_owned(),
+            name: names.last().copied().unwrap_or_default().to_owned(),
+            status: "ready".to_owned(),
+            names: texts(names),
+            wiped_as: texts(wiped_as),
+            deletion_scheduled: false,
+            deleted_by: None,
+        }
+    }
+
+    #[test]
+    fn a_past_in_order_passes_and_theft_and_early_wipes_do_not() {
+        let (pending, returning) = (format!("{PENDING}1"), format!("{RETURNING}1"));
+        let life = ["pool-1", &pending, "claim-a", &returning, "pool-2", &pending, "claim-b"];
+        assert!(check_past(&host(&life, &[&returning])).is_ok());
+        assert!(check_past(&host(&["pool-1", &pending, "claim-a", "claim-b"], &[])).is_err(), "taken from its owner");
+        assert!(check_past(&host(&["pool-1", &pending, "claim-a", &pending], &[])).is_err(), "about to be taken");
+        assert!(check_past(&host(&life, &["claim-a"])).is_err(), "wiped under its owner");
+        assert!(check_past(&host(&life, &["pool-2"])).is_err(), "wiped where anybody could have claimed it");
+    }
+}
