@@ -29,7 +29,13 @@ pub struct Arguments {
 pub enum Command {
     /// Print the definitions of all kinds as YAML
     Crds,
+    /// Not for people: this program as its own compiler of policies, whose memory goes with it
+    #[command(name = COMPILE, hide = true)]
+    CompilePolicyForHost,
 }
+
+/// The command by which the program starts itself to compile a policy.
+pub(crate) const COMPILE: &str = "compile-policy-for-host";
 
 /// How the controller runs.
 #[derive(Clone, Debug, Args)]

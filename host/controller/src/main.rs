@@ -12,9 +12,21 @@ const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Command::Crds) = arguments.command {
-        print!("{}", windlass_controller::definitions_yaml());
-        return ExitCode::SUCCESS;
+    match arguments.command {
+        Some(Command::Crds) => {
+            print!("{}", windlass_controller::definitions_yaml());
+            return ExitCode::SUCCESS;
+        }
+        Some(Command::CompilePolicyForHost) => {
+            return match windlass_policy::compile_for_host() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("windlass-controller: {error}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
+        None => {}
     }
     windlass_controller::start_logging(arguments.run.log_format);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

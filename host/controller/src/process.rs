@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{Control, Lifecycle, Options, OwnerName, StateDirectory, scaleway_capabilities};
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings};
 
-use crate::arguments::RunArguments;
+use crate::arguments::{COMPILE, RunArguments};
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::configuration::{Configuration, policy_folder};
 use crate::context::{Context, Settings, Settled, is_conflict};
@@ -264,6 +264,8 @@ fn policy_host(
     let mut options = HostOptions::new(directory);
     options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
     options.capabilities = scaleway_capabilities(client);
+    // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process compiles.
+    options.compiler = Compiler::this_program([COMPILE]).ok();
     let refused = |error| Error::Policies(Box::new(error));
     let host = Host::new(options).map_err(refused)?;
     host.configure(&configuration.policies).map_err(refused)?;
