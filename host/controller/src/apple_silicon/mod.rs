@@ -126,6 +126,11 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
     turn.perform().await
 }
 
+/// What was judged of the attempts to set the host up, as the object has it.
+fn bootstrap_of(object: &AppleSiliconMachine) -> Option<&BootstrapStatus> {
+    object.status.as_ref()?.bootstrap.as_ref()
+}
+
 /// The host that `spec.providerID` names.
 fn host_of(object: &AppleSiliconMachine) -> Option<(Zone, String)> {
     match object.spec.provider_id.as_deref()?.parse() {
@@ -315,7 +320,9 @@ impl Turn<'_> {
                 let behind = fresh.meta().deletion_timestamp.is_some()
                     != self.object.meta().deletion_timestamp.is_some()
                     || fresh.spec != self.object.spec
-                    || fresh.annotations() != self.object.annotations();
+                    || fresh.annotations() != self.object.annotations()
+                    // What was judged already: a host is rebooted once.
+                    || bootstrap_of(&fresh) != bootstrap_of(self.object);
                 if behind {
                     return Ok(Action::requeue(Duration::from_millis(500)));
                 }
