@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_password_survives_and_the_rest_does(password in ".{1,20}", name in ".{0,20}", cut in any::<proptest::sample::Index>()) {
+        fn no_password_survives_and_the_rest_does(password in ".{1,20}", name in "[^<\n]{0,20}", cut in any::<proptest::sample::Index>()) {
             let password = format!("<<{password}>>");
             let body = json!({"a": name, "sudo_password": password, "vnc_url": format!("vnc://m1:{password}@h"), "z": [name]});
             let read: serde_json::Value = serde_json::from_slice(&sealed(body.to_string().as_bytes())).unwrap();
