@@ -35,6 +35,7 @@ pub mod kinds;
 mod lease;
 pub mod metric_names;
 mod names;
+mod next;
 mod observe;
 mod orphans;
 mod outcome;

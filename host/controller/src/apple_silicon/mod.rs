@@ -25,11 +25,12 @@ use crate::kinds::{
     annotations, conditions,
 };
 use crate::names::{ProviderId, claim};
+use crate::next::Next;
 use crate::outcome::{Outcome, word, words};
 use crate::status::{remove_condition, set_condition};
 use crate::wish::wish;
 use crate::{Error, metric_names};
-use decide::{Next, Observed, Sight, decide};
+use decide::{Observed, Sight, decide};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 const JOB_CHECK: Duration = Duration::from_secs(30);

@@ -8,6 +8,7 @@ use windlass_scaleway::types::instance::{Server, ServerState};
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{OperationStatus, Phase};
+use crate::next::{Next, words};
 use crate::outcome::not_yet;
 
 /// What the zone's listing shows of the server.
@@ -39,33 +40,6 @@ pub(crate) struct Observed<'a> {
     pub(crate) failed: bool,
     pub(crate) interval: Duration,
     pub(crate) now: Timestamp,
-}
-
-/// What to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing of ours hangs on the object.
-    Nothing,
-    /// Nothing is done while it is paused.
-    Pause(String),
-    /// Write the finalizer before anything is called.
-    Mark,
-    /// Wait, and say why.
-    Wait { phase: Phase, reason: &'static str, message: String, after: Option<Duration> },
-    /// Leave everything as it is and look again.
-    LookAgain { after: Duration },
-    /// Call the creation off: the object is deleted.
-    CallOff,
-    /// Start a job.
-    Start(JobKind),
-    /// The server is there; where something is wrong with it, that is said.
-    Provisioned { trouble: Option<(&'static str, String)> },
-    /// Take the finalizer away.
-    LetGo,
-}
-
-fn words(last: Option<&OperationStatus>) -> String {
-    last.and_then(|last| last.message.clone()).unwrap_or_default()
 }
 
 /// Decides.

@@ -25,10 +25,11 @@ use crate::kinds::{
     ConditionStatus, FINALIZER, InstanceMachine, MachineAddress, MachineStatus, Phase, annotations, conditions,
 };
 use crate::names::{ProviderId, group};
+use crate::next::Next;
 use crate::outcome::Outcome;
 use crate::status::set_condition;
 use crate::wish::wish;
-use decide::{Next, Observed, Sight, decide};
+use decide::{Observed, Sight, decide};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 const JOB_CHECK: Duration = Duration::from_secs(30);
