@@ -28,6 +28,8 @@ use crate::status::{bounded, difference, remove_condition, set_condition};
 
 /// How long after a write that somebody else's write has overtaken.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
+/// How long the cache gets to catch up.
+const BEHIND: Duration = Duration::from_millis(500);
 /// The longest note of an event, in bytes (a rule of Kubernetes).
 const LONGEST_NOTE: usize = 1000;
 
@@ -173,6 +175,25 @@ where
     write_object(api, object, patch).await?;
     // The write brings the next reconcile; where it was overtaken, the other's write does.
     Ok(Action::requeue(AFTER_CONFLICT))
+}
+
+/// Reads the object before work begins on it: what is begun is begun for the object as it is now, and the cache from which it came may
+/// be behind. Nothing where deletion, annotations and what `seen` takes from it are the same; otherwise what to do instead.
+pub(crate) async fn overtaken<K, S>(api: &Api<K>, object: &K, seen: impl Fn(&K) -> S) -> Result<Option<Action>, Error>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    S: PartialEq,
+{
+    let fresh = api
+        .get_opt(&object.name_any())
+        .await
+        .map_err(Error::kubernetes("reading the object before work begins"))?
+        .filter(|fresh| fresh.uid() == object.uid());
+    let Some(fresh) = fresh else { return Ok(Some(Action::await_change())) };
+    let same = fresh.meta().deletion_timestamp.is_some() == object.meta().deletion_timestamp.is_some()
+        && fresh.annotations() == object.annotations()
+        && seen(&fresh) == seen(object);
+    Ok((!same).then(|| Action::requeue(BEHIND)))
 }
 
 /// Takes the finalizer away.

@@ -18,7 +18,9 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::above::{self, Above, Standing};
-use crate::context::{Context, let_go, mark, say_paused, say_provisioned, say_waiting, write_object, write_status};
+use crate::context::{
+    Context, let_go, mark, overtaken, say_paused, say_provisioned, say_waiting, write_object, write_status,
+};
 use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{
     AppleSiliconMachine, BootstrapStatus, ConditionStatus, FINALIZER, MachineAddress, MachineStatus, Phase,
@@ -310,25 +312,10 @@ impl Turn<'_> {
 
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, sight: Sight<'_>) -> Result<Action, Error> {
-        // The cache may be behind: what is begun is begun for the object as it is now.
-        let fresh = self
-            .api
-            .get_opt(&self.object.name_any())
-            .await
-            .map_err(Error::kubernetes("reading the object before work begins"))?;
-        match fresh {
-            Some(fresh) if fresh.uid() == self.object.uid() => {
-                let behind = fresh.meta().deletion_timestamp.is_some()
-                    != self.object.meta().deletion_timestamp.is_some()
-                    || fresh.spec != self.object.spec
-                    || fresh.annotations() != self.object.annotations()
-                    // What was judged already: a host is rebooted once.
-                    || bootstrap_of(&fresh) != bootstrap_of(self.object);
-                if behind {
-                    return Ok(Action::requeue(Duration::from_millis(500)));
-                }
-            }
-            _ => return Ok(Action::await_change()),
+        // What was judged already counts too: a host is rebooted once.
+        let seen = |machine: &AppleSiliconMachine| (machine.spec.clone(), bootstrap_of(machine).cloned());
+        if let Some(instead) = overtaken(&self.api, self.object, seen).await? {
+            return Ok(instead);
         }
         let Some(claim) = self.claim.clone() else { return Ok(Action::requeue(JOB_CHECK)) };
         let host = match (&self.host, sight) {

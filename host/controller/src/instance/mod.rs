@@ -19,7 +19,9 @@ use windlass_scaleway::types::instance::Server;
 
 use crate::Error;
 use crate::above::{self, Above, Standing};
-use crate::context::{Context, let_go, mark, say_paused, say_provisioned, say_waiting, write_object, write_status};
+use crate::context::{
+    Context, let_go, mark, overtaken, say_paused, say_provisioned, say_waiting, write_object, write_status,
+};
 use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{
     ConditionStatus, FINALIZER, InstanceMachine, MachineAddress, MachineStatus, Phase, annotations, conditions,
@@ -259,22 +261,9 @@ impl Turn<'_> {
         kind: JobKind,
         wanted: Result<windlass_lifecycle::ServerSpecification, String>,
     ) -> Result<Action, Error> {
-        // The cache may be behind: what is begun is begun for the object as it is now.
-        let fresh = self
-            .api
-            .get_opt(&self.object.name_any())
-            .await
-            .map_err(Error::kubernetes("reading the object before work begins"))?;
-        match fresh {
-            Some(fresh) if fresh.uid() == self.object.uid() => {
-                let behind = fresh.meta().deletion_timestamp.is_some() != self.deleting()
-                    || fresh.spec != self.object.spec
-                    || fresh.annotations() != self.object.annotations();
-                if behind {
-                    return Ok(Action::requeue(Duration::from_millis(500)));
-                }
-            }
-            _ => return Ok(Action::await_change()),
+        let seen = |machine: &InstanceMachine| machine.spec.clone();
+        if let Some(instead) = overtaken(&self.api, self.object, seen).await? {
+            return Ok(instead);
         }
         match kind {
             JobKind::Create => self.say(Phase::Creating, "Creating", "the server is being created"),
