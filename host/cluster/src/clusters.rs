@@ -294,20 +294,27 @@ impl Clusters {
         force: bool,
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
-        let mut waited_for = None;
+        self.terminate_known(name, force, control, false).await
+    }
+
+    /// `known`: the cluster has been seen. When it is gone then, another was quicker, and what was asked for is done.
+    async fn terminate_known(
+        &self,
+        name: &ClusterName,
+        force: bool,
+        control: &ClusterControl,
+        mut known: bool,
+    ) -> Result<ClusterOutcome, Error> {
         loop {
             let stored = match self.stored(name).await {
-                Err(Error::Unknown { .. }) if waited_for.is_some() => {
-                    let number = waited_for.unwrap_or_default();
-                    return Ok(ClusterOutcome {
-                        number,
-                        state: OperationState::Done,
-                        cluster: None,
-                        nodes: Vec::new(),
-                    });
+                Err(Error::Unknown { .. }) if known => {
+                    let number = self.next_number(name).await?.saturating_sub(1);
+                    let state = OperationState::Done;
+                    return Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new() });
                 }
                 stored => stored?,
             };
+            known = true;
             let Some(open) = &stored.open else {
                 return match self.begin_terminate(stored, force, control).await {
                     // Somebody was quicker: look again at what it does.
@@ -315,14 +322,12 @@ impl Clusters {
                     ended => ended,
                 };
             };
-            waited_for = Some(open.number);
             self.shared.store.wish(name, Wishes { cancel: false, delete: true }).await?;
             if !self.lives(&stored).await {
-                self.resume_one(stored, control).await.outcome.map(drop).or_else(|error| match error {
-                    Error::Failed(_) | Error::Busy { .. } | Error::TakenOver { .. } => Ok(()),
-                    other => Err(other),
-                })?;
-                continue;
+                match self.resume_one(stored, control).await.outcome {
+                    Err(error) if !ended_by_another(&error) && !matches!(error, Error::Failed(_)) => return Err(error),
+                    _ => continue,
+                }
             }
             tokio::select! {
                 biased;
@@ -457,7 +462,10 @@ impl Clusters {
             if stored.open.is_none() || self.lives(&stored).await {
                 continue;
             }
-            resumed.push(self.resume_one(stored, control).await);
+            let one = self.resume_one(stored, control).await;
+            if !one.outcome.as_ref().is_err_and(ended_by_another) {
+                resumed.push(one);
+            }
         }
         Ok(resumed)
     }
@@ -620,7 +628,7 @@ impl Clusters {
             Some(stored) if stored.open.is_none() && stored.wishes.delete => {}
             _ => return ended,
         }
-        match Box::pin(self.terminate(&name, false, &control)).await {
+        match Box::pin(self.terminate_known(&name, false, &control, true)).await {
             Ok(_) => Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() }),
             Err(error) => Err(error),
         }
@@ -662,10 +670,22 @@ impl Clusters {
     async fn refuse_busy(&self, stored: &StoredCluster) -> Result<(), Error> {
         let Some(open) = &stored.open else { return Ok(()) };
         let (cluster, number, kind) = (stored.cluster.name.to_string(), open.number, open.kind);
+        let busy = Error::Busy { cluster, number, kind, stage: open.stage };
         if self.lives(stored).await {
-            Err(Error::Busy { cluster, number, kind, stage: open.stage })
-        } else {
-            Err(Error::Interrupted { cluster, number, kind })
+            return Err(busy);
+        }
+        // Only what is still open now was left by a dead process: the other may have ended between the two looks.
+        match self.shared.store.cluster(&stored.cluster.name).await? {
+            Some(now) if now.fence == stored.fence && now.open.is_some() => {
+                Err(Error::Interrupted { cluster: stored.cluster.name.to_string(), number, kind })
+            }
+            _ => Err(busy),
         }
     }
+}
+
+/// Whether an operation could not be taken over because it is no longer there to be: the process that seemed dead had just ended it,
+/// or another took it over first.
+fn ended_by_another(error: &Error) -> bool {
+    matches!(error, Error::Busy { .. } | Error::TakenOver { .. } | Error::Store(StoreError::Gone))
 }

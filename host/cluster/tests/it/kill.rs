@@ -50,7 +50,7 @@ fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) ->
         lifecycle,
         client,
         policies,
-        store: Arc::new(WatchedStore { inner, on_event }),
+        store: Arc::new(WatchedStore::new(inner, on_event)),
         hooks: Arc::new(FakeHooks::default()),
         clock: Clock::System,
         seed: None,

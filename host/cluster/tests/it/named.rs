@@ -476,3 +476,61 @@ fn what_became_of_nodes_while_their_process_died_is_read_from_the_journal() {
         world.assert_closed("resumed");
     });
 }
+
+/// Two processes on the same clusters: the second looks whether the first lives only after the first has ended its creation. Gives what
+/// came of both.
+async fn while_another_ends<T>(
+    world: &World,
+    call: impl AsyncFnOnce(&windlass_cluster::Clusters) -> T,
+) -> (Result<windlass_cluster::ClusterOutcome, Error>, T) {
+    let (ended, end) = tokio::sync::watch::channel(false);
+    let first = world.start();
+    world.hooks.behave("configure", Behaviour::Takes(Duration::from_secs(60)));
+    let create = async {
+        let created = first.create(specification(&[("web", 2)]), &quiet()).await;
+        drop(first);
+        ended.send_replace(true);
+        created
+    };
+    let second = world.start_looking(Box::new(move || {
+        let mut end = end.clone();
+        Box::pin(async move {
+            end.wait_for(|ended| *ended).await.unwrap();
+        })
+    }));
+    let then = async {
+        while world.hooks.log().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        call(&second).await
+    };
+    futures::future::join(create, then).await
+}
+
+#[test]
+fn an_operation_that_ends_while_another_process_looks_at_it_is_never_taken_for_a_dead_one() {
+    run(async {
+        let world = World::new(19).await;
+        let (created, terminated) =
+            while_another_ends(&world, async |second| second.terminate(&farm(), false, &quiet()).await).await;
+        assert_eq!(created.unwrap().state, OperationState::Cancelled);
+        let terminated = terminated.unwrap();
+        assert_eq!((terminated.state, terminated.number, terminated.cluster), (OperationState::Done, 2, None));
+        world.assert_empty("terminated");
+        world.assert_closed("terminated");
+    });
+    run(async {
+        let world = World::new(20).await;
+        let (created, resumed) = while_another_ends(&world, async |second| second.resume(&quiet()).await).await;
+        assert_eq!(created.unwrap().state, OperationState::Done);
+        assert!(resumed.unwrap().is_empty());
+    });
+    run(async {
+        let world = World::new(21).await;
+        let wish = scale(&[("web", 3)], &[]);
+        let (created, scaled) =
+            while_another_ends(&world, async |second| second.scale(&farm(), &wish, &quiet()).await).await;
+        assert_eq!(created.unwrap().state, OperationState::Done);
+        assert!(matches!(scaled, Err(Error::Busy { .. })), "{scaled:?}");
+    });
+}

@@ -147,10 +147,21 @@ impl RunHooks for FakeHooks {
 /// What is done at an event, before the operation goes on.
 pub(crate) type OnEvent = Box<dyn Fn(&ClusterHappening) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A store that does something at events: so a failure can be put exactly at the beginning of a stage.
+/// What is awaited before a store says whether a process lives.
+pub(crate) type BeforeLook = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A store that does something at events, so that a failure can be put exactly at the beginning of a stage, and before a look at another
+/// process, so that the other can be let end between two looks.
 pub(crate) struct WatchedStore {
     pub(crate) inner: Arc<dyn ClusterStore>,
     pub(crate) on_event: OnEvent,
+    pub(crate) before_look: BeforeLook,
+}
+
+impl WatchedStore {
+    pub(crate) fn new(inner: Arc<dyn ClusterStore>, on_event: OnEvent) -> Self {
+        Self { inner, on_event, before_look: Box::new(|| Box::pin(async {})) }
+    }
 }
 
 impl std::fmt::Debug for WatchedStore {
@@ -209,6 +220,7 @@ impl ClusterStore for WatchedStore {
     }
 
     async fn runner_lives(&self, runner: &str) -> bool {
+        (self.before_look)().await;
         self.inner.runner_lives(runner).await
     }
 }
@@ -258,7 +270,13 @@ impl World {
 
     /// A process start whose store tells each event that is written.
     pub(crate) fn start_watched(&self, host: Arc<Host>, on_event: OnEvent) -> Clusters {
-        self.start_with(host, Arc::new(WatchedStore { inner: self.store(), on_event }))
+        self.start_with(host, Arc::new(WatchedStore::new(self.store(), on_event)))
+    }
+
+    /// A process start that awaits something before each look at whether another process lives.
+    pub(crate) fn start_looking(&self, before_look: BeforeLook) -> Clusters {
+        let store = WatchedStore { before_look, ..WatchedStore::new(self.store(), Box::new(|_| Box::pin(async {}))) };
+        self.start_with(host(), Arc::new(store))
     }
 
     pub(crate) fn start_with(&self, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
