@@ -1,5 +1,6 @@
 //! `AppleSiliconMachine`: what is seen, what is done.
 
+mod bootstrap;
 mod credentials;
 mod decide;
 mod work;
@@ -28,20 +29,17 @@ use crate::kinds::{
 };
 use crate::names::{ProviderId, claim};
 use crate::next::Next;
-use crate::outcome::{Outcome, word, words};
+use crate::outcome::{Outcome, needs_people, reason_to_wait, word, words};
 use crate::status::{remove_condition, set_condition};
 use crate::wish::wish;
 use crate::{Error, metric_names};
+use bootstrap::{failures, judged};
 use decide::{Observed, Sight, decide};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 const JOB_CHECK: Duration = Duration::from_secs(30);
 /// The slots that decide about Macs.
 const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::Retry];
-
-fn failures(object: &AppleSiliconMachine) -> u32 {
-    object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok()).unwrap_or(0)
-}
 
 /// What an object's configuration comes to.
 #[derive(Clone, Debug)]
@@ -221,7 +219,7 @@ impl Turn<'_> {
                 mark(&self.api, self.object, json!({annotations::CLAIM: claim.as_str()})).await
             }
             Next::Wait { phase, reason, message, after } => {
-                self.say(phase, reason, &message);
+                self.say(phase, &reason, &message);
                 self.write().await?;
                 Ok(Action::requeue(after.unwrap_or(JOB_CHECK)))
             }
@@ -269,12 +267,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The attempts to set the host up. A count that went back (the annotation was reset) begins anew.
     fn bootstrap(&self) -> BootstrapStatus {
-        let mut bootstrap = self.status.bootstrap.clone().unwrap_or_default();
-        bootstrap.judged_failures = bootstrap.judged_failures.min(failures(self.object));
-        bootstrap.failures_before = bootstrap.failures_before.min(failures(self.object));
-        bootstrap
+        judged(self.status.bootstrap.as_ref(), failures(self.object))
     }
 
     fn waiting_phase(&self) -> Phase {
@@ -357,15 +351,9 @@ impl Turn<'_> {
                     machine_type: self.object.spec.machine_type.clone(),
                     operating_system: self.object.spec.operating_system.clone(),
                 };
-                let limit = self
-                    .object
-                    .spec
-                    .order
-                    .as_ref()
-                    .filter(|order| order.allowed && context.settings.allow_orders)
-                    .and_then(|order| order.limit);
+                let orders = work::Orders::of(self.object.spec.order.as_ref(), context.settings.allow_orders);
                 jobs.start(&self.uid, kind, last.as_ref(), mirror, move |control, _| async move {
-                    work::adopt(&context, &pool, &claim, limit, &control).await
+                    work::adopt(&context, &pool, &claim, orders, &control).await
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
@@ -484,7 +472,8 @@ impl Turn<'_> {
             let provider = ProviderId::AppleSilicon { zone: zone.clone(), id: host.id.clone() };
             let mut patch = json!({"spec": {"providerID": provider.to_string()}});
             if !machine.rediscovered || !self.object.annotations().contains_key(annotations::ORIGIN) {
-                let origin = if ordered { "ordered" } else { "pool" };
+                // What is not delivered was never in a pool: it was ordered by somebody who died before this could be written.
+                let origin = if ordered || !host.delivered { "ordered" } else { "pool" };
                 patch["metadata"] = json!({"annotations": {annotations::ORIGIN: origin}});
             }
             if !write_object(&self.api, self.object, patch).await? {
@@ -534,21 +523,19 @@ impl Turn<'_> {
             self.context.event(&about, true, "PolicyFailed", "Release", &message).await;
         }
         if !released.outcome.has_let_go() {
-            let reason = if released.policy_failures.is_empty() { "ReleaseWaiting" } else { "PolicyFailed" };
+            let reason = reason_to_wait(released, false).unwrap_or("ReleaseWaiting");
             self.say(Phase::Releasing, reason, &message);
             if released.policy_failures.is_empty() {
-                // A refusal that no policy has got around is for people to look at.
-                self.context.event(&about, released.refused.is_some(), reason, "Release", &message).await;
+                self.context.event(&about, needs_people(released), reason, "Release", &message).await;
             }
             self.write().await?;
             self.context.jobs.done(&self.uid);
             return Ok(Action::requeue(Duration::from_millis(200)));
         }
-        let warning = matches!(released.outcome, ReleaseOutcome::NotOurs { .. });
         // Once, whatever comes next: a finalizer that cannot be taken away yet is no second release.
         if self.status.condition(conditions::RELEASED).is_none_or(|known| known.status != ConditionStatus::True) {
             metrics::counter!(metric_names::RELEASES, "outcome" => outcome).increment(1);
-            self.context.event(&about, warning, outcome, "Release", &message).await;
+            self.context.event(&about, needs_people(released), outcome, "Release", &message).await;
             let generation = self.object.meta().generation;
             set_condition(
                 &mut self.status.conditions,
@@ -584,7 +571,11 @@ impl Turn<'_> {
         }
         match &released.outcome {
             ReleaseOutcome::AskAgain { .. } => {
-                self.say(Phase::Recovering, "RecoveryWaiting", &message);
+                let reason = reason_to_wait(released, true).unwrap_or("RecoveryWaiting");
+                self.say(Phase::Recovering, reason, &message);
+                if released.policy_failures.is_empty() {
+                    self.context.event(&about, needs_people(released), reason, "Recover", &message).await;
+                }
                 return Ok(Duration::ZERO);
             }
             ReleaseOutcome::Kept => {

@@ -185,7 +185,7 @@ impl Turn<'_> {
             }
             Next::Mark => mark(&self.api, self.object, json!({})).await,
             Next::Wait { phase, reason, message, after } => {
-                self.say(phase, reason, &message);
+                self.say(phase, &reason, &message);
                 self.write().await?;
                 Ok(Action::requeue(after.unwrap_or(JOB_CHECK)))
             }
