@@ -10,5 +10,8 @@ mod harness;
 mod instances;
 mod leaders;
 mod manifests;
+mod moves;
+mod orders;
+mod orphans;
 mod policies;
 mod scale;
