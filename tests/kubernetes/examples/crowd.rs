@@ -42,8 +42,7 @@ async fn hundreds(plane: &ControlPlane) -> Result<()> {
     println!("{:<58} {}", "  calls to Scaleway for it", sorted(&scene));
     println!("{:<58} {}", "  resident at the end of it", mebibytes(&controller)?);
 
-    // Let what follows the adoptions (status, secrets, events) come to rest.
-    tokio::time::sleep(2 * LISTING).await;
+    at_rest(plane).await?;
     scene.scaleway().simulator().clear_requests();
     let (processor, reconciled) = (controller.processor_time()?, reconciles(&controller).await);
     let before = api_calls(plane)?;
@@ -109,6 +108,19 @@ async fn take_over(scene: &Scene<'_>, count: usize) -> Result<()> {
     }
     ready(scene, count).await?;
     scene.check_hosts(&[]).await
+}
+
+/// Waits until what follows the adoptions is over: statuses and events of ours, and Kubernetes' own garbage collector, which looks at the
+/// owner of each new Secret, a few in a second.
+async fn at_rest(plane: &ControlPlane) -> Result<()> {
+    eventually_within(PATIENCE, "nobody calls the API server", || async {
+        let before = api_calls(plane)?;
+        tokio::time::sleep(LISTING).await;
+        let meanwhile = since(&before, &api_calls(plane)?);
+        ensure!(meanwhile == NONE, "{meanwhile}");
+        Ok(())
+    })
+    .await
 }
 
 /// Deletes `count` of `all` machines at once, and tells what that did to Scaleway.
@@ -182,6 +194,9 @@ fn busiest(scene: &Scene<'_>) -> usize {
         .unwrap_or(0)
 }
 
+/// No call at all.
+const NONE: &str = "none";
+
 /// How often the API server was called, by whomever: by verb and resource.
 type ApiCalls = BTreeMap<(String, String), u64>;
 
@@ -209,5 +224,5 @@ fn since(before: &ApiCalls, after: &ApiCalls) -> String {
         (more > 0).then(|| format!("{more} x {} {}", what.0, what.1))
     });
     let grown: Vec<String> = grown.collect();
-    if grown.is_empty() { "none".to_owned() } else { grown.join(", ") }
+    if grown.is_empty() { NONE.to_owned() } else { grown.join(", ") }
 }
