@@ -41,6 +41,7 @@ mod orphans;
 mod outcome;
 mod process;
 mod status;
+mod turn;
 mod wish;
 
 pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};

@@ -67,6 +67,16 @@ impl Outcome {
         }
     }
 
+    /// Whether an event tells of this wait, and whether that is a Warning. What ends by itself in a moment is no news, and a policy's
+    /// patience nothing that anybody has to look at.
+    pub(crate) fn wait_is_told(&self) -> Option<bool> {
+        match self {
+            Self::Waiting { reason: "Contended" | "Creating" | "WaitingForBootstrapData", .. } => None,
+            Self::Waiting { reason: "ReleaseWaiting", .. } => Some(false),
+            _ => Some(true),
+        }
+    }
+
     /// Writes the end of the operation into its mirror.
     pub(crate) fn describe(&self, operation: &mut OperationStatus, now: Timestamp) {
         operation.not_before = None;
