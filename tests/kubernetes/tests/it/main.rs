@@ -3,10 +3,12 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and makes
 //! that an error.
 
+mod clusterctl;
 mod crashes;
 mod disturbances;
 mod floor;
 mod harness;
+mod helm;
 mod instances;
 mod leaders;
 mod manifests;
