@@ -95,6 +95,18 @@ dist: _wasm_target
     done
     ls -l dist/linux/*/plugin
 
+# The controller's container image, by docker, podman or buildah, whichever works here: `just image NAME BASE`.
+image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distroless/cc-debian13:nonroot": _wasm_target
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --profile dist --package windlass-controller --bin windlass-controller
+    install -D -m 755 "{{ target }}/dist/windlass-controller" dist/image/windlass-controller
+    for builder in docker podman buildah; do
+        "$builder" info >/dev/null 2>&1 || continue
+        exec "$builder" build --build-arg BASE="{{ base }}" --tag "{{ name }}" --file host/controller/Containerfile dist/image
+    done
+    echo "SKIPPED: none of docker, podman and buildah works here; the program alone is dist/image/windlass-controller"
+
 # The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
 bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
