@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control_plane::free_port;
 use crate::process::Process;
-use crate::{ControlPlane, User, eventually};
+use crate::{ControlPlane, User, compiled, eventually};
 
 /// The Lease of our manifests is the only one that their rights reach; so scenes do without, except those about leaders.
 const LEASE_NAMESPACE: &str = "windlass-system";
@@ -78,6 +78,7 @@ impl Controller {
         let (health, metrics) = (free_port()?, free_port()?);
         let state = folder.join(&options.state);
         std::fs::create_dir_all(&state)?;
+        compiled::lend(plane.folder(), &state)?;
         let mut command = Command::new(plane.programs().controller());
         command
             // Nothing of the person who runs the tests may get in: credentials least of all.

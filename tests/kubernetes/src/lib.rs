@@ -17,6 +17,7 @@
 mod certificates;
 mod cluster_api;
 mod clusterctl;
+mod compiled;
 mod control_plane;
 mod controller;
 mod nodes;

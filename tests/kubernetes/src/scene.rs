@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_simulator::Options;
 
+use crate::compiled;
 use crate::controller::configuration_file;
 use crate::objects::{cluster, deployment};
 use crate::{
@@ -112,6 +113,7 @@ impl<'plane> Scene<'plane> {
     pub async fn start(&self, options: &ControllerOptions) -> Result<Controller> {
         let mut controller = self.start_unchecked(options).await?;
         controller.healthy().await?;
+        compiled::keep(self.plane.folder(), &self.folder().join(&options.state))?;
         Ok(controller)
     }
 
