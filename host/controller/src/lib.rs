@@ -40,6 +40,7 @@ mod observe;
 mod orphans;
 mod outcome;
 mod process;
+mod server_cluster;
 mod status;
 mod wish;
 

@@ -13,6 +13,7 @@ use windlass_scaleway::Client;
 use windlass_scaleway::types::instance::{ServerType, Stock};
 use windlass_scaleway::types::marketplace::ImageStorage;
 
+use crate::cloud_init::ReadCloudInit;
 use crate::failure;
 use crate::hooks::{Hook, RunHooks};
 use crate::name::NodeGroupName;
@@ -37,11 +38,11 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     if let Some(failed) = hook_problems(run.shared.hooks.as_ref(), &specification).into_iter().next() {
         return Err(Stop::failed(Stage::Validate, failed));
     }
-    let client = &run.shared.client;
+    let (client, cloud_inits) = (&run.shared.client, run.shared.cloud_inits.as_ref());
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
     for name in growing {
         let Some(group) = specification.groups.get(name) else { continue };
-        let checked = run.attempt(step, || check_group(client, &specification, catalogue, name, group)).await;
+        let checked = run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name, group)).await;
         let at = run.now();
         let event = match &checked {
             Ok(()) => Run::done(step, name.as_str()),
@@ -55,14 +56,18 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
 }
 
 /// Validates a whole specification outside of any operation. Gives what is wrong, group by group; nothing is tried again.
-pub(crate) async fn problems(client: &Client, specification: &ClusterSpecification) -> Vec<Failure> {
+pub(crate) async fn problems(
+    client: &Client,
+    cloud_inits: &dyn ReadCloudInit,
+    specification: &ClusterSpecification,
+) -> Vec<Failure> {
     let catalogue = match catalogue(client, specification).await {
         Ok(catalogue) => catalogue,
         Err(failed) => return vec![failed],
     };
     let mut problems = Vec::new();
     for (name, group) in &specification.groups {
-        problems.extend(check_group(client, specification, &catalogue, name, group).await.err());
+        problems.extend(check_group(client, cloud_inits, specification, &catalogue, name, group).await.err());
     }
     problems
 }
@@ -90,6 +95,7 @@ async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Res
 
 async fn check_group(
     client: &Client,
+    cloud_inits: &dyn ReadCloudInit,
     specification: &ClusterSpecification,
     catalogue: &Catalogue,
     name: &NodeGroupName,
@@ -171,11 +177,9 @@ async fn check_group(
         (failed.method, failed.path, failed.status) = ("GET".to_owned(), path, Some(answer.status));
         return Err(failed);
     }
-    if let Some(file) = &group.cloud_init_file {
-        crate::read::read_bounded(std::path::Path::new(file), 256 * 1024)
-            .map_err(|problem| wrong(place("cloud_init_file"), format!("{file} cannot be read: {problem}")))?;
-    }
-    Ok(())
+    cloud_inits.read(specification, name).await.map(drop).map_err(|problem| {
+        failure::of_class(FailureClass::InvalidArguments, place(&problem))
+    })
 }
 
 /// The groups that the operation makes nodes in.

@@ -410,7 +410,7 @@ impl Turn<'_> {
                 self.context.jobs.done(&self.uid);
                 return Ok(Action::requeue(JOB_CHECK));
             }
-            Outcome::Adopted { .. } | Outcome::Inspected(_) | Outcome::Released(_) => {}
+            Outcome::Adopted { .. } | Outcome::Inspected(_) | Outcome::Released(_) | Outcome::Operated { .. } => {}
         }
         self.write().await?;
         self.context.jobs.done(&self.uid);
