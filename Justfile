@@ -11,9 +11,8 @@ _default:
 demo *arguments: _wasm_target
     @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
 
-# All tests: Rust's, and the clients of other people against our servers. Those on Kubernetes are `just test-kubernetes`: the
-# controller is not finished.
-test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting
+# All tests: Rust's, the clients of other people against our servers, and the controller against a real Kubernetes.
+test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting test-kubernetes
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target

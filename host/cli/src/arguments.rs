@@ -412,6 +412,9 @@ pub(crate) struct Simulator {
     /// How many milliseconds every call takes
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
     pub(crate) latency_ms: u64,
+    /// How many calls are let through each second, and as many at once after a rest; more get 429
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) requests_per_second: Option<std::num::NonZeroU32>,
     /// Give servers addresses of 127.64.0.0/15, on which something real can answer
     #[arg(long)]
     pub(crate) loopback_addresses: bool,

@@ -2,10 +2,11 @@
 //! `cargo run -p windlass-simulator --example serve -- --listen 127.0.0.1:0`
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Parser;
-use windlass_simulator::{AppleSilicon, AppleSiliconPool, FloorRefusal, Latency, Options, Simulator};
+use windlass_simulator::{AppleSilicon, AppleSiliconPool, FloorRefusal, Latency, Options, RequestLimit, Simulator};
 
 #[derive(Parser)]
 struct Arguments {
@@ -21,6 +22,9 @@ struct Arguments {
     /// Milliseconds that every call takes.
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
+    /// Calls let through each second, and as many at once after a rest; more get 429.
+    #[arg(long)]
+    requests_per_second: Option<NonZeroU32>,
     /// Give servers addresses of 127.64.0.0/15, on which something real can answer.
     #[arg(long)]
     loopback_addresses: bool,
@@ -43,6 +47,7 @@ async fn main() -> std::io::Result<()> {
         seed: arguments.seed,
         time_scale: arguments.time_scale,
         latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
+        request_limit: arguments.requests_per_second.map(|per_second| RequestLimit { per_second, burst: per_second }),
         loopback_addresses: arguments.loopback_addresses,
         apple_silicon_commitment: Duration::from_secs(arguments.apple_silicon_floor_seconds),
         apple_silicon: AppleSilicon {

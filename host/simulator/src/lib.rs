@@ -28,6 +28,7 @@ mod options;
 mod paging;
 mod random;
 mod refusal;
+mod request_limit;
 mod resources;
 mod serve;
 mod simulator;
@@ -38,5 +39,6 @@ pub use apple_silicon::{AppleSilicon, AppleSiliconPool, FloorRefusal, InvalidPoo
 pub use fault::{Effect, Fault, FaultKind, FaultRule, UnknownFaultKind};
 pub use forced_state::{ForcedState, UnknownState};
 pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus, Span};
+pub use request_limit::RequestLimit;
 pub use resources::Resources;
 pub use simulator::{ControlError, RequestRecord, Simulator};

@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::apple_silicon::AppleSilicon;
+use crate::request_limit::RequestLimit;
 
 /// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub struct Options {
     pub time_scale: f64,
     /// How long every API call takes.
     pub latency: Latency,
+    /// How many calls are let through; `None`: all.
+    pub request_limit: Option<RequestLimit>,
     /// How long Scaleway takes for what it does in the background.
     pub durations: Durations,
     /// How much of each kind may exist.
@@ -147,6 +150,7 @@ impl Default for Options {
             seed: 0,
             time_scale: 1.0,
             latency: Latency::default(),
+            request_limit: None,
             durations: Durations::default(),
             quotas: Quotas::default(),
             out_of_stock: BTreeSet::new(),

@@ -17,6 +17,7 @@ use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
 use crate::forced_state::ForcedState;
 use crate::options::{Availability, Options};
 use crate::refusal::Refusal;
+use crate::request_limit::RequestAccount;
 use crate::resources::Resources;
 use crate::world::World;
 
@@ -43,6 +44,7 @@ struct State {
     clock: Clock,
     world: World,
     faults: Faults,
+    account: Option<RequestAccount>,
     requests: VecDeque<RequestRecord>,
     sequence: u64,
 }
@@ -62,7 +64,7 @@ pub struct RequestRecord {
     pub query: String,
     /// The status of the answer. `None` while none was given, or when the connection was dropped instead.
     pub status: Option<u16>,
-    /// The fault that was applied, `delay:1500` for example.
+    /// The fault that was applied, `delay:1500` for example; beyond [`Options::request_limit`] it is `rate-limited`.
     pub fault: Option<String>,
 }
 
@@ -98,6 +100,7 @@ impl Simulator {
         let body_bytes = options.body_bytes;
         let state = State {
             clock: Clock::new(options.time_scale),
+            account: options.request_limit.map(RequestAccount::new),
             world: World::new(options),
             faults: Faults::default(),
             requests: VecDeque::new(),
@@ -254,7 +257,12 @@ impl State {
     /// Logs a call and decides what will happen to it and how long it takes.
     fn arrive(&mut self, call: &Call) -> (u64, Duration, Option<(FaultKind, Effect)>) {
         self.sequence += 1;
-        let fault = self.faults.meet(call.method.as_str(), &call.path);
+        // The gateway refuses before anything behind it hears of a call.
+        let refused = self.account.as_mut().is_some_and(|account| !account.admits());
+        let fault = match refused {
+            true => Some((FaultKind::RateLimited, Effect::Before)),
+            false => self.faults.meet(call.method.as_str(), &call.path),
+        };
         if self.requests.len() >= self.world.options.logged_requests.max(1) {
             self.requests.pop_front();
         }

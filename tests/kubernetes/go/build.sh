@@ -32,10 +32,16 @@ build etcd go.etcd.io/etcd/server/v3 etcd
 build kubernetes k8s.io/kubernetes/cmd/kube-apiserver kube-apiserver "$set_version"
 build kubernetes k8s.io/kubernetes/cmd/kubectl kubectl "$set_version"
 build cluster-api sigs.k8s.io/cluster-api cluster-api
+build cluster-api sigs.k8s.io/cluster-api/cmd/clusterctl clusterctl
 build kubernetes k8s.io/kubernetes/cmd/kube-controller-manager kube-controller-manager "$set_version"
 build helm helm.sh/helm/v4/cmd/helm helm
 
-# Cluster API's manifests belong to its module: kept beside the programs, for the tests to apply.
+# Cluster API's manifests belong to its module: kept beside the programs, for the tests to apply and to publish.
+source=$(cd cluster-api && go list -m -f '{{ .Dir }}' sigs.k8s.io/cluster-api)
+rm -rf "$binaries/cluster-api-config.new"
+cp -r "$source/config" "$binaries/cluster-api-config.new"
+cp "$source/metadata.yaml" "$binaries/cluster-api-config.new/metadata.yaml"
+(cd cluster-api && go list -m -f '{{ .Version }}' sigs.k8s.io/cluster-api) >"$binaries/cluster-api-config.new/version"
+chmod -R u+w "$binaries/cluster-api-config.new"
 rm -rf "$binaries/cluster-api-config"
-cp -r "$(cd cluster-api && go list -m -f '{{ .Dir }}' sigs.k8s.io/cluster-api)/config" "$binaries/cluster-api-config"
-chmod -R u+w "$binaries/cluster-api-config"
+mv "$binaries/cluster-api-config.new" "$binaries/cluster-api-config"

@@ -14,26 +14,39 @@ const NOT_INSTALLED: [&str; 4] = ["Certificate", "Issuer", "Deployment", "Servic
 /// that stand there. Only the webhooks' address differs: this machine instead of a Service.
 pub(crate) async fn install(plane: &ControlPlane) -> Result<()> {
     let port = free_port()?;
-    let configuration = plane.programs().path("cluster-api-config").join("default");
-    let manifests = plane.kubectl(User::Admin, &["kustomize", configuration.to_str().context("UTF-8")?], "")?;
-    let authority = base64(plane.certificates().authority.as_bytes());
-    let (mut definitions, mut webhooks) = (Vec::new(), Vec::new());
-    for document in serde_norway::Deserializer::from_str(&manifests) {
-        let mut object = Value::deserialize(document).context("read Cluster API's manifests")?;
-        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-        if NOT_INSTALLED.contains(&kind.as_str()) {
-            continue;
-        }
-        redirect(&mut object, port, &authority);
-        if kind.ends_with("WebhookConfiguration") { &mut webhooks } else { &mut definitions }.push(object);
-    }
+    let (webhooks, definitions) = manifests(plane, port)?
+        .into_iter()
+        .partition(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration")));
     apply(plane, definitions)?;
     plane.kubectl(
         User::Admin,
         &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"],
         "",
     )?;
+    start(plane, port).await?;
+    // Only now: a webhook that nobody answers refuses every object of its kinds.
+    apply(plane, webhooks)
+}
 
+/// Everything in `config/default` that is installed here, with its webhooks at `port`.
+pub(crate) fn manifests(plane: &ControlPlane, port: u16) -> Result<Vec<Value>> {
+    let configuration = plane.programs().path("cluster-api-config").join("default");
+    let manifests = plane.kubectl(User::Admin, &["kustomize", configuration.to_str().context("UTF-8")?], "")?;
+    let authority = base64(plane.certificates().authority.as_bytes());
+    let mut objects = Vec::new();
+    for document in serde_norway::Deserializer::from_str(&manifests) {
+        let mut object = Value::deserialize(document).context("read Cluster API's manifests")?;
+        if object["kind"].as_str().is_some_and(|kind| NOT_INSTALLED.contains(&kind)) {
+            continue;
+        }
+        redirect(&mut object, port, &authority);
+        objects.push(object);
+    }
+    Ok(objects)
+}
+
+/// Starts the manager and waits until its webhooks answer at `port`.
+pub(crate) async fn start(plane: &ControlPlane, port: u16) -> Result<()> {
     let health = free_port()?;
     let mut command = Command::new(plane.programs().path("cluster-api"));
     command
@@ -51,9 +64,7 @@ pub(crate) async fn install(plane: &ControlPlane) -> Result<()> {
         Ok(())
     })
     .await
-    .with_context(|| last_words(plane))?;
-    // Only now: a webhook that nobody answers refuses every object of its kinds.
-    apply(plane, webhooks)
+    .with_context(|| last_words(plane))
 }
 
 fn apply(plane: &ControlPlane, objects: Vec<Value>) -> Result<()> {

@@ -84,6 +84,19 @@ impl ControlPlane {
     /// # Errors
     /// When a program does not start or does not answer; the end of its log is in the error.
     pub async fn start(programs: Programs, with_cluster_api: bool) -> Result<Self> {
+        let plane = Self::bare(programs).await?;
+        if with_cluster_api {
+            cluster_api::install(&plane).await?;
+        }
+        plane.install_ours().await?;
+        Ok(plane)
+    }
+
+    /// A new one with nothing in it but Kubernetes: for those who install.
+    ///
+    /// # Errors
+    /// When a program does not start or does not answer; the end of its log is in the error.
+    pub async fn bare(programs: Programs) -> Result<Self> {
         // Both TLS users of this process, the client and whatever else, take the same provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = TempDir::with_prefix("windlass-kubernetes-")?.keep();
@@ -103,10 +116,6 @@ impl ControlPlane {
         plane.start_api_server()?;
         plane.wait_until_ready().await?;
         plane.start_kube_controllers()?;
-        if with_cluster_api {
-            cluster_api::install(&plane).await?;
-        }
-        plane.install_ours().await?;
         Ok(plane)
     }
 
@@ -132,6 +141,12 @@ impl ControlPlane {
     #[must_use]
     pub fn kubeconfig(&self, user: User) -> String {
         let (token, name, _) = user.identity();
+        self.kubeconfig_of(name, token)
+    }
+
+    /// A kubeconfig for whoever has `token`, as text.
+    #[must_use]
+    pub fn kubeconfig_of(&self, name: &str, token: &str) -> String {
         // JSON is YAML.
         json!({
             "apiVersion": "v1",
@@ -310,7 +325,10 @@ impl ControlPlane {
     }
 
     /// Our kustomization, applied as the documentation says.
-    async fn install_ours(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn install_ours(&self) -> Result<()> {
         let base = self.programs.deploy("base");
         let (how, what) = if base.exists() { ("-k", base) } else { ("-f", self.programs.deploy("crds")) };
         let what = what.to_str().context("a path that is not UTF-8")?;
@@ -356,7 +374,7 @@ pub(crate) fn base64(bytes: &[u8]) -> serde_json::Value {
     json!(k8s_openapi::ByteString(bytes.to_vec()))
 }
 
-fn run(mut command: Command, input: &str) -> Result<String> {
+pub(crate) fn run(mut command: Command, input: &str) -> Result<String> {
     let shown = format!("{command:?}");
     let mut child = command
         .stdin(Stdio::piped())

@@ -26,6 +26,8 @@ pub struct ControllerOptions {
     pub arguments: Vec<String>,
     /// As whom it asks the API server.
     pub user: User,
+    /// Whether it watches all namespaces instead of the scene's: for a control plane where there is nobody else.
+    pub all_namespaces: bool,
 }
 
 impl Default for ControllerOptions {
@@ -36,6 +38,7 @@ impl Default for ControllerOptions {
             lease: None,
             arguments: Vec::new(),
             user: User::Controller,
+            all_namespaces: false,
         }
     }
 }
@@ -89,7 +92,6 @@ impl Controller {
             .env("SCW_DEFAULT_ZONE", "fr-par-1");
         let mut arguments = vec![
             format!("--kubeconfig={}", plane.kubeconfig_file(options.user).display()),
-            format!("--namespace={namespace}"),
             format!("--state-dir={}", state.display()),
             format!("--metrics-bind-address=127.0.0.1:{metrics}"),
             format!("--health-probe-bind-address=127.0.0.1:{health}"),
@@ -98,6 +100,9 @@ impl Controller {
             "--listing-interval=1s".to_owned(),
             "--shutdown-grace=5s".to_owned(),
         ];
+        if !options.all_namespaces {
+            arguments.push(format!("--namespace={namespace}"));
+        }
         match &options.lease {
             None => arguments.push("--leader-elect=false".to_owned()),
             Some(lease) => arguments.extend([
@@ -228,7 +233,7 @@ pub(crate) fn configuration_file(folder: &Path, state: &str) -> PathBuf {
     folder.join(format!("{state}.json"))
 }
 
-async fn has_ended(process: &mut Process) -> Result<ExitStatus> {
+pub(crate) async fn has_ended(process: &mut Process) -> Result<ExitStatus> {
     loop {
         if let Some(status) = process.ended()? {
             return Ok(status);
@@ -238,7 +243,7 @@ async fn has_ended(process: &mut Process) -> Result<ExitStatus> {
 }
 
 /// One plain HTTP GET on this machine.
-async fn get(port: u16, path: &str) -> Result<String> {
+pub(crate) async fn get(port: u16, path: &str) -> Result<String> {
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

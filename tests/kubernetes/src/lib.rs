@@ -7,6 +7,8 @@
 //!   install it, webhooks and rights included; our manifests. [`ControlPlane::shared`] is one for all tests of a run.
 //! - [`Scene`]: one test's namespace, Scaleway and controllers. [`Scaleway`] can hold a request at any point, which is where
 //!   [`Controller::kill`] belongs.
+//! - [`Pod`]: runs the container of an installed Deployment as it stands in the API server. [`ControlPlane::bare`] has nothing
+//!   installed; [`ControlPlane::initialise`] installs with Cluster API's own tool.
 //! - [`Nodes`]: stands in for whoever boots the machines and lets their kubelets join.
 //! - [`eventually`]: waits for what must come, and says what was there instead.
 //!
@@ -14,10 +16,12 @@
 
 mod certificates;
 mod cluster_api;
+mod clusterctl;
 mod control_plane;
 mod controller;
 mod nodes;
 mod objects;
+mod pod;
 mod process;
 mod programs;
 mod scaleway;
@@ -28,6 +32,7 @@ pub use control_plane::{ControlPlane, User};
 pub use controller::{Controller, ControllerOptions};
 pub use nodes::Nodes;
 pub use objects::{Kind, MachineOptions};
+pub use pod::Pod;
 pub use process::Process;
 pub use programs::Programs;
 pub use scaleway::{Host, Moment, Scaleway};

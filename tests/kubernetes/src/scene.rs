@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -29,7 +30,7 @@ pub struct Scene<'plane> {
     plane: &'plane ControlPlane,
     namespace: String,
     client: Client,
-    scaleway: Scaleway,
+    scaleway: Arc<Scaleway>,
     folder: TempDir,
 }
 
@@ -51,13 +52,27 @@ impl<'plane> Scene<'plane> {
         let scene = Self {
             plane,
             client: plane.client(User::Admin).await?,
-            scaleway: Scaleway::start(options)?,
+            scaleway: Arc::new(Scaleway::start(options)?),
             folder: TempDir::with_prefix_in(&namespace, plane.folder())?,
             namespace,
         };
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.namespace}});
         plane.kubectl(User::Admin, &["create", "-f", "-"], &object.to_string())?;
         Ok(scene)
+    }
+
+    /// The same namespace on another control plane, over the same Scaleway, with files of its own: where objects are moved to.
+    ///
+    /// # Errors
+    /// When the other one cannot be asked.
+    pub async fn seen_from<'other>(&self, plane: &'other ControlPlane) -> Result<Scene<'other>> {
+        Ok(Scene {
+            plane,
+            namespace: self.namespace.clone(),
+            client: plane.client(User::Admin).await?,
+            scaleway: Arc::clone(&self.scaleway),
+            folder: TempDir::with_prefix_in(&self.namespace, plane.folder())?,
+        })
     }
 
     /// The control plane.
@@ -415,6 +430,7 @@ mod tests {
             status: "ready".to_owned(),
             names: texts(names),
             wiped_as: texts(wiped_as),
+            reboots: 0,
             deletion_scheduled: false,
             deleted_by: None,
         }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_simulator::{AppleSilicon, Latency, Options, Simulator};
+use windlass_simulator::{AppleSilicon, Latency, Options, RequestLimit, Simulator};
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
         seed,
         time_scale: arguments.time_scale,
         latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
+        request_limit: arguments.requests_per_second.map(|per_second| RequestLimit { per_second, burst: per_second }),
         loopback_addresses: arguments.loopback_addresses,
         apple_silicon_commitment: arguments.apple_silicon_floor,
         apple_silicon: AppleSilicon {

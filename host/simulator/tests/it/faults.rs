@@ -1,12 +1,13 @@
 //! Every kind of fault, before and after the effect.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 use windlass_scaleway::TransportError;
-use windlass_simulator::{FaultKind, FaultRule, Options};
+use windlass_simulator::{FaultKind, FaultRule, Options, RequestLimit};
 
 use crate::caller::{Caller, INSTANCE};
 
@@ -49,6 +50,29 @@ async fn each_kind_answers_as_scaleway_does_and_the_effect_is_as_ordered() {
         assert_eq!(outcome(rule.clone()).await, (status, word.clone(), 0), "{kind} before");
         assert_eq!(outcome(rule.after_effect()).await, (status, word, 1), "{kind} after");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_request_limit_calls_do_nothing_until_time_has_passed() {
+    let [per_second, burst] = [2, 3].map(|number| NonZeroU32::new(number).unwrap());
+    let limit = RequestLimit { per_second, burst };
+    let caller = Caller::of(Options { request_limit: Some(limit), ..Options::default() });
+    let create = async || {
+        let reply = caller.send(Method::POST, &format!("{INSTANCE}/ips"), Bytes::from_static(b"{}")).await.unwrap();
+        reply.status.as_u16()
+    };
+    let statuses = [create().await, create().await, create().await, create().await, create().await];
+    assert_eq!(statuses, [201, 201, 201, 429, 429]);
+    assert_eq!(caller.simulator.resources().ips.len(), 3);
+    tokio::time::advance(Duration::from_millis(499)).await;
+    assert_eq!(create().await, 429);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!([create().await, create().await], [201, 429]);
+    // A rest is worth a burst, however long it was.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!([create().await, create().await, create().await, create().await], [201, 201, 201, 429]);
+    let refused = caller.simulator.requests().iter().filter(|request| request.status == Some(429)).count();
+    assert_eq!(refused, 5);
 }
 
 #[tokio::test]
