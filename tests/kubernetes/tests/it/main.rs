@@ -12,3 +12,4 @@ mod leaders;
 mod manifests;
 mod policies;
 mod scale;
+mod server_clusters;
