@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_cluster::{
-    CloudInitFiles, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction,
-    HookFailure, HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest,
-    SqliteClusterStore,
+    CloudInitFiles, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook,
+    HookAction, HookFailure, HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks,
+    ScaleRequest, SqliteClusterStore,
 };
 use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory};
 use windlass_policy::{Host, HostOptions};

@@ -207,9 +207,7 @@ impl Clusters {
     pub async fn validate(&self, specification: &ClusterSpecification) -> Result<Vec<Failure>, Error> {
         specification.check()?;
         let mut problems = validate::hook_problems(self.shared.hooks.as_ref(), specification);
-        problems.extend(
-            validate::problems(&self.shared.client, self.shared.cloud_inits.as_ref(), specification).await,
-        );
+        problems.extend(validate::problems(&self.shared.client, self.shared.cloud_inits.as_ref(), specification).await);
         Ok(problems)
     }
 

@@ -53,9 +53,9 @@ pub use record::{
 pub use selection::ScaleRequest;
 pub use specification::{ClusterSpecification, HookSet, NodeGroup, VolumeSpecification};
 // Where clusters are kept.
-pub use store::{Begin, Change, ClusterStore, Fence, SqliteClusterStore, StoreError, StoredCluster, Wishes};
 #[cfg(feature = "store-laws")]
 pub use store::laws as store_laws;
+pub use store::{Begin, Change, ClusterStore, Fence, SqliteClusterStore, StoreError, StoredCluster, Wishes};
 // The user's hooks.
 pub use hooks::{
     CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure, HookInput,

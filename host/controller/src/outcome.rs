@@ -81,7 +81,9 @@ impl Outcome {
                 ("done", None)
             }
             Self::Created(_) => ("done", None),
-            Self::CleanedUp { message } | Self::Kept { message } | Self::Operated { message } => ("done", Some(message.clone())),
+            Self::CleanedUp { message } | Self::Kept { message } | Self::Operated { message } => {
+                ("done", Some(message.clone()))
+            }
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
                 let state = match &released.outcome {

@@ -187,6 +187,7 @@ impl Process {
                 (leases, arguments.leader_elect_name.clone())
             }),
         };
+        let server_clusters = Arc::new(ServerClusters::new(liveness, shutdown.clone()));
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
             let cluster_api =
@@ -205,7 +206,7 @@ impl Process {
                 recorder: recorder.clone(),
                 settings: self.settings.clone(),
                 settled: Settled::default(),
-                server_clusters: ServerClusters::new(liveness.clone(), shutdown.clone()),
+                server_clusters: Arc::clone(&server_clusters),
             });
             let again = controllers(context, arguments, shutdown).await;
             if !again {

@@ -40,8 +40,7 @@ impl Kubelet {
                 // What fails is tried again: the API server may be restarting.
                 if let Ok(all) = pods.list(&ListParams::default()).await {
                     running.retain(|uid, task| {
-                        let wanted =
-                            all.items.iter().any(|pod| pod.uid().as_ref() == Some(uid) && !is_going(pod));
+                        let wanted = all.items.iter().any(|pod| pod.uid().as_ref() == Some(uid) && !is_going(pod));
                         if !wanted {
                             task.abort();
                         }

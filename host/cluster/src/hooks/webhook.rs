@@ -35,7 +35,12 @@ pub(super) async fn run(
     ended.unwrap_or(Err(HookProblem::TimedOut(limit)))
 }
 
-async fn send(webhook: &WebhookHook, secret: &WebhookSecret, input: &HookInput, answer: &mut Tail) -> Result<(), HookProblem> {
+async fn send(
+    webhook: &WebhookHook,
+    secret: &WebhookSecret,
+    input: &HookInput,
+    answer: &mut Tail,
+) -> Result<(), HookProblem> {
     let body = input.json();
     let now = jiff::Timestamp::now().as_second();
     let mut response = client(webhook)?

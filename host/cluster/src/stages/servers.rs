@@ -17,7 +17,11 @@ use crate::{failure, stages};
 pub(crate) type CloudInits = BTreeMap<NodeGroupName, CloudInit>;
 
 /// Reads the cloud-init of these groups. Its content lives as long as the operation makes nodes, and is stored nowhere.
-pub(crate) async fn cloud_inits(run: &Run, stage: Stage, growing: &BTreeSet<NodeGroupName>) -> Result<CloudInits, Stop> {
+pub(crate) async fn cloud_inits(
+    run: &Run,
+    stage: Stage,
+    growing: &BTreeSet<NodeGroupName>,
+) -> Result<CloudInits, Stop> {
     let specification = run.book.lock().cluster.specification.clone();
     let mut contents = CloudInits::new();
     for name in growing {

@@ -42,7 +42,8 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
     for name in growing {
         let Some(group) = specification.groups.get(name) else { continue };
-        let checked = run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name, group)).await;
+        let checked =
+            run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name, group)).await;
         let at = run.now();
         let event = match &checked {
             Ok(()) => Run::done(step, name.as_str()),
@@ -177,9 +178,11 @@ async fn check_group(
         (failed.method, failed.path, failed.status) = ("GET".to_owned(), path, Some(answer.status));
         return Err(failed);
     }
-    cloud_inits.read(specification, name).await.map(drop).map_err(|problem| {
-        failure::of_class(FailureClass::InvalidArguments, place(&problem))
-    })
+    cloud_inits
+        .read(specification, name)
+        .await
+        .map(drop)
+        .map_err(|problem| failure::of_class(FailureClass::InvalidArguments, place(&problem)))
 }
 
 /// The groups that the operation makes nodes in.

@@ -53,7 +53,8 @@ fn operation(kind: OperationKind) -> ClusterOperation {
     }
 }
 
-pub(super) fn begin(expected: Option<Fence>, nodes: &[u32]) -> Begin {
+/// The beginning of a creation with these nodes.
+pub fn begin(expected: Option<Fence>, nodes: &[u32]) -> Begin {
     let cluster = cluster();
     let nodes = nodes.iter().map(|index| Node::planned(&cluster.name, &GROUP.parse().unwrap(), *index)).collect();
     Begin { expected, nodes, cluster, operation: operation(OperationKind::Create) }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use windlass_cluster::{
-    CloudInitFiles, ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
+    CloudInitFiles, ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState,
+    SqliteClusterStore,
 };
 use windlass_lifecycle::{Clock, Durability, Lifecycle, Limits, Options, StateDirectory};
 use windlass_policy::Host;

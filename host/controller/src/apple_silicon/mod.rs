@@ -465,7 +465,9 @@ impl Turn<'_> {
                 self.context.jobs.done(&self.uid);
                 return Ok(Action::requeue(JOB_CHECK));
             }
-            Outcome::Created(_) | Outcome::CleanedUp { .. } | Outcome::Kept { .. } | Outcome::Operated { .. } => Duration::ZERO,
+            Outcome::Created(_) | Outcome::CleanedUp { .. } | Outcome::Kept { .. } | Outcome::Operated { .. } => {
+                Duration::ZERO
+            }
         };
         self.write().await?;
         self.context.jobs.done(&self.uid);

@@ -25,8 +25,8 @@ pub use instance_machine::{
     InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
 };
 pub use server_cluster::{
-    AttemptStatus, CloudInitSource, ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, JobHook, NodeStatus,
-    PastOperation, RecordStatus, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterHooks,
+    AttemptStatus, CloudInitSource, ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, JobHook,
+    NodeStatus, PastOperation, RecordStatus, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterHooks,
     ServerClusterSpec, ServerClusterStatus, SignedWebhook, StepStatus,
 };
 

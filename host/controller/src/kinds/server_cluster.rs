@@ -38,7 +38,7 @@ use super::instance_machine::{PublicIp, Volume};
 #[x_kube(
     validation = Rule::new("self.zone == oldSelf.zone && has(self.project) == has(oldSelf.project) && (!has(self.project) || self.project == oldSelf.project)").message("zone and project cannot be changed: make a new cluster"),
     validation = Rule::new("self.groups.size() == oldSelf.groups.size() && self.groups.all(group, oldSelf.groups.exists(old, old.name == group.name))").message("groups cannot be added or removed: set a group's count to 0, or make a new cluster"),
-    validation = Rule::new("self.groups.map(group, group.count).sum() <= 1500").message("a cluster has at most 1500 nodes: its record must fit into one object")
+    validation = Rule::new("self.groups.map(group, group.count).sum() <= 1000").message("a cluster has at most 1000 nodes: its record must fit into one object")
 )]
 pub struct ServerClusterSpec {
     /// The zone in which all of it is.
@@ -83,7 +83,7 @@ pub struct ServerClusterGroup {
     #[schemars(length(min = 1, max = 22), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// How many nodes.
-    #[schemars(range(max = 1500))]
+    #[schemars(range(max = 1000))]
     pub count: u32,
     /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]
@@ -108,7 +108,10 @@ pub struct ServerClusterGroup {
     pub dynamic_ip_required: Option<bool>,
     /// Ids of private networks to join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
+    #[schemars(
+        length(max = 8),
+        inner(length(max = 36), regex(pattern = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))
+    )]
     pub private_networks: Option<Vec<String>>,
     /// Id of a security group. Absent: the project's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

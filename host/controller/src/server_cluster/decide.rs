@@ -40,7 +40,9 @@ pub(super) struct Observed<'a> {
     pub(super) deleting: bool,
     pub(super) finalizer: bool,
     pub(super) paused: bool,
-    /// Why the object's specification or record cannot be used, where it cannot.
+    /// Why the object's record cannot be read, where it cannot.
+    pub(super) unreadable: Option<&'a str>,
+    /// Why its specification cannot be used, where it cannot.
     pub(super) misconfigured: Option<&'a str>,
     pub(super) busy: Option<JobKind>,
     pub(super) standing: Option<Standing>,
@@ -116,15 +118,17 @@ pub(super) fn decide(seen: &Observed<'_>) -> Move {
     if !seen.finalizer {
         return Move::Mark;
     }
+    if let Some(problem) = seen.unreadable {
+        return Move::Misconfigured(problem.to_owned());
+    }
+    if seen.deleting {
+        // What is there goes, also of a specification that asks for what cannot be.
+        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Move::LetGo };
+    }
     if let Some(problem) = seen.misconfigured {
         return Move::Misconfigured(problem.to_owned());
     }
-    let Some(standing) = seen.standing else {
-        return if seen.deleting { Move::LetGo } else { unless_tried(seen, Work::Create) };
-    };
-    if seen.deleting {
-        return patiently(seen, Work::Terminate);
-    }
+    let Some(standing) = seen.standing else { return unless_tried(seen, Work::Create) };
     if standing.open {
         return patiently(seen, Work::Resume);
     }
@@ -172,14 +176,14 @@ fn patiently(seen: &Observed<'_>, work: Work) -> Move {
 mod tests {
     use super::*;
 
-    const ACTIVE: Standing =
-        Standing { state: ClusterState::Active, open: false, established: true, differs: false };
+    const ACTIVE: Standing = Standing { state: ClusterState::Active, open: false, established: true, differs: false };
 
     fn seen() -> Observed<'static> {
         Observed {
             deleting: false,
             finalizer: true,
             paused: false,
+            unreadable: None,
             misconfigured: None,
             busy: None,
             standing: None,
@@ -216,8 +220,18 @@ mod tests {
             ("never active", Observed { standing: Some(never), ..seen() }, Move::Start(Work::CreateAnew)),
             ("left open", Observed { standing: Some(open), ..seen() }, Move::Start(Work::Resume)),
             ("deleted", Observed { deleting: true, standing: Some(ACTIVE), ..seen() }, Move::Start(Work::Terminate)),
-            ("deleted, open", Observed { deleting: true, standing: Some(open), ..seen() }, Move::Start(Work::Terminate)),
+            (
+                "deleted, open",
+                Observed { deleting: true, standing: Some(open), ..seen() },
+                Move::Start(Work::Terminate),
+            ),
             ("deleted, nothing there", Observed { deleting: true, ..seen() }, Move::LetGo),
+            ("deleted, wrong", Observed { deleting: true, misconfigured: Some("zone"), ..seen() }, Move::LetGo),
+            (
+                "deleted, unreadable",
+                Observed { deleting: true, unreadable: Some("nodes"), ..seen() },
+                Move::Misconfigured("nodes".into()),
+            ),
             ("deleted and let go", Observed { deleting: true, finalizer: false, ..seen() }, Move::Nothing),
         ] {
             assert_eq!(decide(&found), wanted, "{what}");
@@ -232,7 +246,11 @@ mod tests {
         let found = Observed { standing: Some(error), attempt: Some(&tried), past, ..seen() };
         assert_eq!(decide(&found), Move::Settled);
         assert_eq!(decide(&Observed { generation: 3, ..found }), Move::Start(Work::Scale), "another specification");
-        assert_eq!(decide(&Observed { retry: Some("now"), ..found }), Move::Start(Work::Scale), "asked for by annotation");
+        assert_eq!(
+            decide(&Observed { retry: Some("now"), ..found }),
+            Move::Start(Work::Scale),
+            "asked for by annotation"
+        );
         let not_begun = Past { last: 3, ..past };
         assert_eq!(decide(&Observed { past: not_begun, ..found }), Move::Start(Work::Scale), "it was never begun");
         let refused = AttemptStatus { refused: Some("no such node".into()), ..attempt(2, 4) };

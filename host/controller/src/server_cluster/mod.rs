@@ -125,13 +125,13 @@ impl Turn<'_> {
         let stored = self.stored.as_ref().ok().and_then(Option::as_ref);
         let wanted = specification::specification(&self.object.name_any(), &self.object.spec)
             .and_then(|wanted| wanted.check().map_err(|error| format!("spec.{error}")));
-        let misconfigured = self.stored.as_ref().err().or(wanted.as_ref().err());
         let attempt = self.old.attempt.clone();
         let seen = Observed {
             deleting: self.deleting(),
             finalizer: self.object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
             paused: self.object.annotations().contains_key(annotations::PAUSED),
-            misconfigured: misconfigured.map(String::as_str),
+            unreadable: self.stored.as_ref().err().map(String::as_str),
+            misconfigured: wanted.as_ref().err().map(String::as_str),
             busy: match self.context.jobs.view(&self.uid) {
                 JobView::Running(kind) => Some(kind),
                 JobView::None | JobView::Ended(_) => None,
@@ -264,7 +264,9 @@ impl Turn<'_> {
         let words = words.join("; ");
         match (active, differs) {
             (true, false) => self.say(true, "Active", ""),
-            (true, true) => self.say(false, "Differs", &format!("its nodes are not those of the specification; {words}")),
+            (true, true) => {
+                self.say(false, "Differs", &format!("its nodes are not those of the specification; {words}"))
+            }
             (false, _) => self.say(false, "Error", &words),
         }
     }
@@ -287,9 +289,7 @@ impl Turn<'_> {
         let task = match work {
             Work::Create | Work::CreateAnew => {
                 match specification::specification(&self.object.name_any(), &self.object.spec) {
-                    Ok(wanted) => {
-                        Task::Create { specification: Box::new(wanted), anew: work == Work::CreateAnew }
-                    }
+                    Ok(wanted) => Task::Create { specification: Box::new(wanted), anew: work == Work::CreateAnew },
                     Err(_) => return Ok(Action::requeue(WHILE_BUSY)),
                 }
             }
@@ -297,14 +297,12 @@ impl Turn<'_> {
                 let nodes = stored.map(|stored| stored.nodes.as_slice()).unwrap_or_default();
                 Task::Scale { request: request(&self.object.spec, nodes) }
             }
-            Work::Resume => {
-                let open = stored.and_then(|stored| stored.open.as_ref());
-                // A termination goes on where it was, with the Jobs that it began.
-                let left = open.filter(|open| open.kind != OperationKind::Terminate).map(|open| open.number);
-                Task::Resume { object: Box::new(self.object.clone()), stop_hooks_of: left }
-            }
+            Work::Resume => Task::Resume,
             Work::Terminate => Task::Terminate { force: self.annotation(annotations::FORCE) == Some("true") },
         };
+        // A termination goes on where it was, with the Jobs that it began; what else was left open is about to be undone.
+        let open = stored.and_then(|stored| stored.open.as_ref());
+        let stop_hooks_of = open.filter(|open| open.kind != OperationKind::Terminate).map(|open| open.number);
         if matches!(work, Work::Create | Work::CreateAnew | Work::Scale) {
             let last = self.old.operation.as_ref().map_or(0, |operation| operation.number);
             // What was left of a failed creation is removed by an operation of its own.
@@ -322,10 +320,16 @@ impl Turn<'_> {
         let Ok(name) = self.object.name_any().parse() else { return Ok(Action::await_change()) };
         let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));
         let part = context.server_clusters.of(&context, &self.namespace);
+        let object = self.object.clone();
         let last = self.context.jobs.last(&self.uid, None);
         // The operation writes its own record.
         let silent: Mirror = Arc::new(|_| Box::pin(async { Ok(()) }));
         self.context.jobs.start(&self.uid, work.job(), last.as_ref(), silent, move |control, _| async move {
+            if let Some(number) = stop_hooks_of
+                && let Err(outcome) = part.stop_hooks(&object, number).await
+            {
+                return outcome;
+            }
             work::perform(context, part, name, about, task, control).await
         });
         Ok(Action::requeue(WHILE_BUSY))

@@ -92,10 +92,8 @@ pub(super) fn specification(name: &str, spec: &ServerClusterSpec) -> Result<Clus
             data.name.parse().map_err(|error: windlass_cluster::Error| format!("spec.groups: {error}"))?;
         wanted.groups.insert(name, group(data));
     }
-    let hook = |hook: &ServerClusterHook| Hook {
-        action: HookAction::Foreign(words(hook)),
-        time_limit: time_limit(hook),
-    };
+    let hook =
+        |hook: &ServerClusterHook| Hook { action: HookAction::Foreign(words(hook)), time_limit: time_limit(hook) };
     if let Some(hooks) = &spec.hooks {
         wanted.hooks = HookSet {
             decommission: hooks.decommission.as_ref().map(hook),

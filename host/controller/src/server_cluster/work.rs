@@ -72,11 +72,21 @@ impl ServerClusters {
     }
 }
 
+impl Part {
+    /// Stops the Jobs of an operation whose process died.
+    pub(super) async fn stop_hooks(&self, object: &ServerCluster, number: u64) -> Result<(), Outcome> {
+        self.hooks.stop(object, number).await.map_err(|error| Outcome::Failed {
+            reason: "HooksNotStopped",
+            message: format!("the Jobs of operation {number}, whose process died, cannot be stopped: {error}"),
+        })
+    }
+}
+
 /// What a job is to do.
 pub(super) enum Task {
     Create { specification: Box<ClusterSpecification>, anew: bool },
     Scale { request: ScaleRequest },
-    Resume { object: Box<ServerCluster>, stop_hooks_of: Option<u64> },
+    Resume,
     Terminate { force: bool },
 }
 
@@ -126,19 +136,11 @@ async fn run(part: &Part, name: &ClusterName, task: Task, control: &ClusterContr
             Err(Error::Unknown { .. }) => Outcome::Operated { message: "there was nothing to remove".to_owned() },
             result => ended(result),
         },
-        Task::Resume { object, stop_hooks_of } => {
-            if let Some(number) = stop_hooks_of
-                && let Err(error) = part.hooks.stop(&object, number).await
-            {
-                let message = format!("the Jobs of operation {number}, whose process died, cannot be stopped: {error}");
-                return Outcome::Failed { reason: "HooksNotStopped", message };
-            }
-            match clusters.resume_cluster(name, control).await {
-                Ok(Some(resumed)) => ended(resumed.outcome),
-                Ok(None) => contended("another works on it, or has ended it".to_owned()),
-                Err(error) => failed(error),
-            }
-        }
+        Task::Resume => match clusters.resume_cluster(name, control).await {
+            Ok(Some(resumed)) => ended(resumed.outcome),
+            Ok(None) => contended("another works on it, or has ended it".to_owned()),
+            Err(error) => failed(error),
+        },
     }
 }
 
@@ -232,7 +234,10 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
         ClusterHappening::Waiting { stage, step, attempt, milliseconds, failure, reason } => {
             let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             let seconds = milliseconds.div_ceil(1000);
-            warning("Retrying", format!("{stage}: {step}: attempt {attempt} failed: {failure}; again in {seconds} s{why}"))
+            warning(
+                "Retrying",
+                format!("{stage}: {step}: attempt {attempt} failed: {failure}; again in {seconds} s{why}"),
+            )
         }
         ClusterHappening::Recovering(recovery) => {
             let why = recovery.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -240,7 +245,9 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
             let (delete, state, by) = (recovery.delete.len(), recovery.state, &recovery.decided_by);
             warning(
                 "Recovering",
-                format!("failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as {by} decided{why}"),
+                format!(
+                    "failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as {by} decided{why}"
+                ),
             )
         }
         ClusterHappening::StoppingQuietly => normal("StoppingQuietly", "the cluster is deleted meanwhile".to_owned()),

@@ -153,9 +153,7 @@ echo "all is well" > /dev/termination-log"#
 
 /// A cluster without hooks.
 fn bare(groups: &[(&str, u32)]) -> Value {
-    let group = |(name, count): &(&str, u32)| {
-        json!({"name": name, "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"})
-    };
+    let group = |(name, count): &(&str, u32)| json!({"name": name, "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"});
     json!({
         "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ServerCluster", "metadata": {"name": NAME},
         "spec": {"zone": "fr-par-1", "groups": groups.iter().map(group).collect::<Vec<_>>()},
@@ -207,7 +205,11 @@ async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trac
     cluster["spec"]["groups"][1]["cloudInit"] = json!({"inline": "#cloud-config\nhostname: inline\n"});
     farm.scene.apply(&cluster).await?;
     let status = farm.ready(&["farm-cache-1", "farm-web-1", "farm-web-2"]).await?;
-    ensure!(farm.done() == ["configure 1 farm-cache-1 farm-web-1 farm-web-2", "start 1 farm-cache-1 farm-web-1 farm-web-2"], "{:?}", farm.done());
+    ensure!(
+        farm.done() == ["configure 1 farm-cache-1 farm-web-1 farm-web-2", "start 1 farm-cache-1 farm-web-1 farm-web-2"],
+        "{:?}",
+        farm.done()
+    );
     for node in status["nodes"].as_array().into_iter().flatten() {
         ensure!(node["configured"] == true && node["started"] == true && node["role"] == "staying", "{node:#}");
         ensure!(node["addresses"].as_array().is_some_and(|addresses| addresses.len() == 1), "{node:#}");
@@ -216,10 +218,13 @@ async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trac
     }
     ensure!(status["history"][0]["kind"] == "create" && status["history"][0]["state"] == "done", "{}", brief(&status));
     ensure!(!status.to_string().contains("from-a-secret"), "the Secret's content is in the status");
-    let printed = plane.kubectl(windlass_test_kubernetes::User::Admin, &["-n", farm.scene.namespace(), "get", "scl"], "")?;
+    let printed =
+        plane.kubectl(windlass_test_kubernetes::User::Admin, &["-n", farm.scene.namespace(), "get", "scl"], "")?;
     ensure!(printed.contains("active") && printed.contains("True"), "{printed}");
     let events = farm.scene.events(NAME).await?;
-    for wanted in ["OperationBegan", "Servers", "Configure", "HookOutput: operation 1: configure: all is well", "OperationDone"] {
+    for wanted in
+        ["OperationBegan", "Servers", "Configure", "HookOutput: operation 1: configure: all is well", "OperationDone"]
+    {
         ensure!(events.iter().any(|event| event.contains(wanted)), "{wanted}: {events:#?}");
     }
     farm.delete().await?;
@@ -277,7 +282,10 @@ async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_
     ensure!(farm.servers() == ["farm-web-1", "farm-web-2"], "{:?}", farm.servers());
     let (done, number) = (farm.done(), status["operation"]["number"].clone());
     farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
-    ensure!(farm.done() == done && farm.status().await?["operation"]["number"] == number, "it is tried again and again");
+    ensure!(
+        farm.done() == done && farm.status().await?["operation"]["number"] == number,
+        "it is tried again and again"
+    );
     let ready = condition(&farm.status().await?, "Ready");
     ensure!(ready["reason"] == "Error" && ready["message"].to_string().contains("windlass.dev/retry"), "{ready:#}");
     farm.take("exit-configure")?;
@@ -390,7 +398,11 @@ async fn a_decommission_that_fails_holds_the_deletion_until_it_is_forced() -> Re
     farm.scene.delete(Kind::ServerCluster, NAME).await?;
     eventually("it is told why the deletion waits", || async {
         let status = farm.status().await?;
-        ensure!(status["state"] == "error" && status["reasons"].to_string().contains("decommission"), "{}", brief(&status));
+        ensure!(
+            status["state"] == "error" && status["reasons"].to_string().contains("decommission"),
+            "{}",
+            brief(&status)
+        );
         Ok(())
     })
     .await?;
@@ -433,7 +445,8 @@ async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     let port = receive(std::sync::Arc::clone(&received))?;
     let mut cluster = bare(&[("web", 1)]);
     let url = format!("http://127.0.0.1:{port}/configure?token=hunter2hunter2");
-    cluster["spec"]["hooks"] = json!({"configure": {"webhook": {"url": url, "secretName": "signs", "plainHTTP": true}}});
+    cluster["spec"]["hooks"] =
+        json!({"configure": {"webhook": {"url": url, "secretName": "signs", "plainHTTP": true}}});
     farm.scene.apply(&cluster).await?;
     let status = farm.settled("error").await?;
     ensure!(status["reasons"].to_string().contains("no Secret signs"), "{}", brief(&status));
@@ -445,7 +458,10 @@ async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     let requests = received.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
     ensure!(requests.len() == 1, "{requests:?}");
     let uid = farm.object().await?.uid().unwrap_or_default();
-    ensure!(requests[0].contains("windlass-signature: t=") && requests[0].contains("\"name\":\"farm-web-1\""), "{requests:?}");
+    ensure!(
+        requests[0].contains("windlass-signature: t=") && requests[0].contains("\"name\":\"farm-web-1\""),
+        "{requests:?}"
+    );
     // Never that of an object of this name that was there before.
     let delivery = requests[0].lines().find(|line| line.starts_with("windlass-delivery: ")).unwrap_or_default();
     let begins = format!("windlass-delivery: {}-farm-", farm.scene.namespace());
@@ -470,7 +486,7 @@ async fn what_cannot_be_is_refused_by_the_api_server_with_a_remedy() -> Result<(
         (&(|c: &mut Value| c["metadata"]["name"] = json!("f".repeat(33))) as &dyn Fn(&mut Value), "at most 32"),
         (&|c| c["spec"]["groups"][0]["name"] = json!("Web"), "spec.groups[0].name"),
         (&|c| c["spec"]["groups"] = json!([]), "spec.groups"),
-        (&|c| c["spec"]["groups"][0]["count"] = json!(1501), "less than or equal to 1500"),
+        (&|c| c["spec"]["groups"][0]["count"] = json!(1001), "less than or equal to 1000"),
         (&|c| c["spec"]["hooks"] = json!({"start": {}}), "either a job or a webhook"),
         (
             &|c| c["spec"]["hooks"] = json!({"start": {"webhook": {"url": "http://example.org", "secretName": "s"}}}),
@@ -485,8 +501,8 @@ async fn what_cannot_be_is_refused_by_the_api_server_with_a_remedy() -> Result<(
         ensure!(words.contains(part), "{part}: {words}");
     }
     // Two groups that are too much together.
-    let refused = farm.scene.apply(&bare(&[("a", 1000), ("b", 501)])).await;
-    ensure!(format!("{:#}", refused.err().context("it was taken")?).contains("at most 1500 nodes"));
+    let refused = farm.scene.apply(&bare(&[("a", 600), ("b", 401)])).await;
+    ensure!(format!("{:#}", refused.err().context("it was taken")?).contains("at most 1000 nodes"));
     // `ssh` is no hook here: the API server drops what it does not know, and the rule speaks.
     let ssh = farm.scene.apply(&with(&|c| c["spec"]["hooks"] = json!({"start": {"ssh": {"command": "true"}}}))).await;
     let words = format!("{:#}", ssh.err().context("it was taken")?);
@@ -495,7 +511,10 @@ async fn what_cannot_be_is_refused_by_the_api_server_with_a_remedy() -> Result<(
     farm.scene.apply(&bare(&[("a", 0), ("web", 1)])).await?;
     for (change, part) in [
         (json!({"zone": "fr-par-2"}), "zone and project cannot be changed"),
-        (json!({"groups": [{"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"}]}), "added or removed"),
+        (
+            json!({"groups": [{"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"}]}),
+            "added or removed",
+        ),
         (
             json!({"groups": [{"name": "a", "count": 0, "types": ["DEV1-S"], "image": "ubuntu_noble"},
                 {"name": "web", "count": 1, "types": ["DEV1-S"], "image": "debian_bookworm"}]}),
@@ -520,7 +539,8 @@ async fn killed_at(farm: &Farm<'_>, controller: &mut Controller, successor: &Con
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_killed_in_a_creation_or_a_scaling_has_it_ended_by_the_next_with_or_without_its_volume() -> Result<()> {
+async fn a_controller_killed_in_a_creation_or_a_scaling_has_it_ended_by_the_next_with_or_without_its_volume()
+-> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     for kept in [true, false] {
         let farm = Farm::new(plane, "killed").await?;
@@ -631,13 +651,14 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     first.freeze()?;
     farm.scene.scaleway().calm();
     let _second = farm.scene.start(&one_of_two("second")).await?;
-    let status = eventually_within(Duration::from_secs(180), "the second has ended it and made what is wanted", || async {
-        let status = farm.status().await?;
-        ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
-        ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
-        Ok(status)
-    })
-    .await?;
+    let status =
+        eventually_within(Duration::from_secs(180), "the second has ended it and made what is wanted", || async {
+            let status = farm.status().await?;
+            ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
+            ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
+            Ok(status)
+        })
+        .await?;
     first.thaw()?;
     eventually("the one that woke up ends", || {
         let ended = first.ended();

@@ -383,7 +383,9 @@ impl Drop for StopWhenDropped<'_> {
             return;
         }
         let (hooks, name) = (self.hooks.clone(), self.name.to_owned());
-        tokio::spawn(async move {
+        // Without a runtime the process is about to end: the next one stops the Job.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
             if let Err(error) = delete(&hooks, &name).await {
                 tracing::warn!(job = name, %error, "the Job of a hook that was called off is not deleted");
             }
@@ -436,7 +438,10 @@ mod tests {
         let name_of = |object: &ServerCluster| name(object, &input(object));
         assert!(name_of(&long).len() <= 63, "{}", name_of(&long));
         assert!(name_of(&long).ends_with("-4294967295-decommission-500"), "{}", name_of(&long));
-        let again = ServerCluster { metadata: kube::api::ObjectMeta { uid: Some("uid-2".into()), ..long.metadata.clone() }, ..long.clone() };
+        let again = ServerCluster {
+            metadata: kube::api::ObjectMeta { uid: Some("uid-2".into()), ..long.metadata.clone() },
+            ..long.clone()
+        };
         assert_ne!(name_of(&long), name_of(&again));
         assert_ne!(input(&long).operation_id, input(&again).operation_id);
     }
@@ -451,23 +456,32 @@ mod tests {
             namespace: "ci".into(),
             leaving: tokio_util::sync::CancellationToken::new(),
         };
-        let (object, hook) = (object("farm"), JobHook {
-            image: "example.org/join:1".into(),
-            command: Some(vec!["join".into()]),
-            env: Some([("LEVEL", "2"), ("WINDLASS_INPUT", "/etc/passwd")].map(|(k, v)| (k.into(), v.into())).into()),
-            env_from_secrets: Some(vec!["vault".into()]),
-            run_as_user: Some(1000),
-            ..JobHook::default()
-        });
+        let (object, hook) = (
+            object("farm"),
+            JobHook {
+                image: "example.org/join:1".into(),
+                command: Some(vec!["join".into()]),
+                env: Some(
+                    [("LEVEL", "2"), ("WINDLASS_INPUT", "/etc/passwd")].map(|(k, v)| (k.into(), v.into())).into(),
+                ),
+                env_from_secrets: Some(vec!["vault".into()]),
+                run_as_user: Some(1000),
+                ..JobHook::default()
+            },
+        );
         let input = input(&object);
-        let run = Run { hooks: &hooks, object: &object, hook: &hook, time_limit: Duration::from_secs(90), input: &input };
+        let run =
+            Run { hooks: &hooks, object: &object, hook: &hook, time_limit: Duration::from_secs(90), input: &input };
         let job = run.job("j");
         let typed: Job = serde_json::from_value(job.clone()).unwrap();
         assert_eq!(typed.metadata.owner_references.unwrap()[0].uid, "uid-1");
         let spec = &job["spec"];
         assert_eq!((spec["backoffLimit"].as_i64(), spec["activeDeadlineSeconds"].as_i64()), (Some(0), Some(90)));
         let pod = &spec["template"]["spec"];
-        assert_eq!((pod["restartPolicy"].as_str(), pod["automountServiceAccountToken"].as_bool()), (Some("Never"), Some(false)));
+        assert_eq!(
+            (pod["restartPolicy"].as_str(), pod["automountServiceAccountToken"].as_bool()),
+            (Some("Never"), Some(false))
+        );
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
         let container = &pod["containers"][0];
         assert_eq!(container["securityContext"]["capabilities"]["drop"][0], "ALL");

@@ -66,7 +66,8 @@ impl KubernetesHooks {
         input.operation_id = operation_id(&object, &input.operation_id);
         match (&now.job, &now.webhook) {
             (Some(job), _) => {
-                let run = job::Run { hooks: self, object: &object, hook: job, time_limit: time_limit(now), input: &input };
+                let run =
+                    job::Run { hooks: self, object: &object, hook: job, time_limit: time_limit(now), input: &input };
                 run.to_its_end(output).await
             }
             (None, Some(webhook)) => self.webhook(webhook, now, &input, output).await,
@@ -84,8 +85,9 @@ impl KubernetesHooks {
         // The text may hold a token: it is not quoted.
         let url = url::Url::parse(&webhook.url)
             .map_err(|error| HookProblem::NotStarted(format!("webhook.url is no URL: {error}")))?;
-        let secret =
-            secret_key(&self.client, &self.namespace, &webhook.secret_name, SECRET).await.map_err(HookProblem::Secret)?;
+        let secret = secret_key(&self.client, &self.namespace, &webhook.secret_name, SECRET)
+            .await
+            .map_err(HookProblem::Secret)?;
         let secret = WebhookSecret::new(&secret).ok_or_else(|| {
             HookProblem::Secret(format!("the key `{SECRET}` of {} has less than 16 bytes", webhook.secret_name))
         })?;

@@ -167,8 +167,7 @@ async fn drain(writers: Arc<Writers>, api: Api<ServerCluster>, name: String) {
             }
             waiting.drain(..).collect()
         };
-        let (works, askers): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|one| ((one.what, one.work), one.answer)).unzip();
+        let (works, askers): (Vec<_>, Vec<_>) = batch.into_iter().map(|one| ((one.what, one.work), one.answer)).unzip();
         let answers = write_together(&api, &name, &works, &mut last).await;
         for (asker, answer) in askers.into_iter().zip(answers) {
             // Whoever does not wait any more has been called off.
@@ -220,7 +219,7 @@ async fn write_together(
         if let Some(record) = &mut after.record {
             record.writes += 1;
         }
-        if let Err(error) = record::bound(&mut after) {
+        if let Err(error) = record::bound(&mut after, &object.spec) {
             let words = error.to_string();
             for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
                 *answer = Err(failed(what, &words));

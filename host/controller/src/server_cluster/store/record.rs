@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_cluster::{
-    Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node, NodeState,
-    OperationState, Recovery, StoreError, StoredCluster, Wishes,
+    Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node,
+    NodeState, OperationState, Recovery, StoreError, StoredCluster, Wishes,
 };
 
 use crate::kinds::{
     ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, NodeStatus, PastOperation, ServerCluster,
-    ServerClusterStatus, StepStatus, annotations,
+    ServerClusterSpec, ServerClusterStatus, StepStatus, annotations,
 };
 use crate::server_cluster::specification;
 
@@ -32,9 +32,9 @@ const LONGEST_REASON: usize = 512;
 const LONGEST_PROBLEM: usize = 256;
 /// Names in the event of a recovery; the operation's recovery has all.
 const TOLD_NAMES: usize = 20;
-/// etcd takes 1.5 MiB in a request, object and all. Above the first bound what is told to people is cut, above the second nothing is
-/// written.
-const CRAMPED: usize = 1_000_000;
+/// etcd takes 1.5 MiB in a request, the whole object in it. Above the first bound what is told to people is cut, above the second nothing
+/// is written. In between is room for what the API server itself adds.
+const CRAMPED: usize = 900_000;
 const FULL: usize = 1_400_000;
 /// JSON's numbers are exact up to here.
 const LARGEST_FENCE_BITS: u32 = 53;
@@ -90,7 +90,10 @@ fn cut_all(texts: &[String], most: usize) -> Vec<String> {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
-            map.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect(),
+            map.into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
         ),
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
         other => other,
@@ -406,11 +409,7 @@ pub(super) fn begin(status: &mut ServerClusterStatus, begin: &Begin) -> Result<A
 }
 
 /// Lets another process go on with the open operation.
-pub(super) fn take_over(
-    status: &mut ServerClusterStatus,
-    expected: Fence,
-    runner: &str,
-) -> Result<Answer, StoreError> {
+pub(super) fn take_over(status: &mut ServerClusterStatus, expected: Fence, runner: &str) -> Result<Answer, StoreError> {
     under(status, expected)?;
     let Some(operation) =
         status.operation.as_mut().filter(|operation| operation.state == OperationState::Open.as_str())
@@ -539,9 +538,12 @@ fn progress(operation: &ClusterOperationStatus) -> Option<String> {
     Some(cut(&words.join(", "), 250))
 }
 
-/// Cuts what is told to people when the record grows towards what one object can hold.
-pub(super) fn bound(status: &mut ServerClusterStatus) -> Result<usize, StoreError> {
-    let size = |status: &ServerClusterStatus| serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len());
+/// Cuts what is told to people when an object with this specification grows towards what it can hold. Gives its size in bytes.
+pub(super) fn bound(status: &mut ServerClusterStatus, spec: &ServerClusterSpec) -> Result<usize, StoreError> {
+    let fixed = serde_json::to_vec(spec).map_or(usize::MAX, |bytes| bytes.len());
+    let size = |status: &ServerClusterStatus| {
+        serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len().saturating_add(fixed))
+    };
     let mut bytes = size(status);
     if bytes > CRAMPED {
         let over = status.events.len().saturating_sub(4);
@@ -553,7 +555,9 @@ pub(super) fn bound(status: &mut ServerClusterStatus) -> Result<usize, StoreErro
     }
     if bytes > FULL {
         let nodes = status.nodes.len();
-        let problem = format!("the record of {nodes} nodes has {bytes} bytes, more than the {FULL} that one object can hold");
+        let problem = format!(
+            "the object with its record of {nodes} nodes has {bytes} bytes, more than the {FULL} that it can hold"
+        );
         return Err(StoreError::Failed { what: "writing", problem });
     }
     Ok(bytes)
@@ -585,19 +589,21 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_nodes_fit_with_room_and_twice_the_limit_does_still() {
-        let bytes = bound(&mut large(1_000)).unwrap();
+    fn a_thousand_nodes_fit_with_room_and_so_do_twice_as_many_that_come_and_go() {
+        let spec = ServerClusterSpec::default();
+        let bytes = bound(&mut large(1_000), &spec).unwrap();
         println!("1,000 nodes with the longest names: {bytes} bytes");
         assert!(bytes < 500_000, "{bytes}");
-        // The most that can be there: 1,500 leave while 1,500 others come, each with a problem to tell.
-        let mut most = large(3_000);
+        // The most that can be there: 1,000 leave while 1,000 others come, each with a problem to tell.
+        let mut most = large(2_000);
         for node in &mut most.nodes {
             node.problem = Some("é".repeat(LONGEST_PROBLEM / 2));
         }
-        let bytes = bound(&mut most).unwrap();
-        println!("3,000 nodes, each with a problem: {bytes} bytes");
+        let bytes = bound(&mut most, &spec).unwrap();
+        println!("2,000 nodes, each with a problem: {bytes} bytes");
         assert!(most.nodes[0].problem.as_ref().unwrap().len() < LONGEST_PROBLEM, "their words were cut");
-        let error = bound(&mut large(4_000)).unwrap_err().to_string();
+        assert!(bytes < 1_000_000, "{bytes}");
+        let error = bound(&mut large(4_000), &spec).unwrap_err().to_string();
         assert!(error.contains("4000 nodes"), "{error}");
     }
 
