@@ -52,11 +52,12 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
-# Five hundred machines: memory, calls, and a hundred releases at once.
+# Five hundred machines: memory, calls, and a hundred releases at once; and clusters of 100 and 1,000 servers.
 bench-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
     cargo build --release --quiet --package windlass-controller
     @WINDLASS_CONTROLLER={{ target }}/release/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
+    @WINDLASS_CONTROLLER={{ target }}/release/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
