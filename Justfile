@@ -52,12 +52,13 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
-# Five hundred machines: memory, calls, and a hundred releases at once; and clusters of 100 and 1,000 servers.
+# Five hundred machines: memory, calls, and a hundred releases at once, also behind a gateway that refuses what comes too fast; and clusters
+# of 100 and 1,000 servers.
 bench-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
-    cargo build --release --quiet --package windlass-controller
-    @WINDLASS_CONTROLLER={{ target }}/release/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
-    @WINDLASS_CONTROLLER={{ target }}/release/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
+    cargo build --profile dist --quiet --package windlass-controller
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
@@ -95,6 +96,18 @@ dist: _wasm_target
         install -D -m 755 "{{ target }}/$target/dist/fleeting-plugin-scaleway" "dist/linux/${architecture#*:}/plugin"
     done
     ls -l dist/linux/*/plugin
+
+# The controller's container image, by docker, podman or buildah, whichever works here: `just image NAME BASE`.
+image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distroless/cc-debian13:nonroot": _wasm_target
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --profile dist --package windlass-controller --bin windlass-controller
+    install -D -m 755 "{{ target }}/dist/windlass-controller" dist/image/windlass-controller
+    for builder in docker podman buildah; do
+        "$builder" info >/dev/null 2>&1 || continue
+        exec "$builder" build --build-arg BASE="{{ base }}" --tag "{{ name }}" --file host/controller/Containerfile dist/image
+    done
+    echo "SKIPPED: none of docker, podman and buildah works here; the program alone is dist/image/windlass-controller"
 
 # The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
 bench: _wasm_target

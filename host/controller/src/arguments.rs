@@ -92,6 +92,10 @@ pub struct RunArguments {
     /// How long a waiting machine waits, when nothing tells it to go on sooner
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub retry_interval: Duration,
+    /// How long an adoption looks whether anybody else wants the same host: longer than a rename takes at Scaleway. `0` where
+    /// nothing claims from these pools but what shares this state directory; at most 10s
+    #[arg(long, env = "WINDLASS_CLAIM_SETTLE", value_name = "DURATION", default_value = "2s", value_parser = settling)]
+    pub claim_settle: Duration,
     /// Work only while holding the Lease; `false` for a controller that is surely alone
     #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: bool,
@@ -179,6 +183,20 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "it is below 100ms or above 24h".to_owned())
 }
 
+/// The longest settling time: well below the time for which a claim may hold the lock (`HELD` in the lifecycle, 20 s).
+const LONGEST_SETTLING: Duration = Duration::from_secs(10);
+
+/// A duration, or nothing.
+fn settling(text: &str) -> Result<Duration, String> {
+    if matches!(text, "0" | "0s" | "0ms") {
+        return Ok(Duration::ZERO);
+    }
+    match duration(text)? {
+        settling if settling > LONGEST_SETTLING => Err("it is above 10s".to_owned()),
+        settling => Ok(settling),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -205,12 +223,23 @@ mod tests {
             (vec!["--owner", "Big Team"], "lower-case letters"),
             (vec!["--zone", "Paris"], "zone"),
             (vec!["--concurrency", "0"], "1..=1024"),
+            (vec!["--claim-settle", "11s"], "above 10s"),
+            (vec!["--claim-settle", "1ms"], "below 100ms"),
             (vec!["--orphans", "delete"], "possible values: report, return"),
             (vec!["--naemspace", "x"], "--namespace"),
         ] {
             let error = parse(&arguments).unwrap_err();
             assert!(error.contains(part), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_settling_time_is_two_seconds_and_may_be_none() {
+        assert_eq!(parse(&[]).unwrap().claim_settle, Duration::from_secs(2));
+        for none in ["0", "0s", "0ms"] {
+            assert_eq!(parse(&["--claim-settle", none]).unwrap().claim_settle, Duration::ZERO);
+        }
+        assert_eq!(parse(&["--claim-settle=100ms"]).unwrap().claim_settle, Duration::from_millis(100));
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::kinds::{
 const CONTRACTS: [&str; 2] = ["cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"];
 /// How Cluster API's tools find what belongs to a provider.
 const PROVIDER: (&str, &str) = ("cluster.x-k8s.io/provider", "infrastructure-windlass");
+/// How `clusterctl move` finds the kinds whose objects it takes along. It sets it on what it installed itself; without it, machines
+/// installed otherwise would stay behind without their owners, be collected, and released.
+const MOVED: &str = "clusterctl.cluster.x-k8s.io";
 
 /// The definitions of all kinds, with Cluster API's labels.
 ///
@@ -36,6 +39,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
             }
         }
         definition.labels_mut().insert(PROVIDER.0.to_owned(), PROVIDER.1.to_owned());
+        definition.labels_mut().insert(MOVED.to_owned(), String::new());
         let mut value = serde_json::to_value(&definition).expect("a definition is plain data");
         tidy(&mut value);
         serde_json::from_value(value).expect("only keys that may be absent were removed")
@@ -102,6 +106,7 @@ mod tests {
             let name = definition.name_any();
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta1"], "v1alpha1", "{name}");
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta2"], "v1alpha1", "{name}");
+            assert_eq!(definition.labels()["clusterctl.cluster.x-k8s.io"], "", "{name}");
             let names = &definition.spec.names;
             // The contract's rule: `<lower-case plural of the kind>.<group>`.
             assert_eq!(name, format!("{}s.{}", names.kind.to_lowercase(), definition.spec.group));

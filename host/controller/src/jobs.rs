@@ -84,7 +84,9 @@ where
         let (api, name, uid) = (api.clone(), name.clone(), uid.clone());
         Box::pin(async move {
             // What went away has to be named.
-            let mut value = json!({"id": null, "step": null, "message": null, "notBefore": null, "resources": null});
+            let mut value = json!({
+                "id": null, "step": null, "reason": null, "message": null, "notBefore": null, "resources": null,
+            });
             if let (Some(all), Ok(serde_json::Value::Object(known))) =
                 (value.as_object_mut(), serde_json::to_value(&operation))
             {

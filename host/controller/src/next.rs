@@ -1,5 +1,6 @@
 //! What a reconcile decides to do: the same moves for every kind of machine.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::jobs::JobKind;
@@ -15,7 +16,7 @@ pub(crate) enum Next {
     /// Write the finalizer, and with it what the machine will be known by, before anything is called.
     Mark,
     /// Wait, and say why.
-    Wait { phase: Phase, reason: &'static str, message: String, after: Option<Duration> },
+    Wait { phase: Phase, reason: Cow<'static, str>, message: String, after: Option<Duration> },
     /// Leave everything as it is and look again.
     LookAgain { after: Duration },
     /// Call the running job off: the object is deleted.
@@ -28,7 +29,26 @@ pub(crate) enum Next {
     LetGo,
 }
 
-/// What the last operation said.
-pub(crate) fn words(last: Option<&OperationStatus>) -> String {
-    last.and_then(|last| last.message.clone()).unwrap_or_default()
+impl Next {
+    /// Waits because of this.
+    pub(crate) fn wait(
+        phase: Phase,
+        reason: &'static str,
+        message: impl Into<String>,
+        after: Option<Duration>,
+    ) -> Self {
+        Self::Wait { phase, reason: reason.into(), message: message.into(), after }
+    }
+
+    /// Waits until the last operation may be tried again, with its words; `otherwise` where an earlier version left no reason.
+    pub(crate) fn wait_on(
+        phase: Phase,
+        last: Option<&OperationStatus>,
+        otherwise: &'static str,
+        after: Duration,
+    ) -> Self {
+        let reason = last.and_then(|last| last.reason.clone()).map_or(otherwise.into(), Cow::Owned);
+        let message = last.and_then(|last| last.message.clone()).unwrap_or_default();
+        Self::Wait { phase, reason, message, after: Some(after) }
+    }
 }

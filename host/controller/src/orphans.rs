@@ -1,4 +1,5 @@
 //! Hosts that carry a claim of ours which no object explains: told of at each interval, and given back only when that is configured.
+//! Who watches one namespace does not look: the claims of all others would be orphans to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,31 +28,40 @@ pub(crate) struct Watch {
     mode: Orphans,
     interval: Duration,
     grace: Duration,
-    /// The namespace that is watched; with one, other namespaces' claims cannot be explained here.
-    namespace: Option<String>,
     /// The namespace of the controller's own Lease, of which events are told.
     own_namespace: String,
     lease: String,
 }
 
 impl Watch {
-    pub(crate) fn of(arguments: &RunArguments) -> Self {
-        Self {
+    /// Nothing where not all namespaces are watched.
+    pub(crate) fn of(arguments: &RunArguments) -> Option<Self> {
+        arguments.namespace.is_none().then(|| Self {
             mode: arguments.orphans,
             interval: arguments.orphans_interval,
             grace: arguments.orphans_grace,
-            namespace: arguments.namespace.clone(),
             own_namespace: arguments.leader_elect_namespace.clone(),
             lease: arguments.leader_elect_name.clone(),
-        }
+        })
+    }
+}
+
+/// Refuses what cannot be done: to give hosts back whose claims may be explained where nobody looks.
+pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
+    match (arguments.orphans, &arguments.namespace) {
+        (Orphans::Return, Some(namespace)) => Err(Error::Option {
+            option: "--orphans",
+            problem: format!(
+                "`return` needs all namespaces, and --namespace names {namespace:?}: what carries a claim of another one would be \
+                 wiped. Leave one of the two out"
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 
 /// Looks at each interval.
 pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: CancellationToken) {
-    if watch.namespace.is_some() && watch.mode == Orphans::Return {
-        tracing::warn!("orphans are only told of: with --namespace, claims of other namespaces cannot be explained");
-    }
     let mut first_seen = BTreeMap::new();
     loop {
         tokio::select! {
@@ -91,9 +101,6 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
 }
 
 async fn look(context: &Context, watch: &Watch, first_seen: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
-    if watch.namespace.is_some() {
-        return Ok(());
-    }
     let (_, zones) = living(context).await?;
     let mut seen = BTreeSet::new();
     for zone in zones {
@@ -162,5 +169,28 @@ fn about(watch: &Watch) -> ObjectReference {
         namespace: Some(watch.own_namespace.clone()),
         name: Some(watch.lease.clone()),
         ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::Arguments;
+
+    fn arguments(of: &[&str]) -> RunArguments {
+        Arguments::try_parse_from([&["windlass-controller"], of].concat()).unwrap().run
+    }
+
+    #[test]
+    fn one_namespace_alone_neither_reports_nor_returns_what_others_may_explain() {
+        assert!(Watch::of(&arguments(&["--namespace=ci"])).is_none());
+        let error = check(&arguments(&["--namespace=ci", "--orphans=return"])).unwrap_err().to_string();
+        assert!(error.starts_with("--orphans: ") && error.contains("--namespace"), "{error}");
+        for fine in [&["--namespace=ci"][..], &["--orphans=return"], &[]] {
+            assert!(check(&arguments(fine)).is_ok(), "{fine:?}");
+        }
+        assert_eq!(Watch::of(&arguments(&[])).map(|watch| watch.mode), Some(Orphans::Report));
     }
 }

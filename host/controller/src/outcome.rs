@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_lifecycle::{AdoptedMachine, CreatedServer, ReleaseOutcome, Released};
+use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::jobs::JobKind;
@@ -59,9 +60,29 @@ fn later(now: Timestamp, after: Duration) -> String {
 }
 
 impl Outcome {
+    /// Why a job of this kind came to nothing or waits, in a word.
+    fn reason(&self, kind: &str) -> Option<&'static str> {
+        match self {
+            Self::Waiting { reason, .. } | Self::Failed { reason, .. } | Self::Refused { reason, .. } => Some(reason),
+            Self::Released(released) => reason_to_wait(released, kind == JobKind::Recover.as_str()),
+            _ => None,
+        }
+    }
+
+    /// Whether an event tells of this wait, and whether that is a Warning. What ends by itself in a moment is no news, and a policy's
+    /// patience nothing that anybody has to look at.
+    pub(crate) fn wait_is_told(&self) -> Option<bool> {
+        match self {
+            Self::Waiting { reason: "Contended" | "Creating" | "WaitingForBootstrapData", .. } => None,
+            Self::Waiting { reason: "ReleaseWaiting", .. } => Some(false),
+            _ => Some(true),
+        }
+    }
+
     /// Writes the end of the operation into its mirror.
     pub(crate) fn describe(&self, operation: &mut OperationStatus, now: Timestamp) {
         operation.not_before = None;
+        operation.reason = self.reason(&operation.kind).map(str::to_owned);
         let (state, message) = match self {
             Self::Adopted { machine, .. } => {
                 operation.id = machine.operation.as_ref().map(ToString::to_string).or(operation.id.take());
@@ -114,6 +135,16 @@ impl Outcome {
     }
 }
 
+/// Why a judgement, or what it ordered, is still waited for, in a word.
+pub(crate) fn reason_to_wait(released: &Released, recovering: bool) -> Option<&'static str> {
+    match (&released.outcome, released.policy_failures.is_empty()) {
+        (ReleaseOutcome::AskAgain { .. }, false) => Some("PolicyFailed"),
+        (ReleaseOutcome::AskAgain { .. }, true) if recovering => Some("RecoveryWaiting"),
+        (ReleaseOutcome::AskAgain { .. }, true) => Some("ReleaseWaiting"),
+        _ => None,
+    }
+}
+
 /// How long until the last operation of one of these kinds may be tried again.
 pub(crate) fn not_yet(last: Option<&OperationStatus>, kinds: &[JobKind], now: Timestamp) -> Option<Duration> {
     let last = last.filter(|last| kinds.iter().any(|kind| kind.as_str() == last.kind))?;
@@ -146,6 +177,46 @@ pub(crate) fn words(released: &Released) -> String {
         text.push_str(&format!("; failed policies: {}", released.policy_failures.join(", ")));
     }
     text
+}
+
+/// Whether people should look at how a release stands: the host is somebody else's, or Scaleway refuses for good what the policy ordered
+/// and the policy has not got around it. Patience, a policy's own or one that Scaleway asks for, is no reason to call anybody.
+pub(crate) fn needs_people(released: &Released) -> bool {
+    match released.outcome {
+        ReleaseOutcome::NotOurs { .. } => true,
+        ReleaseOutcome::AskAgain { .. } | ReleaseOutcome::Kept => released.refused_class.is_some_and(is_for_good),
+        _ => false,
+    }
+}
+
+/// Whether the same call would be refused again, until somebody changes something.
+const fn is_for_good(class: FailureClass) -> bool {
+    match class {
+        FailureClass::InvalidArguments
+        | FailureClass::AuthenticationDenied
+        | FailureClass::PermissionDenied
+        | FailureClass::QuotaExceeded
+        | FailureClass::Conflict
+        | FailureClass::PreconditionFailed
+        | FailureClass::HookFailed
+        | FailureClass::HookTimedOut
+        | FailureClass::Other => true,
+        // It has gone, it is busy, or Scaleway or the way to it is: that passes.
+        FailureClass::NotFound
+        | FailureClass::Expired
+        | FailureClass::TransientState
+        | FailureClass::Locked
+        | FailureClass::RateLimited
+        | FailureClass::OutOfStock
+        | FailureClass::ServerError
+        | FailureClass::Gateway
+        | FailureClass::Timeout
+        | FailureClass::Connection
+        | FailureClass::MalformedAnswer
+        | FailureClass::DeadlineExceeded
+        | FailureClass::Cancelled
+        | FailureClass::Interrupted => false,
+    }
 }
 
 fn instant(milliseconds: u64) -> Option<String> {
@@ -183,5 +254,36 @@ mod tests {
         let now = Timestamp::from_second(100).unwrap();
         assert_eq!(later(now, Duration::from_millis(1)), "1970-01-01T00:01:41Z");
         assert_eq!(later(now, Duration::from_secs(2)), "1970-01-01T00:01:42Z");
+    }
+
+    #[test]
+    fn people_are_called_for_what_scaleway_refuses_for_good_and_not_for_patience() {
+        use FailureClass as Class;
+        let ask_again = || ReleaseOutcome::AskAgain { after: 60_000 };
+        for (outcome, refused_class, called) in [
+            (ask_again(), None, false),
+            (ask_again(), Some(Class::TransientState), false),
+            (ask_again(), Some(Class::RateLimited), false),
+            (ask_again(), Some(Class::ServerError), false),
+            (ask_again(), Some(Class::PreconditionFailed), true),
+            (ask_again(), Some(Class::PermissionDenied), true),
+            (ask_again(), Some(Class::QuotaExceeded), true),
+            (ReleaseOutcome::Kept, None, false),
+            (ReleaseOutcome::Kept, Some(Class::InvalidArguments), true),
+            // The refusal was got around.
+            (ReleaseOutcome::DeletionScheduled { deletable_at: None }, Some(Class::PreconditionFailed), false),
+            (ReleaseOutcome::NotOurs { name: "other".into() }, None, true),
+        ] {
+            let released = Released {
+                outcome,
+                reason: None,
+                decided_by: None,
+                policy_failures: Vec::new(),
+                refused: refused_class.map(|class| format!("{class:?}")),
+                refused_class,
+                operation: None,
+            };
+            assert_eq!(needs_people(&released), called, "{released:?}");
+        }
     }
 }

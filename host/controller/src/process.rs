@@ -115,6 +115,7 @@ impl Process {
             ..ExplicitSettings::default()
         };
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
+        orphans::check(arguments)?;
         let pool_prefix = arguments.pool_prefix.as_deref().map(str::parse).transpose().map_err(
             |error: windlass_lifecycle::Error| Error::Option { option: "--pool-prefix", problem: error.to_string() },
         )?;
@@ -175,6 +176,7 @@ impl Process {
         options.owner = Some(self.owner.clone());
         options.limits.parallel_operations = usize::from(arguments.operations);
         options.limits.machine_interval = arguments.listing_interval;
+        options.limits.claim_settle = arguments.claim_settle;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
         let jobs = Jobs::new(usize::from(arguments.operations));
@@ -341,7 +343,10 @@ async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: 
         stop.clone(),
     ));
     tasks.spawn(clusters(Arc::clone(&context), arguments, stop.clone()));
-    tasks.spawn(orphans::watch(Arc::clone(&context), orphans::Watch::of(arguments), stop.clone()));
+    match orphans::Watch::of(arguments) {
+        Some(watch) => drop(tasks.spawn(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
+        None => tracing::info!("orphans are not looked for: one namespace cannot explain the claims of another"),
+    }
     tasks.close();
     let appeared = async {
         if context.cluster_api.is_some() {

@@ -3,17 +3,20 @@
 //! must hold at any speed.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
-use windlass_simulator::Options;
+use windlass_simulator::{Options, RequestLimit};
 use windlass_test_kubernetes::{
-    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually_within,
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually_within,
 };
 
 const MACHINES: usize = 500;
 const RELEASED: usize = 100;
+/// What the gateway of the second part lets through each second: a third of what the controller allows itself.
+const GATEWAY: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 const LISTING: Duration = Duration::from_secs(10);
 /// How long the machines that need nothing are watched.
 const WATCHED: Duration = Duration::from_secs(60);
@@ -23,71 +26,122 @@ const PATIENCE: Duration = Duration::from_secs(900);
 async fn main() -> Result<()> {
     let programs = Programs::found().context("`just bench-kubernetes` builds what is missing")?;
     let plane = ControlPlane::start(programs, false).await?;
-    let scene = Scene::with(&plane, "crowd", Options { time_scale: 60.0, ..Options::default() }).await?;
-    let hosts = scene.scaleway().add_hosts(MACHINES, [])?;
-    // They bear their claims already, as after a move: an adoption pauses for two seconds to see whether somebody else wants
-    // the same host, one after the other, and half an hour of that shows nothing new.
-    for (number, host) in hosts.iter().enumerate() {
-        scene.scaleway().simulator().rename_server(host, claim(number))?;
-    }
-    let options = ControllerOptions::default().argument("--listing-interval=10s").argument("--retry-interval=30s");
-    let controller = scene.start(&options).await?;
+    hundreds(&plane).await?;
+    behind_a_strict_gateway(&plane).await
+}
+
+/// What machines cost that need nothing, and then a fifth of them released at once.
+async fn hundreds(plane: &ControlPlane) -> Result<()> {
+    let scene = Scene::with(plane, "crowd", simulated(None)).await?;
+    let controller = scene.start(&quick()).await?;
     println!("{:<58} {}", "controller that has nothing to do, resident", mebibytes(&controller)?);
 
     let began = Instant::now();
-    for number in 0..MACHINES {
-        let machine = MachineOptions::default().annotated("windlass.dev/claim", &claim(number));
-        scene.apply(&machine.machine(&format!("mac-{number:03}"))).await?;
-    }
-    ready(&scene, MACHINES).await?;
-    scene.check_hosts(&[]).await?;
+    take_over(&scene, MACHINES).await?;
     println!("{:<58} {:.1} s", format!("{MACHINES} machines taken over after"), began.elapsed().as_secs_f64());
     println!("{:<58} {}", "  calls to Scaleway for it", sorted(&scene));
     println!("{:<58} {}", "  resident at the end of it", mebibytes(&controller)?);
 
-    // Let what follows the adoptions (status, secrets, events) come to rest.
-    tokio::time::sleep(2 * LISTING).await;
+    at_rest(plane).await?;
     scene.scaleway().simulator().clear_requests();
-    let (processor, before) = (controller.processor_time()?, reconciles(&controller).await);
+    let (processor, reconciled) = (controller.processor_time()?, reconciles(&controller).await);
+    let before = api_calls(plane)?;
     tokio::time::sleep(WATCHED).await;
     let listings = scene.scaleway().calls();
+    let to_the_api_server = since(&before, &api_calls(plane)?);
     let processor = controller.processor_time()?.saturating_sub(processor);
     println!(
         "{MACHINES} machines that need nothing, for {} s, listing every {} s:",
         WATCHED.as_secs(),
         LISTING.as_secs()
     );
-    println!("{:<58} {}", "  resident (target: at most 60 MiB)", mebibytes(&controller)?);
+    println!("{:<58} {}", "  resident (target: at most 60 MB)", mebibytes(&controller)?);
     println!(
         "{:<58} {} ({})",
         "  calls to Scaleway (target: 1 listing an interval, 5 pages)",
         listings.len(),
         sorted(&scene)
     );
+    println!("{:<58} {to_the_api_server}", "  calls to the API server");
     println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
-    if let (Some(before), Some(after)) = (before, reconciles(&controller).await) {
+    if let (Some(before), Some(after)) = (reconciled, reconciles(&controller).await) {
         println!("{:<58} {}", "  reconciles", after - before);
     }
 
+    let before = api_calls(plane)?;
+    let processor = controller.processor_time()?;
+    release(&scene, MACHINES, RELEASED).await?;
+    println!("{:<58} {}", "  calls to the API server, ours among them", since(&before, &api_calls(plane)?));
+    let processor = controller.processor_time()?.saturating_sub(processor);
+    println!("{:<58} {:.1} ms", "  processor time for each", processor.as_secs_f64() * 1e3 / RELEASED as f64);
+    scene.end().await
+}
+
+/// The same release where Scaleway lets through less than the controller would send.
+async fn behind_a_strict_gateway(plane: &ControlPlane) -> Result<()> {
+    println!("behind a gateway that lets {GATEWAY} calls a second through:");
+    let scene = Scene::with(plane, "strict", simulated(Some(GATEWAY))).await?;
+    let _controller = scene.start(&quick()).await?;
+    take_over(&scene, RELEASED).await?;
+    release(&scene, RELEASED, RELEASED).await?;
+    scene.end().await
+}
+
+fn simulated(gateway: Option<NonZeroU32>) -> Options {
+    let request_limit = gateway.map(|per_second| RequestLimit { per_second, burst: per_second });
+    Options { time_scale: 60.0, request_limit, ..Options::default() }
+}
+
+fn quick() -> ControllerOptions {
+    ControllerOptions::default().argument("--listing-interval=10s").argument("--retry-interval=30s")
+}
+
+/// Machines on hosts that bear their claims already, as after a move: an adoption pauses for two seconds to see whether somebody else
+/// wants the same host, one after the other, and half an hour of that shows nothing new.
+async fn take_over(scene: &Scene<'_>, count: usize) -> Result<()> {
+    for (number, host) in scene.scaleway().add_hosts(count, [])?.iter().enumerate() {
+        scene.scaleway().simulator().rename_server(host, claim(number))?;
+    }
+    for number in 0..count {
+        let machine = MachineOptions::default().annotated("windlass.dev/claim", &claim(number));
+        scene.apply(&machine.machine(&format!("mac-{number:03}"))).await?;
+    }
+    ready(scene, count).await?;
+    scene.check_hosts(&[]).await
+}
+
+/// Waits until what follows the adoptions is over: statuses and events of ours, and Kubernetes' own garbage collector, which looks at the
+/// owner of each new Secret, a few in a second.
+async fn at_rest(plane: &ControlPlane) -> Result<()> {
+    eventually_within(PATIENCE, "nobody calls the API server", || async {
+        let before = api_calls(plane)?;
+        tokio::time::sleep(LISTING).await;
+        let meanwhile = since(&before, &api_calls(plane)?);
+        ensure!(meanwhile == NONE, "{meanwhile}");
+        Ok(())
+    })
+    .await
+}
+
+/// Deletes `count` of `all` machines at once, and tells what that did to Scaleway.
+async fn release(scene: &Scene<'_>, all: usize, count: usize) -> Result<()> {
     scene.scaleway().simulator().clear_requests();
     let began = Instant::now();
-    for number in 0..RELEASED {
+    for number in 0..count {
         scene.delete(Kind::AppleSiliconMachine, &format!("mac-{number:03}")).await?;
     }
     eventually_within(PATIENCE, "they are released", || async {
         let left = scene.machines().await?.len();
-        ensure!(left == MACHINES - RELEASED, "{left} are left");
+        ensure!(left == all - count, "{left} are left");
         Ok(())
     })
     .await?;
-    let elapsed = began.elapsed();
-    println!("{:<58} {:.1} s", format!("{RELEASED} machines released at once after"), elapsed.as_secs_f64());
-    println!("{:<58} {}", "  calls to Scaleway for it", sorted(&scene));
-    println!("{:<58} {}", "  most calls in one second", busiest(&scene));
+    println!("{:<58} {:.1} s", format!("{count} machines released at once after"), began.elapsed().as_secs_f64());
+    println!("{:<58} {}", "  calls to Scaleway for it", sorted(scene));
+    println!("{:<58} {}", "  most calls in one second", busiest(scene));
     let refused = scene.scaleway().simulator().requests().iter().filter(|request| request.status == Some(429)).count();
     println!("{:<58} {refused}", "  refused for the rate");
-    scene.check_hosts(&[]).await?;
-    scene.end().await
+    scene.check_hosts(&[]).await
 }
 
 fn claim(number: usize) -> String {
@@ -138,4 +192,37 @@ fn busiest(scene: &Scene<'_>) -> usize {
         .map(|(first, start)| times[first..].iter().take_while(|at| **at < start + 1_000).count())
         .max()
         .unwrap_or(0)
+}
+
+/// No call at all.
+const NONE: &str = "none";
+
+/// How often the API server was called, by whomever: by verb and resource.
+type ApiCalls = BTreeMap<(String, String), u64>;
+
+fn api_calls(plane: &ControlPlane) -> Result<ApiCalls> {
+    let mut calls = ApiCalls::new();
+    for line in plane.kubectl(User::Admin, &["get", "--raw", "/metrics"], "")?.lines() {
+        let Some(series) = line.strip_prefix("apiserver_request_total{") else { continue };
+        let label = |name: &str| series.split_once(&format!("{name}=\""))?.1.split('"').next();
+        let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).unwrap_or_default();
+        // Kubernetes' own housekeeping (leases of the API server, priorities, namespaces) is in other groups.
+        let ours = match (label("group"), label("resource")) {
+            (Some("infrastructure.windlass.dev" | "events.k8s.io"), Some(resource)) => resource,
+            (Some(""), Some("secrets")) => "secrets",
+            _ => continue,
+        };
+        *calls.entry((label("verb").unwrap_or_default().to_owned(), ours.to_owned())).or_default() += count as u64;
+    }
+    Ok(calls)
+}
+
+/// The calls between two looks.
+fn since(before: &ApiCalls, after: &ApiCalls) -> String {
+    let grown = after.iter().filter_map(|(what, count)| {
+        let more = count - before.get(what).copied().unwrap_or_default();
+        (more > 0).then(|| format!("{more} x {} {}", what.0, what.1))
+    });
+    let grown: Vec<String> = grown.collect();
+    if grown.is_empty() { NONE.to_owned() } else { grown.join(", ") }
 }

@@ -7,12 +7,8 @@ use serde_json::{Value, json};
 use crate::control_plane::{free_port, run};
 use crate::{ControlPlane, User, cluster_api};
 
-/// As whom our provider is installed: what a user exports before `clusterctl init`, as the documentation says.
-const CREDENTIALS: [(&str, &str); 3] = [
-    ("SCW_ACCESS_KEY", "SCWXXXXXXXXXXXXXXXXX"),
-    ("SCW_SECRET_KEY", "11111111-1111-4111-8111-111111111111"),
-    ("SCW_DEFAULT_PROJECT_ID", "7d0e3a4c-0000-4000-8000-000000000001"),
-];
+/// The versions of our provider that the repository has; they differ in nothing else.
+const VERSIONS: [&str; 2] = ["v0.1.0", "v0.1.1"];
 
 impl ControlPlane {
     /// Installs Cluster API's core with `clusterctl init`, and `providers` beside it, from a repository in this control plane's
@@ -51,7 +47,6 @@ impl ControlPlane {
             .env("HOME", self.folder())
             .env("KUBECONFIG", self.kubeconfig_file(User::Admin))
             .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-            .envs(CREDENTIALS)
             .args(arguments)
             .arg("--config")
             .arg(self.folder().join("clusterctl.yaml"));
@@ -69,15 +64,17 @@ impl ControlPlane {
         write(&core, "core-components.yaml", &text)?;
         std::fs::copy(self.programs().path("cluster-api-config").join("metadata.yaml"), core.join("metadata.yaml"))?;
 
-        let ours = repository.join("infrastructure-windlass/v0.1.0");
+        let ours = repository.join("infrastructure-windlass");
         let source = self.programs().deploy("clusterctl");
         let components = self.kubectl(User::Admin, &["kustomize", source.to_str().context("UTF-8")?], "")?;
-        write(&ours, "infrastructure-components.yaml", &components)?;
-        std::fs::copy(source.join("metadata.yaml"), ours.join("metadata.yaml"))?;
+        for version in VERSIONS {
+            write(&ours.join(version), "infrastructure-components.yaml", &components)?;
+            std::fs::copy(source.join("metadata.yaml"), ours.join(version).join("metadata.yaml"))?;
+        }
 
         let configuration = json!({"providers": [
             {"name": "cluster-api", "type": "CoreProvider", "url": core.join("core-components.yaml")},
-            {"name": "windlass", "type": "InfrastructureProvider", "url": ours.join("infrastructure-components.yaml")},
+            {"name": "windlass", "type": "InfrastructureProvider", "url": ours.join("latest/infrastructure-components.yaml")},
         ]});
         write(self.folder(), "clusterctl.yaml", &configuration.to_string())
     }

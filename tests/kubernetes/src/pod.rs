@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVar, PersistentVolumeClaim, PodSpec, Probe, Secret, Volume,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, PersistentVolumeClaim, PodSpec, Probe, Secret, Volume};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Api, Client};
 
@@ -40,7 +38,8 @@ impl Pod {
         let client = plane.client(User::Admin).await?;
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
         let deployment = deployments.get(name).await.with_context(|| format!("Deployment {name}"))?;
-        let specification = deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment without a pod")?;
+        let specification =
+            deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment without a pod")?;
         let [container] = specification.containers.as_slice() else { bail!("more than one container") };
         ensure!(container.command.is_none(), "the image's entry point is the program");
         std::fs::create_dir_all(node)?;
@@ -48,8 +47,7 @@ impl Pod {
 
         let mounts = kubelet.mounts(&specification, container).await?;
         let ports = ports(container)?;
-        let host_port =
-            |number: i32| ports.values().find(|(inside, _)| *inside == number).map(|(_, outside)| *outside);
+        let host_port = |number: i32| ports.values().find(|(inside, _)| *inside == number).map(|(_, outside)| *outside);
         let arguments = container.args.clone().unwrap_or_default();
         let replaced: Vec<String> =
             arguments.iter().map(|argument| on_this_machine(argument, &mounts, host_port)).collect();
@@ -164,8 +162,7 @@ impl Kubelet<'_> {
         }
         let Some(source) = &volume.config_map else { bail!("neither a claim nor a ConfigMap: {volume:?}") };
         ensure!(source.items.is_none(), "single keys of a ConfigMap");
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace);
-        let map = maps.get(&source.name).await?;
+        let map = self.config_map(&source.name, source.optional).await?;
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
@@ -179,13 +176,28 @@ impl Kubelet<'_> {
         Ok(())
     }
 
+    /// A ConfigMap; an empty one where it may be missing and is.
+    async fn config_map(&self, name: &str, optional: Option<bool>) -> Result<ConfigMap> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace);
+        let found = maps.get_opt(name).await?;
+        if found.is_none() && optional != Some(true) {
+            bail!("no ConfigMap {name}");
+        }
+        Ok(found.unwrap_or_default())
+    }
+
     async fn environment(&self, container: &Container) -> Result<BTreeMap<String, String>> {
         let mut environment = BTreeMap::new();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), self.namespace);
         for source in container.env_from.iter().flatten() {
-            let Some(reference) = &source.secret_ref else { bail!("environment from something else: {source:?}") };
-            for (name, value) in secrets.get(&reference.name).await?.data.unwrap_or_default() {
-                environment.insert(name, String::from_utf8(value.0)?);
+            if let Some(reference) = &source.secret_ref {
+                for (name, value) in secrets.get(&reference.name).await?.data.unwrap_or_default() {
+                    environment.insert(name, String::from_utf8(value.0)?);
+                }
+            }
+            if let Some(reference) = &source.config_map_ref {
+                let map = self.config_map(&reference.name, reference.optional).await?;
+                environment.extend(map.data.unwrap_or_default());
             }
         }
         for variable in container.env.iter().flatten() {
@@ -224,11 +236,7 @@ fn target(probe: &Probe) -> Result<(String, String)> {
 }
 
 /// `--option=value` whose value is an address of a container's port or a path in a volume, with what stands for it here.
-fn on_this_machine(
-    argument: &str,
-    mounts: &[(String, PathBuf)],
-    host_port: impl Fn(i32) -> Option<u16>,
-) -> String {
+fn on_this_machine(argument: &str, mounts: &[(String, PathBuf)], host_port: impl Fn(i32) -> Option<u16>) -> String {
     let Some((option, value)) = argument.split_once('=') else { return argument.to_owned() };
     if let Some(port) = value.strip_prefix("0.0.0.0:").and_then(|port| port.parse().ok()).and_then(host_port) {
         return format!("{option}=127.0.0.1:{port}");
@@ -243,9 +251,9 @@ fn on_this_machine(
 
 /// A configuration in which paths in volumes are those of this machine.
 fn in_text(text: &str, mounts: &[(String, PathBuf)]) -> String {
-    mounts
-        .iter()
-        .fold(text.to_owned(), |text, (path, folder)| text.replace(&format!("{path}/"), &format!("{}/", folder.display())))
+    mounts.iter().fold(text.to_owned(), |text, (path, folder)| {
+        text.replace(&format!("{path}/"), &format!("{}/", folder.display()))
+    })
 }
 
 #[cfg(test)]

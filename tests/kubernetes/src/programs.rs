@@ -26,7 +26,9 @@ impl Programs {
             programs.path("kube-controller-manager"),
             programs.path("kubectl"),
             programs.path("cluster-api"),
-            programs.path("cluster-api-config"),
+            programs.path("cluster-api-config/version"),
+            programs.path("clusterctl"),
+            programs.path("helm"),
             programs.controller.clone(),
         ];
         match needed.into_iter().find(|path| !path.exists()) {

@@ -41,6 +41,8 @@ pub struct Host {
     pub names: Vec<String>,
     /// The names under which it was wiped, in order.
     pub wiped_as: Vec<String>,
+    /// How often it was rebooted.
+    pub reboots: u64,
     /// Whether its deletion is scheduled.
     pub deletion_scheduled: bool,
     /// Who deleted it: `delete`, `schedule` or `control`; `None` for one that is there.
@@ -59,6 +61,7 @@ impl Host {
             status: text(&value["status"]),
             names: names(&value["simulator"]["names"]),
             wiped_as: names(&value["simulator"]["wiped"]),
+            reboots: value["simulator"]["reboots"].as_u64().unwrap_or_default(),
             deletion_scheduled: value["deletion_scheduled"].as_bool().unwrap_or_default(),
             deleted_by: value["deleted_by"].as_str().map(str::to_owned),
         }

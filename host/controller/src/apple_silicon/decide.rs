@@ -8,7 +8,7 @@ use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase};
-use crate::next::{Next, words};
+use crate::next::Next;
 use crate::outcome::not_yet;
 
 /// What the zone's listing shows of the host.
@@ -63,9 +63,10 @@ fn let_go(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    let waiting = |reason, message, after| Next::Wait { phase: Phase::Releasing, reason, message, after };
     match seen.busy {
-        Some(JobKind::Release) => return waiting("Releasing", "the host is being released".to_owned(), None),
+        Some(JobKind::Release) => {
+            return Next::wait(Phase::Releasing, "Releasing", "the host is being released", None);
+        }
         Some(_) => return Next::CallOff,
         None => {}
     }
@@ -73,14 +74,15 @@ fn let_go(seen: &Observed<'_>) -> Next {
         return Next::LetGo;
     }
     if let Some(wait) = not_yet(seen.last, &[JobKind::Release], seen.now) {
-        return waiting("ReleaseWaiting", words(seen.last), Some(wait));
+        return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
     }
     match (seen.host_id, seen.sight) {
         (Some(_), _) | (None, Sight::There(_)) => Next::Start(JobKind::Release),
         (None, Sight::Absent) => Next::LetGo,
-        (None, Sight::Unseen) => waiting(
+        (None, Sight::Unseen) => Next::wait(
+            Phase::Releasing,
             "ListingFailed",
-            "whether a host carries the claim cannot be told, since the zone cannot be listed".to_owned(),
+            "whether a host carries the claim cannot be told, since the zone cannot be listed",
             Some(seen.interval),
         ),
     }
@@ -90,54 +92,35 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    let pending = |reason, message, after| Next::Wait { phase: Phase::Pending, reason, message, after };
     if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
         &seen.above.standing
         && seen.host_id.is_none()
     {
-        return pending(reason, message.clone(), Some(seen.interval));
+        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
     if !seen.finalizer || seen.claim.is_none() {
         return Next::Mark;
     }
     match seen.busy {
         Some(JobKind::Recover) => {
-            return Next::Wait {
-                phase: Phase::Recovering,
-                reason: "Recovering",
-                message: "its set-up failed; what becomes of the host is being decided".to_owned(),
-                after: None,
-            };
+            let message = "its set-up failed; what becomes of the host is being decided";
+            return Next::wait(Phase::Recovering, "Recovering", message, None);
         }
         Some(JobKind::Inspect) => return Next::LookAgain { after: seen.interval },
-        Some(_) => {
-            return Next::Wait {
-                phase: Phase::Adopting,
-                reason: "Adopting",
-                message: "a host of the pool is being claimed".to_owned(),
-                after: None,
-            };
-        }
+        Some(_) => return Next::wait(Phase::Adopting, "Adopting", "a host of the pool is being claimed", None),
         None => {}
     }
     if seen.host_id.is_some() {
         return look_after(seen);
     }
     if let Standing::Waiting { reason, message } = &seen.above.standing {
-        return pending(reason, message.clone(), Some(seen.interval));
+        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
-        return Next::Wait {
-            phase: Phase::Failed,
-            reason: "InvalidConfiguration",
-            message: problem.to_owned(),
-            after: None,
-        };
+        return Next::wait(Phase::Failed, "InvalidConfiguration", problem, None);
     }
     if let Some(wait) = not_yet(seen.last, &[JobKind::Adopt], seen.now) {
-        let failed = seen.last.is_some_and(|last| last.state == "failed");
-        let reason = if failed { "AdoptionFailed" } else { "NoHostAvailable" };
-        return pending(reason, words(seen.last), Some(wait));
+        return Next::wait_on(Phase::Pending, seen.last, "NoHostAvailable", wait);
     }
     Next::Start(JobKind::Adopt)
 }
@@ -147,12 +130,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
     // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed them.
     if !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
         return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
-            Some(wait) => Next::Wait {
-                phase: Phase::Recovering,
-                reason: "RecoveryWaiting",
-                message: words(seen.last),
-                after: Some(wait),
-            },
+            Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),
             None => Next::Start(JobKind::Recover),
         };
     }
@@ -168,25 +146,18 @@ fn look_after(seen: &Observed<'_>) -> Next {
         Sight::Absent => return Next::LookAgain { after: seen.interval },
         Sight::There(host) => host,
     };
-    let failed = |reason, message| Next::Wait { phase: Phase::Failed, reason, message, after: Some(seen.interval) };
     if Some(host.name.as_str()) != seen.claim {
-        return failed(
-            "HostRenamed",
-            format!(
-                "the host {} is called {:?} and not {:?}: somebody else may have it, so it is left alone",
-                host.id,
-                host.name,
-                seen.claim.unwrap_or_default()
-            ),
+        let message = format!(
+            "the host {} is called {:?} and not {:?}: somebody else may have it, so it is left alone",
+            host.id,
+            host.name,
+            seen.claim.unwrap_or_default()
         );
+        return Next::wait(Phase::Failed, "HostRenamed", message, Some(seen.interval));
     }
     if !host.delivered || host.status == ServerStatus::Starting {
-        return Next::Wait {
-            phase: Phase::Ordering,
-            reason: "WaitingForDelivery",
-            message: format!("the host {} was ordered and is {}", host.id, host.status.as_str()),
-            after: Some(seen.interval),
-        };
+        let message = format!("the host {} was ordered and is {}", host.id, host.status.as_str());
+        return Next::wait(Phase::Ordering, "WaitingForDelivery", message, Some(seen.interval));
     }
     if !seen.credentials {
         return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
@@ -223,6 +194,7 @@ mod tests {
             kind: kind.as_str().into(),
             state: state.into(),
             attempt: 1,
+            reason: Some("ItsReason".into()),
             message: Some("its words".into()),
             not_before: not_before.map(str::to_owned),
             ..OperationStatus::default()
@@ -278,6 +250,7 @@ mod tests {
         let soon = last(JobKind::Adopt, "waiting", Some("2026-08-01T12:00:30Z"));
         let past = last(JobKind::Adopt, "waiting", Some("2026-08-01T11:59:59Z"));
         let failed = last(JobKind::Adopt, "failed", Some("2026-08-01T12:00:30Z"));
+        let unreasoned = OperationStatus { reason: None, ..soon.clone() };
         let of_release = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:30Z"));
         let with = |sight| Observed { host_id: Some("h"), sight, ..seen(&alone) };
         for (observed, expected) in [
@@ -291,9 +264,10 @@ mod tests {
             (Observed { misconfigured: Some("no pool"), ..seen(&alone) }, "Wait InvalidConfiguration"),
             (seen(&alone), "Start adopt"),
             (Observed { busy: Some(JobKind::Adopt), ..seen(&alone) }, "Wait Adopting"),
-            (Observed { last: Some(&soon), ..seen(&alone) }, "Wait NoHostAvailable"),
+            (Observed { last: Some(&soon), ..seen(&alone) }, "Wait ItsReason"),
+            (Observed { last: Some(&unreasoned), ..seen(&alone) }, "Wait NoHostAvailable"),
             (Observed { last: Some(&past), ..seen(&alone) }, "Start adopt"),
-            (Observed { last: Some(&failed), ..seen(&alone) }, "Wait AdoptionFailed"),
+            (Observed { last: Some(&failed), ..seen(&alone) }, "Wait ItsReason"),
             (Observed { last: Some(&of_release), ..seen(&alone) }, "Start adopt"),
             (with(Sight::Unseen), "LookAgain"),
             (with(Sight::Absent), "Start inspect"),
@@ -338,7 +312,7 @@ mod tests {
             (with_host(&orphan), "Start release"),
             (Observed { busy: Some(JobKind::Release), ..with_host(&alone) }, "Wait Releasing"),
             (Observed { busy: Some(JobKind::Adopt), ..deleted(&alone) }, "CallOff"),
-            (Observed { last: Some(&soon), ..with_host(&alone) }, "Wait ReleaseWaiting"),
+            (Observed { last: Some(&soon), ..with_host(&alone) }, "Wait ItsReason"),
             (Observed { last: Some(&past), ..with_host(&alone) }, "Start release"),
             (Observed { last: Some(&of_adoption), ..with_host(&alone) }, "Start release"),
             (Observed { misconfigured: Some("no pool"), ..with_host(&alone) }, "Start release"),

@@ -7,6 +7,7 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::ListServers;
 
 use crate::context::Context;
+use crate::kinds::Order;
 use crate::names::claim_prefix;
 use crate::outcome::Outcome;
 
@@ -16,12 +17,33 @@ const AFTER_CONTENTION: Duration = Duration::from_secs(5);
 /// How soon passwords are asked for again that were not shown.
 const AFTER_SEALED: Duration = Duration::from_secs(300);
 
+/// Whether a host is ordered where the pool has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Orders {
+    /// The object does not ask for it.
+    NotWanted,
+    /// It does, and the operator does not allow it.
+    Forbidden,
+    /// While there are fewer than so many hosts.
+    UpTo(u32),
+}
+
+impl Orders {
+    pub(super) fn of(wanted: Option<&Order>, allowed: bool) -> Self {
+        match wanted.filter(|order| order.allowed).and_then(|order| order.limit) {
+            None => Self::NotWanted,
+            Some(_) if !allowed => Self::Forbidden,
+            Some(limit) => Self::UpTo(limit),
+        }
+    }
+}
+
 /// Claims a host; where there is none and it is allowed, orders one.
 pub(super) async fn adopt(
     context: &Context,
     pool: &Pool,
     claim: &ClaimName,
-    order_limit: Option<u32>,
+    orders: Orders,
     control: &Control,
 ) -> Outcome {
     let none = match context.lifecycle.adopt_machine(pool, claim, control).await {
@@ -29,8 +51,16 @@ pub(super) async fn adopt(
         Err(error @ LifecycleError::NoEligibleMachine { .. }) => error.to_string(),
         Err(error) => return failed(error, "AdoptionFailed"),
     };
-    let Some(limit) = order_limit else {
-        return Outcome::Waiting { reason: "NoHostAvailable", message: none, after: context.settings.retry_interval };
+    let waiting =
+        |message| Outcome::Waiting { reason: "NoHostAvailable", message, after: context.settings.retry_interval };
+    let limit = match orders {
+        Orders::NotWanted => return waiting(none),
+        Orders::Forbidden => {
+            return waiting(format!(
+                "{none}; none is ordered, though spec.order allows it: the controller runs without --allow-orders"
+            ));
+        }
+        Orders::UpTo(limit) => limit,
     };
     let request = OrderRequest {
         zone: pool.zone.clone(),
@@ -43,11 +73,7 @@ pub(super) async fn adopt(
     };
     match context.lifecycle.order_machine(&request, control).await {
         Ok(machine) => Outcome::Adopted { machine: Box::new(machine), ordered: true },
-        Err(error @ LifecycleError::MachineLimit { .. }) => Outcome::Waiting {
-            reason: "NoHostAvailable",
-            message: format!("{none}; {error}"),
-            after: context.settings.retry_interval,
-        },
+        Err(error @ LifecycleError::MachineLimit { .. }) => waiting(format!("{none}; {error}")),
         Err(error) => failed(error, "OrderFailed"),
     }
 }
@@ -100,5 +126,25 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
         }
         _ => Outcome::Failed { reason, message },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_needs_the_objects_wish_its_limit_and_the_operators_leave() {
+        let order = |allowed, limit| Order { allowed, limit };
+        for (wanted, allowed, expected) in [
+            (None, true, Orders::NotWanted),
+            (Some(order(false, Some(3))), true, Orders::NotWanted),
+            // The API server refuses it; a rule that is gone must not order without a bound.
+            (Some(order(true, None)), true, Orders::NotWanted),
+            (Some(order(true, Some(3))), false, Orders::Forbidden),
+            (Some(order(true, Some(3))), true, Orders::UpTo(3)),
+        ] {
+            assert_eq!(Orders::of(wanted.as_ref(), allowed), expected, "{wanted:?} {allowed}");
+        }
     }
 }

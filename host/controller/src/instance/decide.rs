@@ -8,7 +8,7 @@ use windlass_scaleway::types::instance::{Server, ServerState};
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{OperationStatus, Phase};
-use crate::next::{Next, words};
+use crate::next::Next;
 use crate::outcome::not_yet;
 
 /// What the zone's listing shows of the server.
@@ -54,9 +54,10 @@ fn let_go(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    let waiting = |reason, message, after| Next::Wait { phase: Phase::Deleting, reason, message, after };
     match seen.busy {
-        Some(JobKind::CleanUp) => return waiting("Deleting", "the server is being removed".to_owned(), None),
+        Some(JobKind::CleanUp) => {
+            return Next::wait(Phase::Deleting, "Deleting", "the server is being removed", None);
+        }
         Some(_) => return Next::CallOff,
         None => {}
     }
@@ -64,7 +65,7 @@ fn let_go(seen: &Observed<'_>) -> Next {
         return Next::LetGo;
     }
     match not_yet(seen.last, &[JobKind::CleanUp], seen.now) {
-        Some(wait) => waiting("DeletionFailed", words(seen.last), Some(wait)),
+        Some(wait) => Next::wait_on(Phase::Deleting, seen.last, "DeletionFailed", wait),
         None => Next::Start(JobKind::CleanUp),
     }
 }
@@ -73,12 +74,11 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    let pending = |reason, message, after| Next::Wait { phase: Phase::Pending, reason, message, after };
     if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
         &seen.above.standing
         && seen.server_id.is_none()
     {
-        return pending(reason, message.clone(), Some(seen.interval));
+        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
     if !seen.finalizer {
         return Next::Mark;
@@ -86,36 +86,24 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(kind) = seen.busy {
         return match kind {
             JobKind::Inspect => Next::LookAgain { after: seen.interval },
-            _ => Next::Wait {
-                phase: Phase::Creating,
-                reason: "Creating",
-                message: "the server is being created".to_owned(),
-                after: None,
-            },
+            _ => Next::wait(Phase::Creating, "Creating", "the server is being created", None),
         };
     }
     if seen.server_id.is_some() {
         return look_after(seen);
     }
     if let Standing::Waiting { reason, message } = &seen.above.standing {
-        return pending(reason, message.clone(), Some(seen.interval));
+        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
-        return Next::Wait {
-            phase: Phase::Failed,
-            reason: "InvalidConfiguration",
-            message: problem.to_owned(),
-            after: None,
-        };
+        return Next::wait(Phase::Failed, "InvalidConfiguration", problem, None);
     }
     if seen.failed {
-        return Next::Wait { phase: Phase::Failed, reason: "Failed", message: words(seen.last), after: None };
+        let message = seen.last.and_then(|last| last.message.clone()).unwrap_or_default();
+        return Next::wait(Phase::Failed, "Failed", message, None);
     }
     match not_yet(seen.last, &[JobKind::Create], seen.now) {
-        Some(wait) => {
-            let failed = seen.last.is_some_and(|last| last.state == "failed");
-            pending(if failed { "CreationFailed" } else { "CreationWaiting" }, words(seen.last), Some(wait))
-        }
+        Some(wait) => Next::wait_on(Phase::Pending, seen.last, "CreationFailed", wait),
         None => Next::Start(JobKind::Create),
     }
 }

@@ -173,6 +173,10 @@ pub struct OperationStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub resources: Vec<ResourceInUse>,
+    /// Why it came to nothing or waits, in a word: the reason that the conditions have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub reason: Option<String>,
     /// Why it stands where it stands, in the words of Scaleway and of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]

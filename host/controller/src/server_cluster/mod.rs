@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
-use windlass_cluster::{Node, NodeState, OperationKind, ScaleRequest, StoredCluster};
+use windlass_cluster::{Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
@@ -221,7 +221,7 @@ impl Turn<'_> {
 
     /// Says that an operation is under way, and at which stage. How far it is stands in `status.progress`.
     fn say_progress(&mut self) {
-        let open = self.old.operation.as_ref().filter(|operation| operation.state == "open");
+        let open = self.old.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_str());
         let (reason, message) = match open {
             Some(operation) => {
                 let reason = match operation.kind.as_str() {

@@ -158,13 +158,14 @@ pub(super) fn operation(connection: &Connection, id: &OperationId) -> Result<Ope
     .ok_or_else(|| Error::OperationUnknown { operation: id.as_str().to_owned() })
 }
 
+/// By the order of writing, and not by the clock, which may have been set back between two processes.
 pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str) -> Result<Vec<Operation>, Error> {
     collect(
         connection,
         &format!(
             "select {OPERATION_COLUMNS} from operations
              where id in (select operation from entries where resource_id = ?1)
-             order by created_at desc, rowid desc limit {LIMIT}"
+             order by rowid desc limit {LIMIT}"
         ),
         &[resource_id.to_owned()],
         read_operation,

@@ -340,7 +340,8 @@ pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, give
     let deed = Deed::Reboot;
     let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
-    run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    // By the date, whoever comes after a crash tells whether it took effect.
+    run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({ "updated-at": host.updated_at })).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
     let changed = change(
         run,

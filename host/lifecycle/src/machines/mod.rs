@@ -13,6 +13,7 @@ mod names;
 mod order;
 mod reclaim;
 mod release;
+mod restart;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{
     Deed, Machine, MachineKind, Occasion, PoolReturn, Question, Refusal, Verdict, Wish,
 };
+use windlass_policy::slots::types::FailureClass;
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server;
@@ -20,6 +21,7 @@ use super::group;
 use super::host::{Presence, Refused, presence};
 use super::lock::{HELD, lock};
 use super::names::{ClaimName, PoolPrefix, is_returning};
+use super::restart::Restart;
 use crate::control::{Control, Happening};
 use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
@@ -134,6 +136,8 @@ pub struct Released {
     pub policy_failures: Vec<String>,
     /// What Scaleway refused last, where it did.
     pub refused: Option<String>,
+    /// Of which class that refusal was.
+    pub refused_class: Option<FailureClass>,
     /// The operation; absent where nothing was to be done, so that nothing is in the journal.
     pub operation: Option<OperationId>,
 }
@@ -205,13 +209,15 @@ pub(crate) struct Releasing<'s> {
     marked: Option<String>,
     /// Earlier releases of the same host that this one carries on.
     earlier: Vec<Operation>,
+    /// A restart for recovery since the host was claimed.
+    restart: Option<Restart>,
     /// The operation, once there is something to do.
     opened: Option<(Run, Active)>,
     reason: Option<String>,
     reasons: Vec<String>,
     decided_by: Option<String>,
     policy_failures: Vec<String>,
-    refused: Option<String>,
+    refused: Option<(String, FailureClass)>,
 }
 
 impl<'s> Releasing<'s> {
@@ -230,6 +236,7 @@ impl<'s> Releasing<'s> {
             progress: Progress::default(),
             marked: None,
             earlier: Vec::new(),
+            restart: None,
             opened: None,
             reason: None,
             reasons: Vec::new(),
@@ -251,6 +258,8 @@ impl<'s> Releasing<'s> {
     /// What the journal knows of this host and this claim.
     fn remember(&mut self) -> Result<(), Error> {
         let request = &self.specification.request;
+        // The newest comes first. What was done to the host before it was claimed for the last time is no news of this claim's.
+        let mut since_claimed = true;
         for operation in self.shared.journal.operations_of_resource(&request.host)? {
             if operation.specification["claim"].as_str() != Some(request.claim.as_str()) {
                 continue;
@@ -268,8 +277,14 @@ impl<'s> Releasing<'s> {
                     .filter_map(move |entry| entry.data[key].as_str().map(str::to_owned))
             };
             match operation.kind {
-                OperationKind::AdoptMachine => self.given.pending.extend(names(super::adopt::PENDING_STEP, "name")),
+                OperationKind::AdoptMachine => {
+                    self.given.pending.extend(names(super::adopt::PENDING_STEP, "name"));
+                    since_claimed = false;
+                }
                 OperationKind::ReleaseMachine => {
+                    if since_claimed && self.restart.is_none() {
+                        self.restart = Restart::of(&operation, &entries, &request.host);
+                    }
                     self.given.pool.extend(names(MARK_STEP, "pool"));
                     if matches!(operation.state, OperationState::Open | OperationState::Left) {
                         // The newest comes first, and what it did counts.
@@ -286,7 +301,7 @@ impl<'s> Releasing<'s> {
     }
 
     pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, Trouble> {
-        let request = self.specification.request.clone();
+        let mut request = self.specification.request.clone();
         let host = match presence(self.shared, &request.zone, &request.host).await {
             Ok(Presence::Here(host)) => host,
             Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
@@ -294,7 +309,16 @@ impl<'s> Releasing<'s> {
         };
         self.note(&host);
         match deeds::owner(&self.specification, &host, &self.given) {
-            Owner::Claim => self.decide(&request, *host, None).await,
+            Owner::Claim => {
+                if let Some(restart) = self.restart.as_ref().filter(|restart| restart.took_effect(&host)) {
+                    if restart.answers(&request) {
+                        self.reason = Some("it was restarted when this was asked before".to_owned());
+                        return Ok(ReleaseOutcome::Rebooted);
+                    }
+                    request.rebooted = true;
+                }
+                self.decide(&request, *host, None).await
+            }
             Owner::Returned => Ok(ReleaseOutcome::ReturnedToPool { name: host.name }),
             Owner::Other => {
                 self.reason = Some(format!("it is called {:?} and not {}", host.name, request.claim));
@@ -354,7 +378,8 @@ impl<'s> Releasing<'s> {
                 End::Done(outcome) => return Ok(outcome),
                 End::Refused(deed, refused) => (deed, *refused),
             };
-            self.refused = Some(format!("{}: {}", word(deed), crate::failure::words(&refused.failure)));
+            let words = format!("{}: {}", word(deed), crate::failure::words(&refused.failure));
+            self.refused = Some((words, refused.failure.class));
             // What it is like now, for the next asking; as before where it cannot be read.
             match presence(self.shared, &request.zone, &request.host).await {
                 Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
@@ -492,7 +517,7 @@ impl<'s> Releasing<'s> {
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
-                cause: self.refused.as_ref().filter(|_| state != OperationState::Done).map(|refused| json!(refused)),
+                cause: self.refused.as_ref().filter(|_| state != OperationState::Done).map(|(words, _)| json!(words)),
                 reasons: run.reasons(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
@@ -527,12 +552,14 @@ impl<'s> Releasing<'s> {
             };
             self.shared.journal.close(closing).await?;
         }
+        let (refused, refused_class) = self.refused.unzip();
         Ok(Released {
             outcome,
             reason: self.reason,
             decided_by: self.decided_by,
             policy_failures: self.policy_failures,
-            refused: self.refused,
+            refused,
+            refused_class,
             operation,
         })
     }
@@ -617,7 +644,7 @@ pub(crate) async fn resume(
     let mut releasing = releasing.of(run, active);
     let last = entries.iter().rev().find(|entry| entry.phase != Phase::Note && entry.phase != Phase::Failure);
     let ended = match last {
-        // Whether it was restarted cannot be told. Its owner, who has not heard of it, asks again.
+        // Its owner has not heard of it and asks again; then the host shows whether it was restarted.
         Some(entry) if entry.step == deeds::REBOOT_STEP && entry.phase == Phase::Intent => {
             Ok(ReleaseOutcome::AskAgain { after: 0 })
         }

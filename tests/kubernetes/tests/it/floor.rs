@@ -88,18 +88,32 @@ async fn with_terminate_the_floor_leads_to_scheduled_deletions_and_the_machines_
     scene.end().await
 }
 
-/// Hosts past their floor, so that the policy orders their deletion and only the refusal tells that it cannot be.
-async fn refused(name: &str, kind: FaultKind) -> Result<()> {
+/// A Scaleway that words its refusal so.
+fn refusing(refusal: FloorRefusal) -> Options {
+    Options {
+        time_scale: 60.0,
+        apple_silicon: AppleSilicon { floor_refusal: refusal, ..AppleSilicon::default() },
+        ..Options::default()
+    }
+}
+
+/// The policy orders a deletion, since the controller's clock is months ahead of the simulated one, which begins on 1 August 2026: by it
+/// every floor is over. Only the refusal tells that it is not.
+async fn refused(name: &str, refusal: FloorRefusal) -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let scene = Scene::new(plane, name).await?;
-    let hosts = scene.scaleway().add_hosts(1, [30 * HOUR])?;
-    scene.scaleway().fail("DELETE", "/apple-silicon/**", None, kind, Effect::Before)?;
+    let scene = Scene::with(plane, name, refusing(refusal)).await?;
+    let hosts = scene.scaleway().add_hosts(1, [])?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
     scene.apply(&MachineOptions::wishing("terminate").machine("mac")).await?;
     scene.ready_machines(1).await?;
     scene.delete(Kind::AppleSiliconMachine, "mac").await?;
     scene.gone(Kind::AppleSiliconMachine, "mac").await?;
-    ensure!(scene.scaleway().changes().iter().any(|call| call.starts_with("DELETE")), "the refusal was never met");
+    let refused = scene.scaleway().simulator().requests();
+    let refused = refused.iter().filter(|request| request.method == "DELETE").map(|request| request.status);
+    ensure!(refused.clone().eq([Some(412)]), "the refusal was not met once: {:?}", refused.collect::<Vec<_>>());
+    ensure!(scene.scaleway().host(&hosts[0])?.deletion_scheduled, "{:#?}", scene.scaleway().hosts());
+
+    scene.scaleway().advance(25 * HOUR);
     let gone = scene.scaleway().gone_hosts();
     ensure!(gone.len() == 1 && gone[0].deleted_by.as_deref() == Some("schedule"), "{gone:#?}");
     scene.check_hosts(&hosts).await?;
@@ -108,24 +122,24 @@ async fn refused(name: &str, kind: FaultKind) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_412_with_its_type_and_words_leads_to_a_scheduled_deletion() -> Result<()> {
-    refused("typed", FaultKind::PreconditionFailed).await
+    refused("floor-words", FloorRefusal::InWords).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_412_with_its_type_and_no_details_leads_to_a_scheduled_deletion() -> Result<()> {
+    refused("floor-untold", FloorRefusal::WithoutDetails).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_412_that_only_its_status_tells_leads_to_a_scheduled_deletion() -> Result<()> {
-    refused("bare", FaultKind::PreconditionFailedBare).await
+    refused("floor-bare", FloorRefusal::StatusAlone).await
 }
 
 /// What the incident was: a policy that knows only "delete", and a floor. Nothing else would show that the fallback of the
 /// default policy is what makes the roll converge.
 async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let options = Options {
-        time_scale: 60.0,
-        apple_silicon: AppleSilicon { floor_refusal: refusal, ..AppleSilicon::default() },
-        ..Options::default()
-    };
-    let scene = Scene::with(plane, name, options).await?;
+    let scene = Scene::with(plane, name, refusing(refusal)).await?;
     scene.scaleway().add_hosts(1, [])?;
     HOSTILE.write_to(scene.folder())?;
     let stubborn =
@@ -144,7 +158,7 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     eventually("people are told", || async {
         let events = scene.events("mac").await?;
         ensure!(
-            events.iter().any(|event| event.contains("ReleaseWaiting") && event.contains("precondition")),
+            events.iter().any(|event| event.starts_with("Warning ReleaseWaiting: ") && event.contains("precondition")),
             "{events:?}"
         );
         Ok(())
@@ -172,5 +186,35 @@ async fn without_the_fallback_a_machine_wedges_at_a_412_in_words_until_the_polic
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_fallback_a_machine_wedges_at_a_412_without_details_until_the_policy_is_replaced() -> Result<()> {
+    wedges("wedge-untold", FloorRefusal::WithoutDetails).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_fallback_a_machine_wedges_at_a_412_of_its_status_alone_until_the_policy_is_replaced() -> Result<()>
+{
     wedges("wedge-bare", FloorRefusal::StatusAlone).await
+}
+
+/// The other kind of waiting: nobody is to be called for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_busy_is_waited_for_without_a_warning() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "busy").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.scaleway().fail("POST", "/apple-silicon/**", None, FaultKind::TransientState, Effect::Before)?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    eventually("it says that it waits", || async {
+        let events = scene.events("mac").await?;
+        ensure!(events.iter().any(|event| event.starts_with("Normal ReleaseWaiting: ")), "{events:?}");
+        ensure!(!events.iter().any(|event| event.starts_with("Warning ReleaseWaiting: ")), "{events:?}");
+        Ok(())
+    })
+    .await?;
+    scene.scaleway().calm();
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(1).await?;
+    scene.end().await
 }

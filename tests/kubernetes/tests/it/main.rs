@@ -3,13 +3,18 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and makes
 //! that an error.
 
+mod clusterctl;
 mod crashes;
 mod disturbances;
 mod floor;
 mod harness;
+mod helm;
 mod instances;
 mod leaders;
 mod manifests;
+mod moves;
+mod orders;
+mod orphans;
 mod policies;
 mod scale;
 mod server_clusters;

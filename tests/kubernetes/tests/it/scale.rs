@@ -1,7 +1,10 @@
 //! Cluster API's own kinds above ours: machines come out of the pool and go back into it.
 
+use std::num::NonZeroU32;
+
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
+use windlass_simulator::{Options, RequestLimit};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,5 +117,46 @@ async fn machines_beyond_the_pool_wait_and_say_so_and_take_what_comes_back() -> 
     // The host is wiped first; only then is it somebody else's.
     scene.ready_machines(2).await?;
     scene.check_hosts(&[]).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forty_releases_at_once_end_behind_a_gateway_that_refuses_what_comes_too_fast() -> Result<()> {
+    const MACHINES: usize = 40;
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    // A third of what the controller allows itself, so that most of what it sends at once is refused.
+    let per_second = const { NonZeroU32::new(10).expect("ten is not zero") };
+    let request_limit = Some(RequestLimit { per_second, burst: per_second });
+    let scene = Scene::with(plane, "strict", Options { time_scale: 60.0, request_limit, ..Options::default() }).await?;
+    // On hosts that bear their claims already, as after a move.
+    let claim = |number: usize| format!("k8s-strict-mac-{number}");
+    for (number, host) in scene.scaleway().add_hosts(MACHINES, [])?.iter().enumerate() {
+        scene.scaleway().simulator().rename_server(host, claim(number))?;
+    }
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for number in 0..MACHINES {
+        let machine = MachineOptions::default().annotated("windlass.dev/claim", &claim(number));
+        scene.apply(&machine.machine(&format!("mac-{number}"))).await?;
+    }
+    scene.ready_machines(MACHINES).await?;
+
+    scene.scaleway().simulator().clear_requests();
+    for number in 0..MACHINES {
+        scene.delete(Kind::AppleSiliconMachine, &format!("mac-{number}")).await?;
+    }
+    scene.ready_machines(0).await?;
+    scene.all_in_pool(MACHINES).await?;
+    let (refused, served): (Vec<_>, Vec<_>) = scene
+        .scaleway()
+        .simulator()
+        .requests()
+        .into_iter()
+        .filter(|request| request.method != "GET")
+        .partition(|request| request.status == Some(429));
+    ensure!(!refused.is_empty(), "the gateway refused nothing, so nothing was shown");
+    // A mark, a wipe and a name for each: what was refused is sent again, and no more than that.
+    ensure!(served.len() == 3 * MACHINES, "{} changing calls were served", served.len());
+    ensure!(refused.len() < 4 * served.len(), "{} refused of {}: it hammers", refused.len(), served.len());
+    println!("{} changing calls served, {} refused", served.len(), refused.len());
     scene.end().await
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_lifecycle::{Clock, Control, Lifecycle, Limits, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
-use windlass_policy::slots::release::Wish;
+use windlass_policy::slots::release::{Occasion, Wish};
 use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
 
@@ -48,12 +48,37 @@ enum Job {
     Terminate,
     /// Refused under the floor and scheduled.
     Schedule,
+    /// Its set-up has failed so often that it is rebooted.
+    Recover,
 }
 
 impl Job {
     fn request(self, host: &str) -> ReleaseRequest {
         let wish = matches!(self, Self::Terminate | Self::Schedule).then_some(Wish::Terminate);
-        ReleaseRequest { wish, ..letting_go(host, &claim("a")) }
+        let request = ReleaseRequest { wish, ..letting_go(host, &claim("a")) };
+        match self {
+            Self::Recover => ReleaseRequest { occasion: Occasion::BootstrapFailed, bootstrap_failures: 3, ..request },
+            _ => request,
+        }
+    }
+
+    /// What the child is told.
+    fn words(self, host: &str) -> String {
+        match self {
+            Self::Adopt => "adopt".to_owned(),
+            Self::ReturnToPool => format!("return {host}"),
+            Self::Terminate | Self::Schedule => format!("terminate {host}"),
+            Self::Recover => format!("recover {host}"),
+        }
+    }
+
+    fn of_word(word: &str) -> Self {
+        match word {
+            "return" => Self::ReturnToPool,
+            "terminate" => Self::Terminate,
+            "recover" => Self::Recover,
+            _ => Self::Adopt,
+        }
     }
 }
 
@@ -67,8 +92,7 @@ fn child() {
         let lifecycle = open(client, Path::new(&of(STATE)), Path::new(&of(POLICIES)));
         match job.split_once(' ') {
             Some((job, host)) => {
-                let job = if job == "terminate" { Job::Terminate } else { Job::ReturnToPool };
-                lifecycle.release_machine(&job.request(host), &Control::new()).await.unwrap();
+                lifecycle.release_machine(&Job::of_word(job).request(host), &Control::new()).await.unwrap();
             }
             None => drop(lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap()),
         }
@@ -147,15 +171,14 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
         let path = "/apple-silicon/v1alpha1/zones/*/servers/*";
         simulator.add_fault(FaultRule::new("DELETE", path, FaultKind::PreconditionFailed)).unwrap();
     }
-    let words = match job {
-        Job::Adopt => "adopt".to_owned(),
-        Job::ReturnToPool => format!("return {host}"),
-        Job::Terminate | Job::Schedule => format!("terminate {host}"),
-    };
-    let mut child = spawn(&words, &url, folder.path(), policies);
+    let mut child = spawn(&job.words(&host), &url, folder.path(), policies);
     let killed = kill_when_caught(&simulator, &mut child).await;
     let requests = simulator.requests().len() as u64;
     simulator.clear_faults();
+    if job == Job::Recover {
+        // A reboot that took effect is over, so that its state does not tell of it.
+        simulator.advance(Duration::from_secs(600));
+    }
     let other = tempfile::tempdir().unwrap();
     let next = open(client, if journal_lost { other.path() } else { folder.path() }, policies);
     let resumed = next.resume(&Control::new()).await.unwrap();
@@ -197,6 +220,12 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
             }
             (Job::Schedule, ReleaseOutcome::Kept | ReleaseOutcome::DeletionScheduled { .. }) => {
                 assert_eq!(found.unwrap()["deletion_scheduled"], true, "{name}");
+            }
+            (Job::Recover, ReleaseOutcome::Rebooted) => {
+                let reboots = found.unwrap()["simulator"]["reboots"].as_u64().unwrap();
+                // Nobody but the journal knows of one that is over.
+                let most = if journal_lost { 2 } else { 1 };
+                assert!((1..=most).contains(&reboots), "{name}: {reboots} reboots");
             }
             (_, outcome) => panic!("{name}: {outcome:?}"),
         }
@@ -265,4 +294,9 @@ fn a_termination_killed_at_any_request_is_carried_on_with_the_journal_and_withou
 #[test]
 fn a_scheduled_deletion_killed_at_any_request_is_carried_on_with_the_journal_and_without() {
     at_every_request(Job::Schedule);
+}
+
+#[test]
+fn a_reboot_killed_at_any_request_is_done_once_with_the_journal_and_at_most_twice_without() {
+    at_every_request(Job::Recover);
 }

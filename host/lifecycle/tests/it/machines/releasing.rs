@@ -320,6 +320,47 @@ fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
 }
 
 #[test]
+fn a_restart_is_not_repeated_for_who_has_not_heard_of_it_and_is_forgotten_with_the_claim() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        let failed = |bootstrap_failures| ReleaseRequest {
+            occasion: Occasion::BootstrapFailed,
+            bootstrap_failures,
+            ..letting_go(&id, &mine)
+        };
+        let reboots = || macs.host(&id)["simulator"]["reboots"].as_u64();
+        // Refused while it is busy: what it looks like afterwards is not a restart's doing.
+        let rule =
+            FaultRule::new("POST", "/apple-silicon/v1alpha1/zones/*/servers/*/reboot", FaultKind::TransientState);
+        macs.simulator.add_fault(rule).unwrap();
+        let refused = release(&lifecycle, &failed(3)).await;
+        assert!(matches!(refused.outcome, ReleaseOutcome::AskAgain { .. }), "{refused:?}");
+        assert_eq!(refused.refused_class, Some(windlass_policy::slots::types::FailureClass::TransientState));
+        macs.simulator.clear_faults();
+        macs.simulator.rename_server(&id, "busy").unwrap();
+        macs.simulator.rename_server(&id, mine.as_str()).unwrap();
+        assert_eq!(release(&lifecycle, &failed(3)).await.outcome, ReleaseOutcome::Rebooted);
+        assert_eq!(reboots(), Some(1));
+        tokio::time::sleep(Duration::from_secs(180)).await;
+
+        // Its owner died before it wrote that down, and asks as if nothing had been; also after another failure.
+        assert_eq!(release(&lifecycle, &failed(3)).await.outcome, ReleaseOutcome::Rebooted);
+        assert_eq!(release(&lifecycle, &failed(4)).await.outcome, ReleaseOutcome::Kept);
+        assert_eq!(reboots(), Some(1));
+
+        // Let go and claimed again by the same: a new life.
+        assert!(until_let_go(&lifecycle, &letting_go(&id, &mine)).await.0.has_let_go());
+        tokio::time::sleep(Duration::from_secs(21 * 60)).await;
+        assert_eq!(adopt(&lifecycle, &mine).await, id);
+        assert_eq!(release(&lifecycle, &failed(3)).await.outcome, ReleaseOutcome::Rebooted);
+        assert_eq!(reboots(), Some(2));
+    });
+}
+
+#[test]
 fn a_pool_system_that_there_is_not_costs_neither_the_claim_nor_the_host() {
     run(async {
         let macs = Macs::new(1);

@@ -1,0 +1,141 @@
+//! What the end of a job means for a Mac: it is written into the object, and the job is forgotten.
+
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
+use serde_json::{Value, json};
+use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
+
+use super::bootstrap::failures;
+use super::{Mac, addresses, credentials};
+use crate::context::write_object;
+use crate::kinds::{BootstrapStatus, Phase, annotations, conditions};
+use crate::names::ProviderId;
+use crate::outcome::{Outcome, needs_people, reason_to_wait, word, words};
+use crate::status::remove_condition;
+use crate::turn::JOB_CHECK;
+use crate::{Error, metric_names};
+
+impl Mac<'_> {
+    pub(super) async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
+        match outcome {
+            Outcome::Adopted { machine, ordered } => self.adopted(machine, *ordered).await,
+            Outcome::Inspected(host) => {
+                self.turn.status.credentials_secret_name =
+                    credentials::write(self.turn.context, self.turn.object, host).await?;
+                self.turn.acted_upon().await
+            }
+            Outcome::Released(released) if self.turn.deleting() => self.released(released).await,
+            Outcome::Released(released) => self.recovered(released).await,
+            outcome => self.turn.came_to_nothing(outcome).await,
+        }
+    }
+
+    /// The order matters: the Secret and the provider id are there before the machine counts as provisioned.
+    async fn adopted(&mut self, machine: &AdoptedMachine, ordered: bool) -> Result<Action, Error> {
+        let (turn, host) = (&mut self.turn, &machine.server);
+        let Ok(zone) = self.target.zone.clone() else { return Ok(Action::requeue(JOB_CHECK)) };
+        if !turn.deleting() {
+            if host.delivered {
+                turn.status.credentials_secret_name = credentials::write(turn.context, turn.object, host).await?;
+            }
+            let provider = ProviderId::AppleSilicon { zone: zone.clone(), id: host.id.clone() };
+            let mut patch = json!({"spec": {"providerID": provider.to_string()}});
+            if !machine.rediscovered || !turn.object.annotations().contains_key(annotations::ORIGIN) {
+                // What is not delivered was never in a pool: it was ordered by somebody who died before this could be written.
+                let origin = if ordered || !host.delivered { "ordered" } else { "pool" };
+                patch["metadata"] = json!({"annotations": {annotations::ORIGIN: origin}});
+            }
+            if !write_object(&turn.api, turn.object, patch).await? {
+                // The next look sees what changed, and the outcome is still there.
+                return Err(Error::Overtaken);
+            }
+            let reason = if ordered { "HostOrdered" } else { "HostAdopted" };
+            let verb = match (ordered, machine.rediscovered) {
+                (true, _) => "ordered",
+                (false, true) => "found",
+                (false, false) => "adopted",
+            };
+            let note = format!("{verb} the host {} ({}) as {}", host.id, host.ip, host.name);
+            turn.event(false, reason, "Adopt", &note).await;
+        }
+        turn.status.server_id = Some(host.id.clone());
+        turn.status.server_name = Some(host.name.clone());
+        turn.status.failure_domain = Some(zone.to_string());
+        turn.status.addresses = addresses(host, &turn.object.name_any());
+        if !machine.rediscovered || turn.status.bootstrap.is_none() {
+            let known = failures(turn.object);
+            turn.status.bootstrap =
+                Some(BootstrapStatus { judged_failures: known, failures_before: known, rebooted: false });
+        }
+        turn.acted_upon().await
+    }
+
+    /// A deleted object's host was released, or is to be asked for again.
+    async fn released(&mut self, released: &Released) -> Result<Action, Error> {
+        let (message, turn) = (words(released), &mut self.turn);
+        if !released.policy_failures.is_empty() {
+            turn.event(true, "PolicyFailed", "Release", &message).await;
+        }
+        if !released.outcome.has_let_go() {
+            let reason = reason_to_wait(released, false).unwrap_or("ReleaseWaiting");
+            turn.say(Phase::Releasing, reason, &message);
+            if released.policy_failures.is_empty() {
+                turn.event(needs_people(released), reason, "Release", &message).await;
+            }
+            return turn.acted_upon().await;
+        }
+        let outcome = word(&released.outcome);
+        if !turn.said_farewell() {
+            metrics::counter!(metric_names::RELEASES, "outcome" => outcome).increment(1);
+        }
+        turn.farewell(needs_people(released), outcome, &message).await
+    }
+
+    /// A host whose set-up failed was judged.
+    async fn recovered(&mut self, released: &Released) -> Result<Action, Error> {
+        let mut bootstrap = self.bootstrap();
+        let (message, turn) = (words(released), &mut self.turn);
+        let known = failures(turn.object);
+        if !released.policy_failures.is_empty() {
+            turn.event(true, "PolicyFailed", "Recover", &message).await;
+        }
+        match &released.outcome {
+            ReleaseOutcome::AskAgain { .. } => {
+                let reason = reason_to_wait(released, true).unwrap_or("RecoveryWaiting");
+                turn.say(Phase::Recovering, reason, &message);
+                if released.policy_failures.is_empty() {
+                    turn.event(needs_people(released), reason, "Recover", &message).await;
+                }
+                return turn.acted_upon().await;
+            }
+            ReleaseOutcome::Kept => {
+                bootstrap.judged_failures = known;
+                turn.event(needs_people(released), "BootstrapRetried", "Recover", &message).await;
+            }
+            ReleaseOutcome::Rebooted => {
+                bootstrap.judged_failures = known;
+                bootstrap.rebooted = true;
+                turn.event(true, "HostRebooted", "Recover", &message).await;
+            }
+            outcome => {
+                // Another host takes its place: first the old one is forgotten, in one write.
+                let patch = json!({"spec": {"providerID": Value::Null}, "metadata": {"annotations": {annotations::ORIGIN: Value::Null}}});
+                if turn.object.spec.provider_id.is_some() && !write_object(&turn.api, turn.object, patch).await? {
+                    return Err(Error::Overtaken);
+                }
+                metrics::counter!(metric_names::RELEASES, "outcome" => word(outcome)).increment(1);
+                turn.event(true, "HostReplaced", "Recover", &message).await;
+                bootstrap = BootstrapStatus { judged_failures: known, failures_before: known, rebooted: false };
+                turn.status.ready = false;
+                turn.status.server_id = None;
+                turn.status.server_name = None;
+                turn.status.addresses = Vec::new();
+                turn.status.credentials_secret_name = None;
+                remove_condition(&mut turn.status.conditions, conditions::BOOTSTRAPPED);
+                turn.say(Phase::Pending, "HostReplaced", &message);
+            }
+        }
+        turn.status.bootstrap = Some(bootstrap);
+        turn.acted_upon().await
+    }
+}

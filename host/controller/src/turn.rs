@@ -1,0 +1,296 @@
+//! One reconcile of one object, as far as it is the same for every kind of machine: what is known of it, what is said of it, and the moves
+//! that need nothing else.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::core::object::HasStatus;
+use kube::runtime::controller::Action;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use windlass_lifecycle::Control;
+use windlass_policy::slots::SlotName;
+
+use crate::Error;
+use crate::above::{self, Above};
+use crate::context::{Context, let_go, overtaken, say_paused, say_provisioned, say_waiting, write_status};
+use crate::jobs::{JobKind, JobView, mirror_of};
+use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, conditions};
+use crate::next::Next;
+use crate::outcome::Outcome;
+use crate::status::set_condition;
+
+/// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
+pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
+/// How soon what a job has changed is looked at.
+const AT_ONCE: Duration = Duration::from_millis(200);
+/// How soon a finalizer is tried again that another write kept.
+const FINALIZER_AGAIN: Duration = Duration::from_millis(500);
+
+/// A kind of machine.
+pub(crate) trait Machine:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status = MachineStatus>
+    + Clone
+    + DeserializeOwned
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// Where it stands while it is deleted.
+    const LEAVING: Phase;
+    /// What is said of work that is called off since the object is deleted.
+    const CALLING_OFF: &'static str;
+    /// The slots that decide about it.
+    const SLOTS: &'static [SlotName];
+}
+
+/// One reconcile of one object.
+pub(crate) struct Turn<'a, K> {
+    pub(crate) context: &'a Arc<Context>,
+    pub(crate) api: Api<K>,
+    pub(crate) object: &'a K,
+    pub(crate) uid: String,
+    pub(crate) above: Above,
+    /// The status as it is to be.
+    pub(crate) status: MachineStatus,
+    pub(crate) now: Timestamp,
+    /// The status as it was written last.
+    written: MachineStatus,
+}
+
+/// The moves that each kind makes in its own way.
+pub(crate) enum Own {
+    Mark,
+    Start(JobKind),
+    Provisioned { trouble: Option<(&'static str, String)> },
+}
+
+/// Whether nothing is going on with an object: only then can it be settled.
+pub(crate) fn is_quiet<K: Machine>(object: &K, context: &Context) -> bool {
+    object.meta().deletion_timestamp.is_none()
+        && matches!(context.jobs.view(object.meta().uid.as_deref().unwrap_or_default()), JobView::None)
+}
+
+/// By what a settled object is recognised: its own version, what is seen of it at Scaleway, and who decides.
+pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Arguments<'_>) -> String {
+    let policies: String =
+        context.policies_in_use(K::SLOTS).into_iter().map(|policy| policy.digest + &policy.settings_digest).collect();
+    format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
+}
+
+impl<'a, K: Machine> Turn<'a, K> {
+    /// Looks at the object and at what stands above it.
+    pub(crate) async fn new(object: &'a K, context: &'a Arc<Context>) -> Result<Self, Error> {
+        let above = above::look(&context.client, context.cluster_api.as_ref(), object).await?;
+        let written = object.status().cloned().unwrap_or_default();
+        let mut turn = Self {
+            api: Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default()),
+            uid: object.uid().unwrap_or_default(),
+            status: written.clone(),
+            written,
+            above,
+            context,
+            object,
+            now: Timestamp::now(),
+        };
+        say_paused(&mut turn.status, &turn.above, object.meta().generation, turn.now);
+        Ok(turn)
+    }
+
+    pub(crate) fn deleting(&self) -> bool {
+        self.object.meta().deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn marked(&self) -> bool {
+        self.object.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// The job that runs.
+    pub(crate) fn busy(&self) -> Option<JobKind> {
+        match self.context.jobs.view(&self.uid) {
+            JobView::Running(kind) => Some(kind),
+            JobView::None | JobView::Ended(_) => None,
+        }
+    }
+
+    /// How the job has ended that was not acted upon yet.
+    pub(crate) fn ended(&self) -> Option<Arc<Outcome>> {
+        match self.context.jobs.view(&self.uid) {
+            JobView::Ended(outcome) => Some(outcome),
+            JobView::None | JobView::Running(_) => None,
+        }
+    }
+
+    /// The last operation.
+    pub(crate) fn last(&self) -> Option<OperationStatus> {
+        self.context.jobs.last(&self.uid, self.status.operation.as_ref())
+    }
+
+    /// Says that the machine is not ready, or not gone, and why.
+    pub(crate) fn say(&mut self, phase: Phase, reason: &str, message: &str) {
+        let generation = self.object.meta().generation;
+        self.status.phase = Some(phase);
+        self.status.observed_generation = generation;
+        if self.deleting() {
+            for kind in [conditions::RELEASED, conditions::READY] {
+                let status = ConditionStatus::False;
+                set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
+            }
+        } else {
+            say_waiting(&mut self.status, reason, message, generation, self.now);
+        }
+    }
+
+    /// Tells what happened, as an event of the object.
+    pub(crate) async fn event(&self, warning: bool, reason: &str, action: &str, note: &str) {
+        self.context.event(&self.object.object_ref(&()), warning, reason, action, note).await;
+    }
+
+    /// Writes what differs in the status.
+    pub(crate) async fn write(&mut self) -> Result<(), Error> {
+        write_status(&self.api, self.object, &self.written, &self.status).await?;
+        self.written = self.status.clone();
+        Ok(())
+    }
+
+    /// Makes the moves that are the same for every kind; the others are given back.
+    pub(crate) async fn make(&mut self, next: Next) -> Result<ControlFlow<Action, Own>, Error> {
+        tracing::debug!(name = self.object.name_any(), ?next, "decided");
+        let action = match next {
+            Next::Nothing => {
+                self.context.jobs.forget(&self.uid);
+                Action::await_change()
+            }
+            Next::Pause(_) => {
+                self.write().await?;
+                Action::await_change()
+            }
+            Next::Wait { phase, reason, message, after } => {
+                self.say(phase, &reason, &message);
+                self.write().await?;
+                Action::requeue(after.unwrap_or(JOB_CHECK))
+            }
+            Next::LookAgain { after } => {
+                self.write().await?;
+                Action::requeue(after)
+            }
+            Next::CallOff => {
+                self.context.jobs.cancel(&self.uid);
+                self.say(K::LEAVING, "CallingOff", K::CALLING_OFF);
+                self.write().await?;
+                Action::requeue(JOB_CHECK)
+            }
+            Next::LetGo => self.let_go().await?,
+            Next::Mark => return Ok(ControlFlow::Continue(Own::Mark)),
+            Next::Start(kind) => return Ok(ControlFlow::Continue(Own::Start(kind))),
+            Next::Provisioned { trouble } => return Ok(ControlFlow::Continue(Own::Provisioned { trouble })),
+        };
+        Ok(ControlFlow::Break(action))
+    }
+
+    /// Whether the object has changed since it was read, in what work on it depends on; what to do then.
+    pub(crate) async fn overtaken<S: PartialEq>(&self, seen: impl Fn(&K) -> S) -> Result<Option<Action>, Error> {
+        overtaken(&self.api, self.object, seen).await
+    }
+
+    /// Starts a job. What it is for has been written before.
+    pub(crate) fn launch<W, F>(&self, kind: JobKind, work: W)
+    where
+        W: FnOnce(Control, u32) -> F + Send + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let mirror = mirror_of(self.api.clone(), self.object.name_any(), self.uid.clone());
+        self.context.jobs.start(&self.uid, kind, self.last().as_ref(), mirror, work);
+    }
+
+    /// Says that the machine is there. `true` when that was known, and written, before.
+    pub(crate) async fn provisioned(&mut self, trouble: Option<&(&'static str, String)>) -> Result<bool, Error> {
+        say_provisioned(&mut self.status, trouble, self.object.meta().generation, self.now);
+        let known = self.status == self.written;
+        self.write().await?;
+        Ok(known)
+    }
+
+    /// A job came to nothing, whatever it was.
+    pub(crate) async fn came_to_nothing(&mut self, outcome: &Outcome) -> Result<Action, Error> {
+        // A machine that is there stays what it is while something about it fails.
+        let phase = match (self.deleting(), &self.status.server_id) {
+            (true, _) => K::LEAVING,
+            (false, Some(_)) => self.status.phase.unwrap_or_default(),
+            (false, None) => Phase::Pending,
+        };
+        match outcome {
+            Outcome::Waiting { reason, message, .. } => {
+                self.say(phase, reason, message);
+                if let Some(warning) = outcome.wait_is_told() {
+                    self.event(warning, reason, "Reconcile", message).await;
+                }
+            }
+            Outcome::Failed { reason, message } => {
+                self.say(phase, reason, message);
+                self.event(true, reason, "Reconcile", message).await;
+            }
+            Outcome::Refused { reason, message } => {
+                self.status.ready = false;
+                self.status.failure_reason = Some((*reason).to_owned());
+                self.status.failure_message = Some(message.clone());
+                self.say(Phase::Failed, reason, message);
+                self.event(true, reason, "Reconcile", message).await;
+            }
+            Outcome::CalledOff { message } => {
+                self.say(K::LEAVING, "CalledOff", message);
+                self.event(false, "CalledOff", "Reconcile", message).await;
+            }
+            // This process is about to end: nothing new is begun.
+            Outcome::LeftOpen => {
+                self.context.jobs.done(&self.uid);
+                return Ok(Action::requeue(JOB_CHECK));
+            }
+            // Of another kind of machine.
+            _ => {}
+        }
+        self.acted_upon().await
+    }
+
+    /// The end of a job was acted upon: that is written, and the job forgotten.
+    pub(crate) async fn acted_upon(&mut self) -> Result<Action, Error> {
+        self.write().await?;
+        self.context.jobs.done(&self.uid);
+        Ok(Action::requeue(AT_ONCE))
+    }
+
+    /// Whether it was said already what became of a deleted object's machine.
+    pub(crate) fn said_farewell(&self) -> bool {
+        let known = self.status.condition(conditions::RELEASED);
+        known.is_some_and(|known| known.status == ConditionStatus::True)
+    }
+
+    /// Says what became of a deleted object's machine, and lets the object go. It is said once, whatever comes next: a finalizer that
+    /// cannot be taken away yet is no second release.
+    pub(crate) async fn farewell(&mut self, warning: bool, reason: &str, message: &str) -> Result<Action, Error> {
+        if !self.said_farewell() {
+            self.event(warning, reason, "Release", message).await;
+            let (generation, status) = (self.object.meta().generation, ConditionStatus::True);
+            let kind = conditions::RELEASED;
+            set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
+            self.write().await?;
+        }
+        self.let_go().await
+    }
+
+    /// Takes the finalizer away.
+    pub(crate) async fn let_go(&mut self) -> Result<Action, Error> {
+        if !let_go(&self.api, self.object).await? {
+            return Ok(Action::requeue(FINALIZER_AGAIN));
+        }
+        self.context.jobs.forget(&self.uid);
+        self.context.settled.forget(&self.uid);
+        Ok(Action::await_change())
+    }
+}

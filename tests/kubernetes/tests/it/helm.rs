@@ -1,0 +1,168 @@
+//! The Helm chart, installed with Helm into a cluster that has nothing of ours, and the controller run as the chart says.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use windlass_test_guests::{HOSTILE, RELEASE};
+use windlass_test_kubernetes::{ControlPlane, Kind, MachineOptions, Pod, Programs, Scene, User, eventually};
+
+/// Not the namespace of the kustomization: the chart is to work in any.
+const SYSTEM: &str = "macs-system";
+const RELEASE_NAME: &str = "windlass";
+
+/// What belongs to one installation.
+struct Installation<'plane> {
+    scene: Scene<'plane>,
+    chart: String,
+    node: PathBuf,
+}
+
+impl<'plane> Installation<'plane> {
+    /// The namespace, the credentials and the policies, made before the chart as the documentation says.
+    async fn prepare(plane: &'plane ControlPlane) -> Result<Self> {
+        let scene = Scene::new(plane, "helm").await?;
+        scene.scaleway().add_hosts(2, [])?;
+        plane.kubectl(User::Admin, &["create", "namespace", SYSTEM], "")?;
+        let credentials = [
+            "--from-literal=SCW_ACCESS_KEY=SCWXXXXXXXXXXXXXXXXX",
+            "--from-literal=SCW_SECRET_KEY=11111111-1111-4111-8111-111111111111",
+            "--from-literal=SCW_DEFAULT_PROJECT_ID=7d0e3a4c-0000-4000-8000-000000000001",
+            &format!("--from-literal=SCW_API_URL={}", scene.scaleway().url()),
+        ];
+        let create = |what: &[&str], from: &[&str]| {
+            let arguments = [&["create", "--namespace", SYSTEM], what, from].concat();
+            plane.kubectl(User::Admin, &arguments, "")
+        };
+        create(&["secret", "generic", "windlass-scaleway-credentials"], &credentials)?;
+        let policies = [HOSTILE.write_to(scene.folder())?, RELEASE.write_to(scene.folder())?]
+            .map(|path| format!("--from-file={}", path.display()));
+        create(&["configmap", "team-policies"], &policies.each_ref().map(String::as_str))?;
+        let chart = plane.programs().deploy("helm/windlass-controller").display().to_string();
+        let node = scene.folder().join("node");
+        Ok(Self { scene, chart, node })
+    }
+
+    /// `helm install` or `helm upgrade` with these values beside those that make waiting short.
+    fn helm(&self, verb: &str, values: Value) -> Result<()> {
+        let mut all = json!({
+            "poolPrefix": MachineOptions::POOL,
+            "owner": "helm-team",
+            "policyVolume": {"configMap": {"name": "team-policies"}},
+            "extraArgs": ["--listing-interval=1s", "--retry-interval=1s"],
+        });
+        for (key, value) in values.as_object().into_iter().flatten() {
+            all[key] = value.clone();
+        }
+        let file = self.scene.folder().join("values.json");
+        std::fs::write(&file, all.to_string())?;
+        let file = file.to_str().context("UTF-8")?;
+        self.scene.plane().helm(&[verb, RELEASE_NAME, &self.chart, "--namespace", SYSTEM, "--values", file]).map(drop)
+    }
+
+    /// What a kubelet would do with the chart's Deployment.
+    async fn run(&self) -> Result<Pod> {
+        let plane = self.scene.plane();
+        let program = plane.programs().controller();
+        let mut pod = Pod::start(plane, program, SYSTEM, "windlass-controller", &self.node).await?;
+        pod.ready().await?;
+        Ok(pod)
+    }
+
+    /// The digest of the release policy that decides for the machine.
+    async fn digest(&self) -> Result<String> {
+        let machine = self.scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+        let policies = machine.data["status"]["policies"].as_array().cloned().unwrap_or_default();
+        let release = policies.iter().find(|policy| policy["slot"] == "release").context("no release policy")?;
+        Ok(format!("{} with {}", release["digest"], release["settingsDigest"]))
+    }
+}
+
+/// Every object of the cluster but events, as `<kind> <namespace>/<name>`.
+fn everything(plane: &ControlPlane) -> Result<BTreeSet<String>> {
+    let kinds = plane.kubectl(User::Admin, &["api-resources", "--verbs=list", "--output=name"], "")?;
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
+    let line = r#"jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}"#;
+    let objects = plane.kubectl(User::Admin, &["get", &kinds.join(","), "--all-namespaces", "--output", line], "")?;
+    Ok(objects.lines().map(str::to_owned).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::bare(programs).await?;
+    let installation = Installation::prepare(&plane).await?;
+    let scene = &installation.scene;
+    let before = everything(&plane)?;
+
+    installation.helm("install", json!({"policies": {"release": {"path": "/policies/hostile.wasm"}}}))?;
+    let mut pod = installation.run().await?;
+    ensure!(pod.arguments().contains(&"--pool-prefix=pool-".to_owned()), "{:?}", pod.arguments());
+    // Zone and pool stand in the chart's values only.
+    let mut machine = MachineOptions::default().machine("mac");
+    let specification = machine["spec"].as_object_mut().context("a specification")?;
+    specification.retain(|field, _| field == "type");
+    scene.apply(&machine).await?;
+    let ready = scene.ready_machines(1).await?.remove(0);
+    let host = ready.data["spec"]["providerID"].clone();
+    ensure!(ready.annotations()["windlass.dev/claim"].starts_with("helm-team-mac-"), "{:?}", ready.annotations());
+    let first = eventually("the policy's digest stands in the status", || installation.digest()).await?;
+    let lease = plane.kubectl(User::Admin, &["get", "lease", "-n", SYSTEM, "-o", "jsonpath={.items[*].spec}"], "")?;
+    ensure!(lease.contains("windlass-controller-0"), "the pod does not lead: {lease}");
+    ensure!(pod.get("metrics", "/metrics").await?.contains("windlass_leader 1"), "it does not say that it leads");
+
+    // Other values: the Deployment is another, and the new pod works by them.
+    let settings = json!({"release": {"path": "/policies/release.wasm", "settings": {"reboot-after-failures": 2}}});
+    installation.helm("upgrade", json!({"policies": settings, "orphans": "return", "allowOrders": true}))?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
+    let touched = scene.scaleway().changes();
+    let mut pod = installation.run().await?;
+    for argument in ["--orphans=return", "--allow-orders"] {
+        ensure!(pod.arguments().iter().any(|there| there == argument), "{argument}: {:?}", pod.arguments());
+    }
+    eventually("the new policy decides", || async {
+        let digest = installation.digest().await?;
+        ensure!(digest != first, "{digest}");
+        Ok(())
+    })
+    .await?;
+    let machine = scene.ready_machines(1).await?.remove(0);
+    ensure!(machine.data["spec"]["providerID"] == host && scene.scaleway().changes() == touched, "a host was touched");
+    scene.check_hosts(&[]).await?;
+
+    // Without its controller a machine waits: nothing happens to its host, and nothing is forgotten.
+    ensure!(pod.stop()?.success());
+    let uninstall = || plane.helm(&["uninstall", RELEASE_NAME, "--namespace", SYSTEM]);
+    uninstall()?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    let waiting = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+    ensure!(waiting.metadata.deletion_timestamp.is_some() && !waiting.finalizers().is_empty());
+    ensure!(scene.scaleway().changes() == touched, "{:?}", scene.scaleway().changes());
+
+    // The next release takes the volume over, ends what waits, and goes without a trace but those that the docs name.
+    installation.helm("install", json!({}))?;
+    let mut pod = installation.run().await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(2).await?;
+    ensure!(pod.stop()?.success());
+    uninstall()?;
+    eventually("what is left is what the docs name", || async {
+        let kinds = ["applesiliconmachine", "instancemachine", "externalcluster"];
+        let definitions = kinds.iter().flat_map(|kind| [format!("{kind}s"), format!("{kind}templates")]);
+        let named: BTreeSet<String> = definitions
+            .map(|kind| format!("CustomResourceDefinition /{kind}.infrastructure.windlass.dev"))
+            .chain([
+                "APIService /v1alpha1.infrastructure.windlass.dev".to_owned(),
+                format!("PersistentVolumeClaim {SYSTEM}/windlass-state"),
+                format!("Lease {SYSTEM}/windlass-controller"),
+            ])
+            .collect();
+        let left: BTreeSet<String> = everything(&plane)?.difference(&before).cloned().collect();
+        ensure!(left == named, "left: {left:#?}");
+        Ok(())
+    })
+    .await?;
+    installation.scene.end().await
+}

@@ -1,0 +1,116 @@
+//! Hosts with a claim of ours that no object explains.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::DynamicObject;
+use tokio::sync::OnceCell;
+use windlass_simulator::AppleSiliconPool;
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually};
+
+/// A control plane of their own: who looks for orphans watches all namespaces, and would take the machines of other tests for its
+/// own. Each test has its own owner.
+pub(crate) async fn plane() -> Result<Option<&'static ControlPlane>> {
+    static PLANE: OnceCell<Option<ControlPlane>> = OnceCell::const_new();
+    let started = PLANE.get_or_try_init(|| async {
+        match Programs::found() {
+            Some(programs) => ControlPlane::start(programs, false).await.map(Some),
+            None => Ok(None),
+        }
+    });
+    Ok(started.await?.as_ref())
+}
+
+/// Looks for orphans every second, and does this with them.
+pub(crate) fn look(scene: &Scene<'_>, options: &mut ControllerOptions, what: &str) {
+    options.all_namespaces = true;
+    options.arguments.extend([
+        format!("--owner={}", scene.namespace()),
+        format!("--pool-prefix={}", MachineOptions::POOL),
+        format!("--orphans={what}"),
+        "--orphans-interval=1s".to_owned(),
+        "--orphans-grace=1s".to_owned(),
+    ]);
+}
+
+/// Adds a host under a claim of the scene's owner, and gives its id.
+pub(crate) fn strand(scene: &Scene<'_>) -> Result<String> {
+    let pool = AppleSiliconPool::new(&format!("{}-", scene.namespace()), 1, MachineOptions::TYPE)?;
+    scene.scaleway().simulator().add_apple_silicon_pool(&pool).pop().context("one was asked for")
+}
+
+/// The notes of the Lease's events that name this host, as `type reason: note`.
+async fn told_of(scene: &Scene<'_>, host: &str) -> Result<Vec<String>> {
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(scene.client().clone(), "windlass-system", &Kind::Event.resource());
+    let text = |event: &DynamicObject, key: &str| event.data[key].as_str().unwrap_or_default().to_owned();
+    let events = api.list(&ListParams::default()).await?.items;
+    Ok(events
+        .iter()
+        .filter(|event| event.data["regarding"]["kind"] == "Lease" && text(event, "note").contains(host))
+        .map(|event| format!("{} {}: {}", text(event, "type"), text(event, "reason"), text(event, "note")))
+        .collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_default_orphans_are_told_of_and_left_alone() -> Result<()> {
+    let Some(plane) = plane().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "told").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let orphan = strand(&scene)?;
+    let mut options = ControllerOptions::default();
+    look(&scene, &mut options, "report");
+    // The default is what is tried.
+    options.arguments.retain(|argument| argument != "--orphans=report");
+    let controller = scene.start(&options).await?;
+    eventually("an event of the Lease tells of it", || async {
+        let told = told_of(&scene, &orphan).await?;
+        ensure!(told.len() == 1 && told[0].starts_with("Warning OrphanedHost: "), "{told:?}");
+        Ok(())
+    })
+    .await?;
+    let metrics = controller.metrics().await?;
+    ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+    // Long enough for a grace of a second to be over, twice.
+    scene.nothing_happens_for(Duration::from_secs(4)).await;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+
+    // One that somebody deletes, or names anew, is none any more.
+    scene.scaleway().simulator().rename_server(&orphan, "pool-by-hand")?;
+    eventually("the metric says so", || async {
+        let metrics = controller.metrics().await?;
+        ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 0\n"), "{metrics}");
+        Ok(())
+    })
+    .await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_any() -> Result<()> {
+    let Some(plane) = plane().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "narrow").await?;
+    strand(&scene)?;
+    let mut options = ControllerOptions::default();
+    look(&scene, &mut options, "report");
+    options.all_namespaces = false;
+    let controller = scene.start(&options).await?;
+    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    ensure!(scene.scaleway().calls().is_empty(), "{:?}", scene.scaleway().calls());
+    ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.log());
+
+    let mut options = ControllerOptions { state: "refused".to_owned(), ..ControllerOptions::default() };
+    look(&scene, &mut options, "return");
+    options.all_namespaces = false;
+    let mut refused = scene.start_unchecked(&options).await?;
+    let status = eventually("it ends", || {
+        let ended = refused.ended();
+        async move { ended?.context("it runs") }
+    })
+    .await?;
+    let words = refused.last_words();
+    ensure!(status.code() == Some(2) && words.contains("--orphans") && words.contains("--namespace"), "{words}");
+    scene.end().await
+}
