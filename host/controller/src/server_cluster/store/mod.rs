@@ -31,6 +31,8 @@ pub(super) use record::stored;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(15);
+/// So often a write that another came before is done again without a pause.
+const QUICK_CONFLICTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -187,6 +189,7 @@ async fn write_together(
     let what = works.first().map_or("writing", |(what, _)| what);
     let all = |error: &dyn Fn() -> StoreError| -> Answers { works.iter().map(|_| Err(error())).collect() };
     let mut pauses = Pauses::new();
+    let mut conflicts = 0;
     // A write whose answer was lost, as its status was to be.
     let mut unsure: Option<(ServerClusterStatus, Answers)> = None;
     loop {
@@ -235,8 +238,14 @@ async fn write_together(
                 *last = Some(written);
                 return answers;
             }
-            // Another write came between: look again.
-            Err(error) if code(&error) == Some(409) => {}
+            // Another write came between: look again, at once unless it goes on like that.
+            Err(error) if code(&error) == Some(409) => {
+                conflicts += 1;
+                if conflicts > QUICK_CONFLICTS && !pauses.pause().await {
+                    let words = error.to_string();
+                    return all(&|| failed(what, &words));
+                }
+            }
             Err(error) if code(&error) == Some(404) => return all(&|| StoreError::Gone),
             Err(error) if is_final(&error) || !pauses.pause().await => {
                 let words = error.to_string();
