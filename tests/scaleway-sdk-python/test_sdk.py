@@ -215,6 +215,14 @@ def test_refusals_reach_the_sdk_as_its_own_errors(client, control, resources):
     assert resources() == before
 
 
+def test_quotas_of_the_organization(client):
+    iam = IamV1Alpha1API(client)
+    quotas = iam.list_quota_all(organization_id=client.default_project_id)
+    assert [place.unlimited for quotum in quotas for place in quotum.limits] == [True] * len(quotas)
+    assert "IamSshKeys" in [quotum.name for quotum in quotas]
+    assert iam.list_quota_all(organization_id="7d0e3a4c-0000-4000-8000-00000000dead") == []
+
+
 def test_ssh_keys(client):
     iam = IamV1Alpha1API(client)
     key = iam.create_ssh_key(public_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFaked me@example", name="sdk")

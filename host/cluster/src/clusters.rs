@@ -203,11 +203,16 @@ impl Clusters {
     /// Asks Scaleway whether it has what a specification wants. Gives what is wrong; nothing is spent and nothing stored.
     ///
     /// # Errors
-    /// [`Error::Specification`] for what can be seen without asking.
+    /// [`Error::Specification`] for what can be seen without asking, and the store's.
     pub async fn validate(&self, specification: &ClusterSpecification) -> Result<Vec<Failure>, Error> {
         specification.check()?;
         let mut problems = validate::hook_problems(self.shared.hooks.as_ref(), specification);
-        problems.extend(validate::problems(&self.shared.client, self.shared.cloud_inits.as_ref(), specification).await);
+        let mut there = BTreeMap::new();
+        for node in self.shared.store.cluster(&specification.name).await?.iter().flat_map(|stored| &stored.nodes) {
+            *there.entry(node.group.clone()).or_default() += u64::from(node.exists());
+        }
+        let (client, cloud_inits) = (&self.shared.client, self.shared.cloud_inits.as_ref());
+        problems.extend(validate::problems(client, cloud_inits, specification, there).await);
         Ok(problems)
     }
 

@@ -11,7 +11,7 @@ use tracing::field::Empty;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::api::{AppleSiliconApi, BlockApi, InstanceApi, IpamApi, MarketplaceApi};
+use crate::api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 use crate::call::Call;
 use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer};
 use crate::location::{Region, Zone};
@@ -134,6 +134,11 @@ impl Client {
     /// Images by label.
     pub fn marketplace(&self) -> MarketplaceApi {
         MarketplaceApi::new(self.clone())
+    }
+
+    /// Quotas of an organization.
+    pub fn iam(&self) -> IamApi {
+        IamApi::new(self.clone())
     }
 
     /// Private addresses of a region.

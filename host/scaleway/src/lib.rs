@@ -50,7 +50,7 @@ mod settings;
 mod transport;
 pub mod types;
 
-pub use api::{AppleSiliconApi, BlockApi, InstanceApi, IpamApi, MarketplaceApi};
+pub use api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 pub use client::{Client, RawAnswer};
 pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
 pub use location::{InvalidLocation, Region, Zone};

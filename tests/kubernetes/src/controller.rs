@@ -108,7 +108,8 @@ impl Controller {
             Some(lease) => arguments.extend([
                 format!("--leader-elect-name={lease}"),
                 format!("--leader-elect-namespace={LEASE_NAMESPACE}"),
-                "--lease-duration=3s".to_owned(),
+                // Short, so that a takeover is; long enough for a holder on a busy machine to renew it in time.
+                "--lease-duration=6s".to_owned(),
             ]),
         }
         if let Some(configuration) = &options.configuration {

@@ -2,8 +2,7 @@
 //!
 //! Asked: whether each server type exists in the zone, and one of each group's is in stock; whether the image fits it; whether security
 //! groups, placement groups and private networks exist; and whether the cloud-init files can be read. Looked at here: whether the hooks'
-//! programs, secrets and keys are there. Not asked: quotas. The Instance
-//! API tells them only by refusing (`quotas_exceeded`), and then the servers' stage fails.
+//! programs, secrets and keys are there. Quotas are asked where they can be ([`quotas`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +16,10 @@ use crate::cloud_init::ReadCloudInit;
 use crate::failure;
 use crate::hooks::{Hook, RunHooks};
 use crate::name::NodeGroupName;
-use crate::record::Stage;
+use crate::record::{NodeRole, Stage};
 use crate::run::{Run, Stop};
 use crate::specification::{ClusterSpecification, NodeGroup};
+use crate::stages::quotas;
 
 /// What Scaleway says about a zone's server types.
 struct Catalogue {
@@ -40,6 +40,8 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     }
     let (client, cloud_inits) = (&run.shared.client, run.shared.cloud_inits.as_ref());
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
+    let demand = demand(run);
+    run.attempt(step, || quotas::check(client, &specification, &demand)).await?;
     for name in growing {
         let Some(group) = specification.groups.get(name) else { continue };
         let checked =
@@ -56,17 +58,21 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     Ok(())
 }
 
-/// Validates a whole specification outside of any operation. Gives what is wrong, group by group; nothing is tried again.
+/// Validates a whole specification outside of any operation. Gives what is wrong, group by group; nothing is tried again. `there` are the nodes
+/// of each group that a cluster of this name has already.
 pub(crate) async fn problems(
     client: &Client,
     cloud_inits: &dyn ReadCloudInit,
     specification: &ClusterSpecification,
+    there: BTreeMap<NodeGroupName, u64>,
 ) -> Vec<Failure> {
     let catalogue = match catalogue(client, specification).await {
         Ok(catalogue) => catalogue,
         Err(failed) => return vec![failed],
     };
-    let mut problems = Vec::new();
+    let made = specification.groups.iter().map(|(name, group)| (name.clone(), group.count.into())).collect();
+    let demand = quotas::Demand { made, given_back: there };
+    let mut problems = Vec::from_iter(quotas::check(client, specification, &demand).await.err());
     for (name, group) in &specification.groups {
         problems.extend(check_group(client, cloud_inits, specification, &catalogue, name, group).await.err());
     }
@@ -185,12 +191,22 @@ async fn check_group(
         .map_err(|problem| failure::of_class(FailureClass::InvalidArguments, place(&problem)))
 }
 
+/// How many servers the operation makes in each group, and how many leave it.
+fn demand(run: &Run) -> quotas::Demand {
+    let mut demand = quotas::Demand::default();
+    for node in run.book.lock().nodes.values() {
+        let count = match node.role {
+            NodeRole::Made => &mut demand.made,
+            NodeRole::Leaving => &mut demand.given_back,
+            NodeRole::Staying => continue,
+        };
+        *count.entry(node.group.clone()).or_default() += 1;
+    }
+    demand
+}
+
 /// The groups that the operation makes nodes in.
 pub(crate) fn growing(run: &Run) -> BTreeSet<NodeGroupName> {
     let book = run.book.lock();
-    book.nodes
-        .values()
-        .filter(|node| node.role == crate::record::NodeRole::Made)
-        .map(|node| node.group.clone())
-        .collect()
+    book.nodes.values().filter(|node| node.role == NodeRole::Made).map(|node| node.group.clone()).collect()
 }

@@ -1,8 +1,10 @@
 //! What happens when nothing fails.
 
 use windlass_cluster::{ClusterControl, ClusterHappening, ClusterState, NodeState, OperationState, progress};
+use windlass_scaleway::Client;
+use windlass_simulator::{FaultKind, FaultRule};
 
-use crate::support::{World, farm, quiet, run, scale, specification};
+use crate::support::{World, farm, quiet, run, scale, settings, specification};
 
 #[test]
 fn a_cluster_is_created_scaled_up_and_down_at_once_and_terminated() {
@@ -122,5 +124,49 @@ fn what_scaleway_does_not_have_is_found_before_anything_is_spent() {
         assert_eq!(changes, 0, "nothing but questions");
         assert_eq!(clusters.status(&farm()).await.unwrap().cluster.state, ClusterState::Error);
         clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_quota_that_would_be_exceeded_is_found_before_anything_is_spent_where_it_can_be_asked() {
+    run(async {
+        let quotas = windlass_simulator::Quotas { servers: Some(5), ..windlass_simulator::Quotas::default() };
+        let options = windlass_simulator::Options { seed: 4, quotas, ..windlass_simulator::Options::default() };
+        let organization = options.default_project.clone();
+        let mut world = World::with(options).await;
+        let in_organization = settings().with_organization_id(&organization);
+        world.client = Client::with_transport(in_organization, world.simulator.transport()).unwrap();
+        let clusters = world.start();
+        let asked = || world.simulator.requests().iter().filter(|request| request.path.ends_with("/quota")).count();
+
+        let problems = clusters.validate(&specification(&[("db", 2), ("web", 4)])).await.unwrap();
+        assert!(
+            problems[0].message.contains("6 more servers would be 6 under the quota ComputeServers of 5"),
+            "{problems:?}"
+        );
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        clusters.create(specification(&[("db", 1), ("web", 3)]), &quiet()).await.unwrap();
+        // What is there already is not counted twice.
+        assert_eq!(clusters.validate(&specification(&[("db", 1), ("web", 4)])).await.unwrap(), []);
+
+        world.simulator.clear_requests();
+        let error = clusters.scale(&farm(), &scale(&[("web", 5)], &[]), &quiet()).await.unwrap_err().to_string();
+        assert!(error.contains("at the stage validate") && error.contains("under the quota"), "{error}");
+        assert!(world.simulator.requests().iter().all(|request| request.method == "GET"), "nothing but questions");
+        // What leaves makes room, and one call counts a zone, however many servers it has.
+        world.simulator.clear_requests();
+        clusters.scale(&farm(), &scale(&[("db", 2), ("web", 2)], &[]), &quiet()).await.unwrap();
+        assert_eq!((asked(), world.servers().len()), (1, 4));
+
+        // A key that may not read quotas gets along without.
+        let refused = FaultRule::new("GET", "/iam/v1alpha1/quota", FaultKind::PermissionDenied);
+        world.simulator.add_fault(refused).unwrap();
+        clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap();
+        // And without an organization nothing is asked.
+        world.client = Client::with_transport(settings(), world.simulator.transport()).unwrap();
+        world.simulator.clear_requests();
+        let error = world.start().scale(&farm(), &scale(&[("web", 9)], &[]), &quiet()).await.unwrap_err().to_string();
+        assert!(error.contains("at the stage resize") && error.contains("quota"), "{error}");
+        assert!(!world.simulator.requests().iter().any(|request| request.path.ends_with("/quota")));
     });
 }

@@ -45,9 +45,23 @@ impl InstanceApi {
 
     /// All servers that match; all pages.
     pub async fn list_servers(&self, request: &ListServers) -> Result<Vec<Server>, Error> {
+        list(&self.client, Paging::Header, self.servers(request), "servers").await
+    }
+
+    /// How many servers match, in one call: what Scaleway counts (`X-Total-Count`), or, where it does not, at least so many.
+    pub async fn count_servers(&self, request: &ListServers) -> Result<u64, Error> {
+        let call = self.servers(request).query("per_page", "1").query("page", "1");
+        self.client
+            .call_and(call, |answer| {
+                let first: Vec<Server> = answer.list("servers")?;
+                Ok(answer.total_count.unwrap_or(first.len() as u64))
+            })
+            .await
+    }
+
+    fn servers(&self, request: &ListServers) -> Call {
         let order = request.order.as_ref().unwrap_or(&ListServersOrder::CreationDateAscending);
-        let call = self
-            .here(Call::get(SERVERS))
+        self.here(Call::get(SERVERS))
             .query_if("organization", request.organization.as_ref())
             .query_if("project", request.project.as_ref())
             .query_if("name", request.name.as_ref())
@@ -56,8 +70,7 @@ impl InstanceApi {
             .query_joined("tags", &request.tags)
             .query_if("private_network", request.private_network.as_ref())
             .query_joined("servers", &request.servers)
-            .query("order", order.as_str());
-        list(&self.client, Paging::Header, call, "servers").await
+            .query("order", order.as_str())
     }
 
     /// Changes what is set in the request.

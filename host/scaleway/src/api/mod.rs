@@ -3,6 +3,7 @@
 
 mod apple_silicon;
 mod block;
+mod iam;
 mod instance;
 mod instance_ip;
 mod instance_server;
@@ -23,6 +24,7 @@ use crate::types::Identified;
 
 pub use apple_silicon::AppleSiliconApi;
 pub use block::BlockApi;
+pub use iam::IamApi;
 pub use instance::InstanceApi;
 pub use ipam::IpamApi;
 pub use marketplace::MarketplaceApi;

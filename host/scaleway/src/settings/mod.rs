@@ -143,6 +143,12 @@ impl Settings {
         self
     }
 
+    /// The same with a default organization.
+    pub fn with_organization_id(mut self, organization_id: impl Into<String>) -> Self {
+        self.organization_id = Some(organization_id.into());
+        self
+    }
+
     /// The same with a default project.
     pub fn with_project_id(mut self, project_id: impl Into<String>) -> Self {
         self.project_id = Some(project_id.into());

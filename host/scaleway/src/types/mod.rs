@@ -7,6 +7,7 @@
 
 pub mod apple_silicon;
 pub mod block;
+pub mod iam;
 pub mod instance;
 pub mod ipam;
 pub mod marketplace;
@@ -53,6 +54,7 @@ identified! {
     block::BlockVolume => id,
     marketplace::LocalImage => id,
     ipam::IpamIp => id,
+    iam::Quotum => name,
 }
 
 /// Entries of Scaleway's maps (server types by name) are told apart by their key.

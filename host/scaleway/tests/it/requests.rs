@@ -118,6 +118,13 @@ async fn servers() {
         format!("GET {ZONED}/servers?order=creation_date_asc&per_page=100&page=1"),
         null
     );
+    assert_sends!(
+        200,
+        r#"{"servers": []}"#,
+        |client| client.instance(&zone()).count_servers(&ListServers::default()),
+        format!("GET {ZONED}/servers?order=creation_date_asc&per_page=1&page=1"),
+        null
+    );
     let list = ListServers {
         organization: Some("o".to_owned()),
         project: Some("p".to_owned()),
@@ -368,6 +375,17 @@ async fn products_images_groups_and_private_addresses() {
         r#"{"id": "i"}"#,
         |client| client.ipam(&zone().region()).get_ip("i"),
         "GET /ipam/v1/regions/fr-par/ips/i",
+        null
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotas() {
+    assert_sends!(
+        200,
+        r#"{"quota": [], "total_count": 0}"#,
+        |client| client.iam().list_quota("o"),
+        "GET /iam/v1alpha1/quota?organization_id=o&page_size=100&page=1",
         null
     );
 }

@@ -1,6 +1,6 @@
-//! IAM API v1alpha1: ssh keys, which runner plugins create and delete.
+//! IAM API v1alpha1: ssh keys, which runner plugins create and delete, and the quotas of the organization.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Outcome, fits, method, part_of, within};
 use crate::answer::Answer;
@@ -11,6 +11,7 @@ use crate::world::{SshKey, World, sorted};
 
 pub(super) fn route(world: &mut World, call: &Call, path: &[&str]) -> Outcome {
     match (method(call), path) {
+        ("GET", ["quota"]) => quota(world, call),
         ("GET", ["ssh-keys"]) => list(world, call),
         ("POST", ["ssh-keys"]) => create(world, call),
         ("GET", ["ssh-keys", id]) => get(world, id),
@@ -104,4 +105,37 @@ fn delete(world: &mut World, id: &str) -> Outcome {
     find(world, id)?;
     world.ssh_keys.remove(id);
     Ok(Answer::no_content())
+}
+
+/// Shapes from the SDK. What was not limited by an option is unlimited.
+// Assumption: the names are those of refusals, of which only `IamSshKeys` was recorded; all limits are global; another organization's
+// quotas are an empty list.
+fn quota(world: &World, call: &Call) -> Outcome {
+    let Some(organization) = call.parameter("organization_id") else {
+        return Err(Refusal::invalid_arguments(&[BadArgument::missing("organization_id")]));
+    };
+    let ours = organization == world.organization_of(&world.options.default_project);
+    let quotas = world.options.quotas;
+    let all = [
+        ("ComputeServers", "servers", quotas.servers),
+        ("ComputeIps", "addresses", quotas.ips),
+        ("ComputeVolumes", "volumes", quotas.volumes),
+        ("SbsVolumes", "volumes", quotas.block_volumes),
+        ("AppleSiliconServers", "servers", quotas.apple_silicon_servers),
+        ("IamSshKeys", "keys", quotas.ssh_keys),
+    ];
+    let shown = all.into_iter().filter(|_| ours).map(|(name, unit, limit)| {
+        let value = limit.map_or_else(|| json!({"unlimited": true}), |limit| json!({"limit": limit}));
+        let mut place = value.clone();
+        place["global"] = true.into();
+        let mut quotum = value;
+        quotum["name"] = name.into();
+        quotum["pretty_name"] = name.into();
+        quotum["unit"] = unit.into();
+        quotum["description"] = "".into();
+        quotum["locality_type"] = "global".into();
+        quotum["limits"] = json!([place]);
+        quotum
+    });
+    paging::newer_list(call, "quota", shown.collect())
 }

@@ -85,7 +85,7 @@ async fn a_controller_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
     let scene = Scene::new(plane, "handover").await?;
     scene.scaleway().add_hosts(1, [])?;
     // A lease so long that only giving it up explains what follows.
-    let long = |state: &str| one_of_two(&scene, state).argument("--lease-duration=10m");
+    let long = |state: &str| one_of_two(&scene, state).argument("--lease-duration=4m");
     let mut first = scene.start(&long("first")).await?;
     eventually("the first works", || async { first.ready().await }).await?;
     let _second = scene.start(&long("second")).await?;

@@ -12,6 +12,7 @@ mod helm;
 mod instances;
 mod leaders;
 mod manifests;
+mod migration;
 mod moves;
 mod orders;
 mod orphans;
