@@ -52,11 +52,13 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
-# Five hundred machines: memory, calls, and a hundred releases at once, also behind a gateway that refuses what comes too fast.
+# Five hundred machines: memory, calls, and a hundred releases at once, also behind a gateway that refuses what comes too fast; and clusters
+# of 100 and 1,000 servers.
 bench-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
     cargo build --profile dist --quiet --package windlass-controller
     @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny

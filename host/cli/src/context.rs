@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
-use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, HookRunner, SqliteClusterStore};
+use windlass_cluster::{CloudInitFiles, ClusterLimits, ClusterOptions, Clusters, HookRunner, SqliteClusterStore};
 use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
@@ -159,6 +159,7 @@ impl Context {
             policies: Arc::new(host.clone()),
             store: Arc::new(store),
             hooks: Arc::new(HookRunner),
+            cloud_inits: Arc::new(CloudInitFiles),
             clock: Clock::System,
             seed: None,
             limits,

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_cluster::{
-    ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction,
-    HookFailure, HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest,
-    SqliteClusterStore,
+    CloudInitFiles, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook,
+    HookAction, HookFailure, HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks,
+    ScaleRequest, SqliteClusterStore,
 };
 use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory};
 use windlass_policy::{Host, HostOptions};
@@ -77,6 +77,7 @@ fn clusters(simulator: &Simulator, host: &Arc<Host>, folder: &Path) -> Clusters 
         policies: Arc::clone(host),
         store: Arc::new(store),
         hooks: Arc::new(OneSecond),
+        cloud_inits: Arc::new(CloudInitFiles),
         clock: Clock::System,
         seed: Some(1),
         limits: ClusterLimits::default(),

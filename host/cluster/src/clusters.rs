@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
 use windlass_lifecycle::{Clock, Control, Lifecycle, OperationId, OperationState as JournalState, Phase, ResourceKind};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::{Host, PolicyIdentity};
-use windlass_scaleway::Client;
+use windlass_scaleway::types::instance::ServerState;
+use windlass_scaleway::{Client, Zone};
 
+use crate::cloud_init::ReadCloudInit;
 use crate::control::ClusterControl;
 use crate::hooks::RunHooks;
 use crate::name::{ClusterName, NodeGroupName};
@@ -59,6 +62,8 @@ pub struct ClusterOptions {
     pub store: Arc<dyn ClusterStore>,
     /// Runs hooks.
     pub hooks: Arc<dyn RunHooks>,
+    /// Reads cloud-init.
+    pub cloud_inits: Arc<dyn ReadCloudInit>,
     /// What time it is.
     pub clock: Clock,
     /// Makes jitter reproducible. Absent: the operating system's randomness.
@@ -74,6 +79,9 @@ pub(crate) struct Shared {
     pub(crate) policies: Arc<Host>,
     pub(crate) store: Arc<dyn ClusterStore>,
     pub(crate) hooks: Arc<dyn RunHooks>,
+    pub(crate) cloud_inits: Arc<dyn ReadCloudInit>,
+    /// What the store calls this process.
+    pub(crate) runner: String,
     pub(crate) clock: Clock,
     pub(crate) limits: ClusterLimits,
     random: Mutex<rand::rngs::StdRng>,
@@ -177,11 +185,13 @@ impl Clusters {
         };
         Self {
             shared: Arc::new(Shared {
+                runner: options.store.runner(options.lifecycle.runner()),
                 lifecycle: options.lifecycle,
                 client: options.client,
                 policies: options.policies,
                 store: options.store,
                 hooks: options.hooks,
+                cloud_inits: options.cloud_inits,
                 clock: options.clock,
                 limits: options.limits,
                 random: Mutex::new(random),
@@ -201,7 +211,8 @@ impl Clusters {
         for node in self.shared.store.cluster(&specification.name).await?.iter().flat_map(|stored| &stored.nodes) {
             *there.entry(node.group.clone()).or_default() += u64::from(node.exists());
         }
-        problems.extend(validate::problems(&self.shared.client, specification, there).await);
+        let (client, cloud_inits) = (&self.shared.client, self.shared.cloud_inits.as_ref());
+        problems.extend(validate::problems(client, cloud_inits, specification, there).await);
         Ok(problems)
     }
 
@@ -343,6 +354,15 @@ impl Clusters {
         }
     }
 
+    /// The termination that follows an operation, which is one itself: boxed, since a future cannot hold itself.
+    fn terminate_boxed<'c>(
+        &'c self,
+        name: &'c ClusterName,
+        control: &'c ClusterControl,
+    ) -> BoxFuture<'c, Result<ClusterOutcome, Error>> {
+        Box::pin(self.terminate_known(name, false, control, true))
+    }
+
     async fn begin_terminate(
         &self,
         stored: StoredCluster,
@@ -474,6 +494,24 @@ impl Clusters {
         Ok(resumed)
     }
 
+    /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when there is nothing to
+    /// take over.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume_cluster(
+        &self,
+        name: &ClusterName,
+        control: &ClusterControl,
+    ) -> Result<Option<ResumedCluster>, Error> {
+        let Some(stored) = self.shared.store.cluster(name).await? else { return Ok(None) };
+        if stored.open.is_none() || self.lives(&stored).await {
+            return Ok(None);
+        }
+        let one = self.resume_one(stored, control).await;
+        Ok((!one.outcome.as_ref().is_err_and(ended_by_another)).then_some(one))
+    }
+
     async fn resume_one(&self, stored: StoredCluster, control: &ClusterControl) -> ResumedCluster {
         let cluster = stored.cluster.name.clone();
         let number = stored.open.as_ref().map_or(0, |open| open.number);
@@ -494,7 +532,7 @@ impl Clusters {
         let Some(active) = Active::new(shared, &name) else { return Err(busy) };
         // The servers' own operations first: only then the journal says of each node what became of it.
         shared.lifecycle.resume(&Control::new()).await?;
-        let runner = shared.lifecycle.runner().to_owned();
+        let runner = shared.runner.clone();
         let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
             Err(StoreError::Overtaken) => return Err(busy),
             fence => fence?,
@@ -505,8 +543,9 @@ impl Clusters {
         let (kind, stage) = (operation.kind, operation.stage);
         let mut nodes: BTreeMap<String, Node> =
             stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+        let zone = stored.cluster.specification.zone.clone();
         for node in nodes.values_mut() {
-            self.settle(node);
+            self.settle(node, &zone).await;
         }
         let book = Book { cluster: stored.cluster, nodes, operation };
         let run = Run::new(Arc::clone(shared), fence, policies, control, book);
@@ -529,7 +568,7 @@ impl Clusters {
     }
 
     /// Where a node stands that a dead process was making or removing: as the journal says.
-    fn settle(&self, node: &mut Node) {
+    async fn settle(&self, node: &mut Node, zone: &Zone) {
         let was_moving = matches!(node.state, NodeState::Creating | NodeState::Removing);
         let Some(creation) = node.creation.as_ref().filter(|_| was_moving) else { return };
         let unsure = |node: &mut Node, problem: String| {
@@ -552,6 +591,18 @@ impl Clusters {
                     unsure(node, problem);
                 }
             },
+            // The journal is lost, or another's. Powering on is the last step of a creation: whatever runs has everything.
+            Err(error @ windlass_lifecycle::Error::OperationUnknown { .. }) => {
+                match self.shared.lifecycle.find_created(zone, creation).await {
+                    Ok(Some(server)) if server.state == ServerState::Running => {
+                        node.state = NodeState::Running;
+                        node.server_type.get_or_insert(server.commercial_type);
+                        node.server = Some(server.id);
+                    }
+                    Ok(_) => unsure(node, error.to_string()),
+                    Err(error) => unsure(node, error.to_string()),
+                }
+            }
             Err(error) => unsure(node, error.to_string()),
         }
     }
@@ -575,7 +626,7 @@ impl Clusters {
             kind,
             state: OperationState::Open,
             stage,
-            runner: self.shared.lifecycle.runner().to_owned(),
+            runner: self.shared.runner.clone(),
             policies: serde_json::Value::Null,
             counts,
             force: false,
@@ -632,7 +683,7 @@ impl Clusters {
             Some(stored) if stored.open.is_none() && stored.wishes.delete => {}
             _ => return ended,
         }
-        match Box::pin(self.terminate_known(&name, false, &control, true)).await {
+        match self.terminate_boxed(&name, &control).await {
             Ok(_) => Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() }),
             Err(error) => Err(error),
         }
@@ -665,7 +716,7 @@ impl Clusters {
     /// Whether somebody works on the cluster's open operation.
     async fn lives(&self, stored: &StoredCluster) -> bool {
         let Some(open) = &stored.open else { return false };
-        if open.runner == self.shared.lifecycle.runner() {
+        if open.runner == self.shared.runner {
             return self.shared.active.lock().contains(&stored.cluster.name);
         }
         self.shared.store.runner_lives(&open.runner).await

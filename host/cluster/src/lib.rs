@@ -17,6 +17,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+mod cloud_init;
 mod clusters;
 mod control;
 mod dry_run;
@@ -36,6 +37,7 @@ mod stages;
 mod store;
 mod units;
 
+pub use cloud_init::{CloudInitFiles, ReadCloudInit};
 pub use clusters::{
     ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterStatus, Clusters, ResumedCluster,
 };
@@ -51,10 +53,12 @@ pub use record::{
 pub use selection::ScaleRequest;
 pub use specification::{ClusterSpecification, HookSet, NodeGroup, VolumeSpecification};
 // Where clusters are kept.
+#[cfg(feature = "store-laws")]
+pub use store::laws as store_laws;
 pub use store::{Begin, Change, ClusterStore, Fence, SqliteClusterStore, StoreError, StoredCluster, Wishes};
 // The user's hooks.
 pub use hooks::{
     CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure, HookInput,
     HookNode, HookOutput, HookPlan, HookProblem, HookRunner, NodeFailure, NodeOutput, PlannedRun, ProgramHook,
-    RunHooks, SshAddress, SshHook, WebhookHook,
+    RunHooks, SshAddress, SshHook, WebhookHook, WebhookSecret,
 };

@@ -49,8 +49,9 @@ async fn stages(run: &Run) -> Result<(), Stop> {
 
 /// Validate → servers → wait → prepare → configure → start.
 async fn create(run: &Run) -> Result<(), Stop> {
-    validate(run, &growing(run)).await?;
-    let contents = cloud_inits(run, Stage::Validate)?;
+    let growing = growing(run);
+    validate(run, &growing).await?;
+    let contents = cloud_inits(run, Stage::Validate, &growing).await?;
     let made = run.names_of(NodeRole::Made);
     make(run, Stage::Servers, &made, &contents, &run.cancel).await?;
     wait(run, Stage::Wait, &made).await?;
@@ -64,7 +65,7 @@ async fn scale(run: &Run) -> Result<(), Stop> {
     if !growing.is_empty() {
         validate(run, &growing).await?;
     }
-    let contents = cloud_inits(run, Stage::Validate)?;
+    let contents = cloud_inits(run, Stage::Validate, &growing).await?;
     run_hook(run, Stage::Decommission, &run.names(|node| node.role == NodeRole::Leaving && to_decommission(node)))
         .await?;
     resize(run, &contents).await?;

@@ -24,6 +24,7 @@ use crate::above::Above;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, PolicyInUse, conditions};
+use crate::server_cluster::ServerClusters;
 use crate::status::{bounded, difference, remove_condition, set_condition};
 
 /// How long after a write that somebody else's write has overtaken.
@@ -55,6 +56,7 @@ pub(crate) struct Context {
     pub(crate) recorder: Recorder,
     pub(crate) settings: Settings,
     pub(crate) settled: Settled,
+    pub(crate) server_clusters: Arc<ServerClusters>,
 }
 
 /// Objects about which there is nothing to do, and by what that was told. A reconcile of one that still looks the same ends without a

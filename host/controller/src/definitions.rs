@@ -1,12 +1,12 @@
 //! The definitions of the kinds, as Kubernetes wants them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{CustomResourceExt, ResourceExt};
+use kube::{CustomResourceExt, Resource, ResourceExt};
 use serde_json::Value;
 
 use crate::kinds::{
     AppleSiliconMachine, AppleSiliconMachineTemplate, ExternalCluster, ExternalClusterTemplate, InstanceMachine,
-    InstanceMachineTemplate, VERSION,
+    InstanceMachineTemplate, ServerCluster, VERSION,
 };
 
 /// The contracts of Cluster API that the kinds fulfil: their fields and both labels are there.
@@ -29,10 +29,14 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         InstanceMachineTemplate::crd(),
         ExternalCluster::crd(),
         ExternalClusterTemplate::crd(),
+        ServerCluster::crd(),
     ]
     .map(|mut definition| {
-        for contract in CONTRACTS {
-            definition.labels_mut().insert(contract.to_owned(), VERSION.to_owned());
+        // A cluster of servers is no part of Cluster API's contracts.
+        if definition.spec.names.kind != ServerCluster::kind(&()) {
+            for contract in CONTRACTS {
+                definition.labels_mut().insert(contract.to_owned(), VERSION.to_owned());
+            }
         }
         definition.labels_mut().insert(PROVIDER.0.to_owned(), PROVIDER.1.to_owned());
         definition.labels_mut().insert(MOVED.to_owned(), String::new());
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn every_definition_has_what_cluster_api_looks_for() {
-        for definition in definitions() {
+        for definition in definitions().into_iter().filter(|one| one.spec.names.kind != "ServerCluster") {
             let name = definition.name_any();
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta1"], "v1alpha1", "{name}");
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta2"], "v1alpha1", "{name}");

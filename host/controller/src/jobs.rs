@@ -37,6 +37,9 @@ pub(crate) enum JobKind {
     Recover,
     Create,
     CleanUp,
+    Scale,
+    Resume,
+    Terminate,
 }
 
 impl JobKind {
@@ -48,6 +51,9 @@ impl JobKind {
             Self::Recover => "recover",
             Self::Create => "create",
             Self::CleanUp => "clean-up",
+            Self::Scale => "scale",
+            Self::Resume => "resume",
+            Self::Terminate => "terminate",
         }
     }
 }

@@ -16,11 +16,12 @@ const LONGEST_OWNER_PART: usize = 20;
 /// Hexadecimal digits that tell two names apart: 32 bits.
 const MARK: usize = 8;
 
-fn mark(text: &str) -> String {
+/// What tells two names, or two lives of one name, apart.
+pub(crate) fn mark(text: &str) -> String {
     hex::encode(&Sha256::digest(text.as_bytes())[..MARK / 2])
 }
 
-fn cut(text: &str, longest: usize) -> &str {
+pub(crate) fn cut(text: &str, longest: usize) -> &str {
     let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text[..end].trim_end_matches(['-', '.'])
 }

@@ -32,6 +32,8 @@ pub(crate) enum Outcome {
     Created(Box<CreatedServer>),
     /// A server and all that belongs to it is gone.
     CleanedUp { message: String },
+    /// An operation on a cluster did what it was to.
+    Operated { message: String },
     /// A server stays as it is, by the release slot's verdict.
     Kept { message: String },
     /// What has to be there is not there yet. Nothing went wrong.
@@ -100,7 +102,9 @@ impl Outcome {
                 ("done", None)
             }
             Self::Created(_) => ("done", None),
-            Self::CleanedUp { message } | Self::Kept { message } => ("done", Some(message.clone())),
+            Self::CleanedUp { message } | Self::Kept { message } | Self::Operated { message } => {
+                ("done", Some(message.clone()))
+            }
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
                 let state = match &released.outcome {

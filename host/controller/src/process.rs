@@ -23,10 +23,11 @@ use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::configuration::{Configuration, policy_folder};
 use crate::context::{Context, Settings, Settled, is_conflict};
 use crate::jobs::Jobs;
-use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, labels};
+use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, ServerCluster, labels};
 use crate::lease::{LeaseOptions, lead};
 use crate::observe::{Health, serve_health, serve_metrics};
-use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans};
+use crate::server_cluster::{Liveness, ServerClusters};
+use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans, server_cluster};
 
 /// Who we are in events and in the Lease's history.
 const CONTROLLER: &str = "windlass-controller";
@@ -181,6 +182,14 @@ impl Process {
         let jobs = Jobs::new(usize::from(arguments.operations));
         take_up(&lifecycle, &jobs, shutdown).await?;
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
+        let liveness = Liveness {
+            identity: self.identity.clone(),
+            lease: arguments.leader_elect.then(|| {
+                let leases = Api::namespaced(self.client.clone(), &arguments.leader_elect_namespace);
+                (leases, arguments.leader_elect_name.clone())
+            }),
+        };
+        let server_clusters = Arc::new(ServerClusters::new(liveness, shutdown.clone()));
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
             let cluster_api =
@@ -199,6 +208,7 @@ impl Process {
                 recorder: recorder.clone(),
                 settings: self.settings.clone(),
                 settled: Settled::default(),
+                server_clusters: Arc::clone(&server_clusters),
             });
             let again = controllers(context, arguments, shutdown).await;
             if !again {
@@ -320,6 +330,14 @@ async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: 
         InstanceMachine::default(),
         "InstanceMachine",
         instance::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    ));
+    tasks.spawn(machines(
+        ServerCluster::default(),
+        "ServerCluster",
+        server_cluster::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),

@@ -44,11 +44,15 @@ impl Control {
         self.leave.cancel();
     }
 
-    pub(crate) fn cancelled(&self) -> &CancellationToken {
+    /// What [`Control::cancel`] cancels: for whoever passes the end on.
+    #[must_use]
+    pub fn cancelled(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    pub(crate) fn left(&self) -> &CancellationToken {
+    /// What [`Control::leave`] cancels: for whoever passes the end on.
+    #[must_use]
+    pub fn left(&self) -> &CancellationToken {
         &self.leave
     }
 

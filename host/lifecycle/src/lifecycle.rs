@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::{Host, PinnedPolicies};
-use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::types::block::UpdateBlockVolume;
+use windlass_scaleway::types::instance::{ListServers, Server, VolumeType};
 use windlass_scaleway::{Client, Zone};
 
 use crate::clock::{Clock, Randomness};
@@ -295,6 +296,36 @@ impl Lifecycle {
         Ok(servers
             .into_iter()
             .find(|server| server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, &shared.owner)))
+    }
+
+    /// Gives the volumes of a server that was never handed over the server's own tags, so that they are removed with it: for who has
+    /// lost the journal. Nothing else proves then that Scaleway made them with the server; nobody can have attached one to a server
+    /// that nobody was given.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when a volume cannot be read or marked; one that is gone is none.
+    pub async fn mark_volumes(&self, zone: &Zone, server: &Server) -> Result<(), Error> {
+        let tags: Vec<String> = server.tags.iter().filter(|tag| tag.starts_with("windlass-")).cloned().collect();
+        let api = self.shared.client.block(zone);
+        let failed = |error| Error::scaleway("marking the volumes of a half-made server", error);
+        for volume in server.volumes.values().filter(|volume| volume.volume_type == VolumeType::BlockStorage) {
+            let known = match api.get_volume(&volume.id).await {
+                Ok(known) => known,
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            if tags.iter().all(|tag| known.tags.contains(tag)) {
+                continue;
+            }
+            let all: Vec<String> = known.tags.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
+            let request = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
+            match api.update_volume(&volume.id, &request).await {
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Creates one server, or nothing.

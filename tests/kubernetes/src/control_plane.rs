@@ -292,12 +292,12 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// The controllers without which a namespace is never gone and a dependent never collected.
+    /// The controllers without which a namespace is never gone, a dependent never collected and a Job never run.
     fn start_kube_controllers(&self) -> Result<()> {
         let mut command = Command::new(self.programs.path("kube-controller-manager"));
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig_file(User::Admin).display()))
-            .arg("--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller")
+            .arg("--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,job-controller")
             .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
             .arg(format!("--secure-port={}", free_port()?))
             .arg(format!("--cert-dir={}", self.folder.join("certificates").display()));

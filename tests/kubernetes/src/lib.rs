@@ -10,6 +10,7 @@
 //! - [`Pod`]: runs the container of an installed Deployment as it stands in the API server. [`ControlPlane::bare`] has nothing
 //!   installed; [`ControlPlane::initialise`] installs with Cluster API's own tool.
 //! - [`Nodes`]: stands in for whoever boots the machines and lets their kubelets join.
+//! - [`Kubelet`]: stands in for the nodes on which pods run; here they are processes.
 //! - [`eventually`]: waits for what must come, and says what was there instead.
 //!
 //! Every process dies with the test process, even when that is killed: a guard watches over each ([`Process`]).
@@ -20,6 +21,7 @@ mod clusterctl;
 mod compiled;
 mod control_plane;
 mod controller;
+mod kubelet;
 mod nodes;
 mod objects;
 mod pod;
@@ -31,6 +33,7 @@ mod wait;
 
 pub use control_plane::{ControlPlane, User};
 pub use controller::{Controller, ControllerOptions};
+pub use kubelet::Kubelet;
 pub use nodes::Nodes;
 pub use objects::{Kind, MachineOptions};
 pub use pod::Pod;

@@ -12,11 +12,15 @@ pub enum Kind {
     InstanceMachine,
     InstanceMachineTemplate,
     ExternalCluster,
+    ServerCluster,
     Cluster,
     Machine,
     MachineSet,
     MachineDeployment,
     Secret,
+    ConfigMap,
+    Job,
+    Pod,
     Event,
     Lease,
 }
@@ -31,11 +35,13 @@ impl Kind {
             | Self::AppleSiliconMachineTemplate
             | Self::InstanceMachine
             | Self::InstanceMachineTemplate
-            | Self::ExternalCluster => ("infrastructure.windlass.dev", "v1alpha1"),
+            | Self::ExternalCluster
+            | Self::ServerCluster => ("infrastructure.windlass.dev", "v1alpha1"),
             Self::Cluster | Self::Machine | Self::MachineSet | Self::MachineDeployment => {
                 ("cluster.x-k8s.io", "v1beta2")
             }
-            Self::Secret => ("", "v1"),
+            Self::Secret | Self::ConfigMap | Self::Pod => ("", "v1"),
+            Self::Job => ("batch", "v1"),
             Self::Event => ("events.k8s.io", "v1"),
             Self::Lease => ("coordination.k8s.io", "v1"),
         };

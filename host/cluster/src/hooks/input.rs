@@ -70,8 +70,9 @@ impl HookInput {
         self
     }
 
-    /// The JSON that programs and webhooks get.
-    pub(super) fn json(&self) -> Vec<u8> {
+    /// The JSON that programs and webhooks get: one line with its end.
+    #[must_use]
+    pub fn json(&self) -> Vec<u8> {
         let mut json = serde_json::to_vec(self).expect("a struct of texts and numbers has no way to fail");
         // Line-wise readers (`read`, `while read`) see a whole line.
         json.push(b'\n');

@@ -33,6 +33,7 @@ pub use input::{HOOK_INPUT_VERSION, HookInput, HookNode};
 pub use output::{CAPTURED_BYTES, Captured, HookOutput, NodeOutput};
 pub use plan::{HookPlan, PlannedRun};
 pub use run::{HookRunner, RunHooks};
+pub use secret::WebhookSecret;
 
 /// How long a hook may take when its specification doesn't say.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -65,6 +66,9 @@ pub enum HookAction {
     Webhook(WebhookHook),
     /// A command on each node.
     Ssh(SshHook),
+    /// What only the embedding program's own [`RunHooks`] can run, in words for people. No specification can be written with it, and
+    /// [`HookRunner`] refuses it.
+    Foreign(String),
 }
 
 /// A program on windlass's own machine. It reads [`HookInput`] as JSON on its stdin and says by its exit code how it ended: 0 is done,
@@ -157,6 +161,9 @@ struct HookText {
     webhook: Option<WebhookHook>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ssh: Option<SshHook>,
+    /// Written for people, and never read.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    foreign: Option<String>,
     #[serde(default = "default_time_limit", with = "units::duration")]
     time_limit: Duration,
 }
@@ -209,11 +216,12 @@ impl TryFrom<HookText> for Hook {
 
 impl From<Hook> for HookText {
     fn from(hook: Hook) -> Self {
-        let mut text = Self { program: None, webhook: None, ssh: None, time_limit: hook.time_limit };
+        let mut text = Self { program: None, webhook: None, ssh: None, foreign: None, time_limit: hook.time_limit };
         match hook.action {
             HookAction::Program(program) => text.program = Some(program),
             HookAction::Webhook(webhook) => text.webhook = Some(webhook),
             HookAction::Ssh(ssh) => text.ssh = Some(ssh),
+            HookAction::Foreign(words) => text.foreign = Some(words),
         }
         text
     }
@@ -238,6 +246,8 @@ impl Hook {
             HookAction::Program(program) => program.check(),
             HookAction::Webhook(webhook) => webhook.check(),
             HookAction::Ssh(ssh) => ssh.check(),
+            // Whoever made it has checked it.
+            HookAction::Foreign(_) => Ok(()),
         }
     }
 
@@ -248,8 +258,9 @@ impl Hook {
     pub fn preflight(&self) -> Result<(), HookProblem> {
         match &self.action {
             HookAction::Program(program) => program::find(program).map(drop),
-            HookAction::Webhook(webhook) => secret::Secret::of(webhook).map(drop),
+            HookAction::Webhook(webhook) => WebhookSecret::of(webhook).map(drop),
             HookAction::Ssh(ssh) => ssh::Identity::of(ssh).map(drop),
+            HookAction::Foreign(_) => Err(not_here()),
         }
     }
 
@@ -270,6 +281,7 @@ impl Hook {
                 }
             }
             HookAction::Ssh(ssh) => ssh.key_file = files::join(folder, &ssh.key_file),
+            HookAction::Foreign(_) => {}
         }
     }
 }
@@ -281,6 +293,7 @@ impl fmt::Display for Hook {
             HookAction::Program(program) => write!(formatter, "program {}", program.command),
             HookAction::Webhook(webhook) => write!(formatter, "webhook {}", webhook.place()),
             HookAction::Ssh(ssh) => write!(formatter, "ssh command `{}`", files::first_line(&ssh.command, 60)),
+            HookAction::Foreign(words) => formatter.write_str(words),
         }
     }
 }
@@ -335,20 +348,24 @@ impl WebhookHook {
     }
 
     fn check(&self) -> Result<(), String> {
-        if !self.url.username().is_empty() || self.url.password().is_some() {
-            return Err("webhook.url holds credentials, which would be stored: the signature says who sends".to_owned());
-        }
-        match self.url.scheme() {
-            "https" => {}
-            "http" if self.plain_http || files::is_loopback(&self.url) => {}
-            "http" => return Err("webhook.url is not encrypted: write https, or plain_http = true".to_owned()),
-            other => return Err(format!("webhook.url begins with {other}: write https")),
-        }
+        self.check_url()?;
         match (&self.secret_file, &self.secret_env) {
             (Some(_), None) => Ok(()),
             (None, Some(name)) => check_variable(name),
             (None, None) => Err("a webhook is signed: name secret_file or secret_env".to_owned()),
             (Some(_), Some(_)) => Err("a webhook has one secret: name secret_file or secret_env, not both".to_owned()),
+        }
+    }
+
+    pub(crate) fn check_url(&self) -> Result<(), String> {
+        if !self.url.username().is_empty() || self.url.password().is_some() {
+            return Err("webhook.url holds credentials, which would be stored: the signature says who sends".to_owned());
+        }
+        match self.url.scheme() {
+            "https" => Ok(()),
+            "http" if self.plain_http || files::is_loopback(&self.url) => Ok(()),
+            "http" => Err("webhook.url is not encrypted: write https, or plain_http = true".to_owned()),
+            other => Err(format!("webhook.url begins with {other}: write https")),
         }
     }
 }
@@ -403,6 +420,11 @@ impl SshHook {
         }
         Ok(())
     }
+}
+
+/// What is said of a hook that another program is to run.
+fn not_here() -> HookProblem {
+    HookProblem::NotStarted("only the program that made this cluster can run it".to_owned())
 }
 
 fn check_variable(name: &str) -> Result<(), String> {

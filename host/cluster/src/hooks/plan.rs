@@ -56,6 +56,11 @@ pub enum PlannedRun {
         /// Node and address with port, or why there is none.
         nodes: Vec<(String, String)>,
     },
+    /// What only another program can run.
+    Foreign {
+        /// In words.
+        words: String,
+    },
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -95,6 +100,7 @@ pub(super) fn plan(hook: &Hook, input: &HookInput) -> HookPlan {
                 })
                 .collect(),
         },
+        HookAction::Foreign(words) => PlannedRun::Foreign { words: words.clone() },
     };
     let problem = hook.check().err().or_else(|| hook.preflight().err().map(|problem| problem.to_string()));
     HookPlan { run, time_limit: hook.time_limit, input: input.clone(), problem }

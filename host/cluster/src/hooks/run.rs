@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, HookProblem, plan, program, ssh, webhook};
+use super::{
+    Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, HookProblem, WebhookHook, WebhookSecret, not_here,
+    plan, program, ssh, webhook,
+};
 
 /// Runs hooks for real.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +42,31 @@ impl HookRunner {
     /// # Errors
     /// [`HookFailure`], with what the hook had said and which nodes are done all the same.
     pub async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
+        self.perform(hook, input, None).await
+    }
+
+    /// Runs a webhook with a secret that the caller has: its `secret_file` and `secret_env` are not looked at. All else as
+    /// [`HookRunner::run`].
+    ///
+    /// # Errors
+    /// As [`HookRunner::run`].
+    pub async fn run_webhook(
+        &self,
+        webhook: &WebhookHook,
+        secret: &WebhookSecret,
+        time_limit: std::time::Duration,
+        input: &HookInput,
+    ) -> Result<HookOutput, Box<HookFailure>> {
+        let hook = Hook { action: HookAction::Webhook(webhook.clone()), time_limit };
+        self.perform(&hook, input, Some(secret)).await
+    }
+
+    async fn perform(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        secret: Option<&WebhookSecret>,
+    ) -> Result<HookOutput, Box<HookFailure>> {
         let mut output = HookOutput::default();
         if input.nodes.is_empty() {
             return Ok(output);
@@ -46,10 +74,18 @@ impl HookRunner {
         let begun = Instant::now();
         let limit = hook.time_limit;
         tracing::debug!(cluster = input.cluster, stage = ?input.stage, attempt = input.attempt, nodes = input.nodes.len(), "{hook} begins");
-        let result = match &hook.action {
-            HookAction::Program(action) => program::run(action, input, limit, &mut output).await,
-            HookAction::Webhook(action) => webhook::run(action, input, limit, &mut output).await,
-            HookAction::Ssh(action) => ssh::run(action, input, limit, &mut output).await,
+        let result = match (&hook.action, secret) {
+            (HookAction::Program(action), _) => program::run(action, input, limit, &mut output).await,
+            (HookAction::Webhook(action), Some(secret)) => match action.check_url() {
+                Ok(()) => webhook::run(action, secret, input, limit, &mut output).await,
+                Err(words) => Err(HookProblem::NotStarted(words)),
+            },
+            (HookAction::Webhook(action), None) => match WebhookSecret::of(action) {
+                Ok(secret) => webhook::run(action, &secret, input, limit, &mut output).await,
+                Err(problem) => Err(problem),
+            },
+            (HookAction::Ssh(action), _) => ssh::run(action, input, limit, &mut output).await,
+            (HookAction::Foreign(_), _) => Err(not_here()),
         };
         output.duration = begun.elapsed();
         match result {

@@ -13,16 +13,16 @@ const LONGEST: u64 = 4096;
 /// 128 bits in hexadecimal have 32 characters; half of that is the least that isn't guessed.
 const SHORTEST: usize = 16;
 
-/// Shows itself to nobody: `Debug` is redacted and there is no `Display`.
-pub(super) struct Secret(Vec<u8>);
+/// The secret that signs a webhook's requests. Shows itself to nobody: `Debug` is redacted and there is no `Display`.
+pub struct WebhookSecret(Vec<u8>);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for WebhookSecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret(redacted)")
+        formatter.write_str("WebhookSecret(redacted)")
     }
 }
 
-impl Secret {
+impl WebhookSecret {
     /// Reads it anew for each run, so that it can be changed at any time.
     pub(super) fn of(webhook: &WebhookHook) -> Result<Self, HookProblem> {
         let (place, content) = match (&webhook.secret_file, &webhook.secret_env) {
@@ -44,8 +44,9 @@ impl Secret {
             .ok_or_else(|| HookProblem::Secret(format!("{place}: the secret is shorter than {SHORTEST} bytes")))
     }
 
-    /// Without the line's end that editors and `echo` put behind it.
-    fn new(content: &[u8]) -> Option<Self> {
+    /// From its bytes, without the line's end that editors and `echo` put behind it. `None` for one of fewer than 16 bytes.
+    #[must_use]
+    pub fn new(content: &[u8]) -> Option<Self> {
         let secret = content.trim_ascii_end();
         (secret.len() >= SHORTEST).then(|| Self(secret.to_vec()))
     }
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn the_signature_is_what_any_other_hmac_says() {
         // printf '1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef
-        let secret = Secret::new(b"0123456789abcdef\r\n").unwrap();
+        let secret = WebhookSecret::new(b"0123456789abcdef\r\n").unwrap();
         assert_eq!(
             secret.signature(1_700_000_000, b"{}"),
             "t=1700000000,v1=e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e"
@@ -77,9 +78,9 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_shown_and_a_short_one_not_taken() {
-        let secret = Secret::new(b"0123456789abcdef").unwrap();
-        assert_eq!(format!("{secret:?}"), "Secret(redacted)");
-        assert!(Secret::new(b"0123456789abcde\n").is_none());
-        assert!(Secret::new(b"").is_none());
+        let secret = WebhookSecret::new(b"0123456789abcdef").unwrap();
+        assert_eq!(format!("{secret:?}"), "WebhookSecret(redacted)");
+        assert!(WebhookSecret::new(b"0123456789abcde\n").is_none());
+        assert!(WebhookSecret::new(b"").is_none());
     }
 }

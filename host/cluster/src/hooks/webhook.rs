@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::input::word;
 use super::output::{CAPTURED_BYTES, Tail};
-use super::secret::Secret;
+use super::secret::WebhookSecret;
 use super::{HookInput, HookOutput, HookProblem, WebhookHook};
 
 /// Holds the signature: `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`.
@@ -24,18 +24,23 @@ pub(super) fn delivery(input: &HookInput) -> String {
 /// Sends it and reads the answer.
 pub(super) async fn run(
     webhook: &WebhookHook,
+    secret: &WebhookSecret,
     input: &HookInput,
     limit: Duration,
     output: &mut HookOutput,
 ) -> Result<(), HookProblem> {
-    let secret = Secret::of(webhook)?;
     let mut answer = Tail::new(CAPTURED_BYTES);
-    let ended = tokio::time::timeout(limit, send(webhook, &secret, input, &mut answer)).await;
+    let ended = tokio::time::timeout(limit, send(webhook, secret, input, &mut answer)).await;
     output.stdout = answer.finish();
     ended.unwrap_or(Err(HookProblem::TimedOut(limit)))
 }
 
-async fn send(webhook: &WebhookHook, secret: &Secret, input: &HookInput, answer: &mut Tail) -> Result<(), HookProblem> {
+async fn send(
+    webhook: &WebhookHook,
+    secret: &WebhookSecret,
+    input: &HookInput,
+    answer: &mut Tail,
+) -> Result<(), HookProblem> {
     let body = input.json();
     let now = jiff::Timestamp::now().as_second();
     let mut response = client(webhook)?

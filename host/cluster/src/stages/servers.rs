@@ -1,36 +1,37 @@
 //! Servers: made and removed, many at a time, each an operation of the journal of its own.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use futures::stream;
 use tokio_util::sync::CancellationToken;
-use windlass_lifecycle::{CloudInit, Control, Error as LifecycleError, Report, Target};
+use windlass_lifecycle::{CloudInit, Control, Error as LifecycleError, OperationId, Report, Target};
 use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::Zone;
 
 use crate::name::NodeGroupName;
-use crate::read::read_bounded;
 use crate::record::{Node, NodeState, Stage};
 use crate::run::{Run, Step, Stop};
 use crate::{failure, stages};
 
-/// Scaleway takes user data of at most 128 KiB; the lifecycle checks it exactly.
-const LONGEST_CLOUD_INIT: u64 = 256 * 1024;
-
 pub(crate) type CloudInits = BTreeMap<NodeGroupName, CloudInit>;
 
-/// Reads the cloud-init files of these groups. Their content lives as long as the operation makes nodes, and is stored nowhere.
-pub(crate) fn cloud_inits(run: &Run, stage: Stage) -> Result<CloudInits, Stop> {
-    let book = run.book.lock();
+/// Reads the cloud-init of these groups. Its content lives as long as the operation makes nodes, and is stored nowhere.
+pub(crate) async fn cloud_inits(
+    run: &Run,
+    stage: Stage,
+    growing: &BTreeSet<NodeGroupName>,
+) -> Result<CloudInits, Stop> {
+    let specification = run.book.lock().cluster.specification.clone();
     let mut contents = CloudInits::new();
-    for (name, group) in &book.cluster.specification.groups {
-        if let Some(file) = &group.cloud_init_file {
-            let content = read_bounded(Path::new(file), LONGEST_CLOUD_INIT).map_err(|problem| {
-                let words = format!("groups.{name}.cloud_init_file: {file} cannot be read: {problem}");
-                Stop::failed(stage, failure::of_class(FailureClass::InvalidArguments, words))
-            })?;
-            contents.insert(name.clone(), CloudInit::new(content));
+    for name in growing {
+        match run.shared.cloud_inits.read(&specification, name).await {
+            Ok(Some(content)) => drop(contents.insert(name.clone(), CloudInit::new(content))),
+            Ok(None) => {}
+            Err(problem) => {
+                let words = format!("groups.{name}.{problem}");
+                return Err(Stop::failed(stage, failure::of_class(FailureClass::InvalidArguments, words)));
+            }
         }
     }
     Ok(contents)
@@ -48,8 +49,9 @@ pub(crate) async fn make(
     let step = run.begin_step(stage, "create servers", nodes.len()).await?;
     let control = Control::new();
     let halted = CancellationToken::new();
-    let mut work = stream::iter(nodes)
-        .map(|node| make_one(run, step, node, cloud_inits, &control, &halted))
+    let (of_all, end) = (&control, &halted);
+    let mut work = stream::iter(nodes.to_vec())
+        .map(|node| async move { make_one(run, step, &node, cloud_inits, of_all, end).await })
         .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
     let mut worst: Option<Stop> = None;
     let mut left = false;
@@ -181,8 +183,9 @@ fn note_kept(run: &Run, node: &str, report: &Report) {
 pub(crate) async fn remove(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
     let step = run.begin_step(stage, "remove servers", nodes.len()).await?;
     let control = Control::new();
-    let mut work = stream::iter(nodes)
-        .map(|node| remove_one(run, step, node, &control))
+    let of_all = &control;
+    let mut work = stream::iter(nodes.to_vec())
+        .map(|node| async move { remove_one(run, step, &node, of_all).await })
         .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
     let mut worst: Option<Stop> = None;
     let mut left = false;
@@ -241,7 +244,18 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
 /// Removes what the journal knows of a node. The inner error says what is left, and why.
 async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<(), String>, Stop> {
     let Some(creation) = &node.creation else { return Ok(Ok(())) };
-    match run.shared.lifecycle.cleanup(&Target::Operation(creation.clone()), control).await {
+    let target = match run.shared.lifecycle.journal().operation(creation) {
+        // The journal is lost, or another's: what carries the creation's tag is the node's.
+        Err(LifecycleError::OperationUnknown { .. }) => {
+            let zone = run.book.lock().cluster.specification.zone.clone();
+            match unknown_volumes(run, &zone, creation).await {
+                Ok(()) => Target::Tagged { zone, operation: creation.clone() },
+                Err(error) => return Ok(Err(error.to_string())),
+            }
+        }
+        _ => Target::Operation(creation.clone()),
+    };
+    match run.shared.lifecycle.cleanup(&target, control).await {
         Ok(cleaned) if cleaned.report.is_clean() => {
             note_kept(run, &node.name, &cleaned.report);
             Ok(Ok(()))
@@ -249,6 +263,14 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<()
         Ok(cleaned) => Ok(Err(cleaned.report.words())),
         Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
         Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// Marks the volumes that Scaleway made with a server of which the journal knows nothing, so that they go with it.
+async fn unknown_volumes(run: &Run, zone: &Zone, creation: &OperationId) -> Result<(), LifecycleError> {
+    match run.shared.lifecycle.find_created(zone, creation).await? {
+        Some(server) => run.shared.lifecycle.mark_volumes(zone, &server).await,
+        None => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use windlass_scaleway::Client;
 use windlass_scaleway::types::instance::{ServerType, Stock};
 use windlass_scaleway::types::marketplace::ImageStorage;
 
+use crate::cloud_init::ReadCloudInit;
 use crate::failure;
 use crate::hooks::{Hook, RunHooks};
 use crate::name::NodeGroupName;
@@ -37,13 +38,14 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     if let Some(failed) = hook_problems(run.shared.hooks.as_ref(), &specification).into_iter().next() {
         return Err(Stop::failed(Stage::Validate, failed));
     }
-    let client = &run.shared.client;
+    let (client, cloud_inits) = (&run.shared.client, run.shared.cloud_inits.as_ref());
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
     let demand = demand(run);
     run.attempt(step, || quotas::check(client, &specification, &demand)).await?;
     for name in growing {
         let Some(group) = specification.groups.get(name) else { continue };
-        let checked = run.attempt(step, || check_group(client, &specification, catalogue, name, group)).await;
+        let checked =
+            run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name, group)).await;
         let at = run.now();
         let event = match &checked {
             Ok(()) => Run::done(step, name.as_str()),
@@ -60,6 +62,7 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
 /// of each group that a cluster of this name has already.
 pub(crate) async fn problems(
     client: &Client,
+    cloud_inits: &dyn ReadCloudInit,
     specification: &ClusterSpecification,
     there: BTreeMap<NodeGroupName, u64>,
 ) -> Vec<Failure> {
@@ -71,7 +74,7 @@ pub(crate) async fn problems(
     let demand = quotas::Demand { made, given_back: there };
     let mut problems = Vec::from_iter(quotas::check(client, specification, &demand).await.err());
     for (name, group) in &specification.groups {
-        problems.extend(check_group(client, specification, &catalogue, name, group).await.err());
+        problems.extend(check_group(client, cloud_inits, specification, &catalogue, name, group).await.err());
     }
     problems
 }
@@ -99,6 +102,7 @@ async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Res
 
 async fn check_group(
     client: &Client,
+    cloud_inits: &dyn ReadCloudInit,
     specification: &ClusterSpecification,
     catalogue: &Catalogue,
     name: &NodeGroupName,
@@ -180,11 +184,11 @@ async fn check_group(
         (failed.method, failed.path, failed.status) = ("GET".to_owned(), path, Some(answer.status));
         return Err(failed);
     }
-    if let Some(file) = &group.cloud_init_file {
-        crate::read::read_bounded(std::path::Path::new(file), 256 * 1024)
-            .map_err(|problem| wrong(place("cloud_init_file"), format!("{file} cannot be read: {problem}")))?;
-    }
-    Ok(())
+    cloud_inits
+        .read(specification, name)
+        .await
+        .map(drop)
+        .map_err(|problem| failure::of_class(FailureClass::InvalidArguments, place(&problem)))
 }
 
 /// How many servers the operation makes in each group, and how many leave it.

@@ -1,6 +1,8 @@
 //! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal) and elsewhere
 //! (for example on the status of a Kubernetes object, with leader election for liveness).
 
+#[cfg(any(test, feature = "store-laws"))]
+pub mod laws;
 mod sqlite;
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ pub enum StoreError {
 /// - *One operation per cluster at a time*: [`begin`](ClusterStore::begin) succeeds for one of several callers who saw the same
 ///   state, and each later write names the fence that it got.
 /// - *All or nothing*: what one call writes is there whole or not at all, also after a crash; and it is there when the call returns.
-/// - *Operations and events survive their cluster*, within a bound on their number.
+/// - *Operations and events survive their cluster*, within a bound on their number, as long as there is a place that can hold them.
 #[async_trait]
 pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Every cluster, by name; without nodes.
@@ -163,6 +165,12 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
         after: u64,
         limit: u32,
     ) -> Result<Vec<ClusterEvent>, StoreError>;
+
+    /// What this process is called in the operations that it runs, so that [`runner_lives`](ClusterStore::runner_lives) can be asked
+    /// about it: the lifecycle's name, unless the store tells processes apart by another.
+    fn runner(&self, lifecycle: &str) -> String {
+        lifecycle.to_owned()
+    }
 
     /// Whether the process behind a runner's name still works.
     async fn runner_lives(&self, runner: &str) -> bool;

@@ -14,7 +14,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use windlass_cluster::{
-    ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
+    CloudInitFiles, ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState,
+    SqliteClusterStore,
 };
 use windlass_lifecycle::{Clock, Durability, Lifecycle, Limits, Options, StateDirectory};
 use windlass_policy::Host;
@@ -52,6 +53,7 @@ fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) ->
         policies,
         store: Arc::new(WatchedStore::new(inner, on_event)),
         hooks: Arc::new(FakeHooks::default()),
+        cloud_inits: Arc::new(CloudInitFiles),
         clock: Clock::System,
         seed: None,
         limits: ClusterLimits {

@@ -10,10 +10,10 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_cluster::{
-    Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits, ClusterName,
-    ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction,
-    HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks, ScaleRequest,
-    SqliteClusterStore, StoreError, StoredCluster, Wishes,
+    Begin, Captured, Change, CloudInitFiles, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits,
+    ClusterName, ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook,
+    HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks,
+    ScaleRequest, SqliteClusterStore, StoreError, StoredCluster, Wishes,
 };
 use windlass_lifecycle::{
     Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
@@ -297,6 +297,7 @@ impl World {
             policies: host,
             store,
             hooks: self.hooks.clone(),
+            cloud_inits: Arc::new(CloudInitFiles),
             clock,
             seed: Some(self.seed),
             limits: ClusterLimits::default(),

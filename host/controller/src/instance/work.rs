@@ -12,8 +12,7 @@ use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{Machine, MachineKind, Occasion, Question, Verdict, Wish};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
-use windlass_scaleway::types::block::UpdateBlockVolume;
-use windlass_scaleway::types::instance::{Server, ServerState, VolumeType};
+use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::context::Context;
 use crate::outcome::Outcome;
@@ -105,33 +104,9 @@ async fn take_up(
     }
 }
 
-/// Gives the volumes of a server that was never handed over the server's own tags, so that they are removed with it. Without a journal
-/// nothing else proves that Scaleway made them with the server; nobody can have attached one to a server that nobody was given.
+/// Lets a half-made server's volumes go with it.
 async fn mark_volumes(context: &Context, zone: &Zone, server: &Server) -> Result<(), Outcome> {
-    let tags: Vec<String> = server.tags.iter().filter(|tag| tag.starts_with("windlass-")).cloned().collect();
-    let api = context.scaleway.block(zone);
-    for volume in server.volumes.values().filter(|volume| volume.volume_type == VolumeType::BlockStorage) {
-        let failed = |error: windlass_scaleway::Error| Outcome::Failed {
-            reason: "CreationFailed",
-            message: format!("the volume {} of a half-made server cannot be marked: {error}", volume.id),
-        };
-        let known = match api.get_volume(&volume.id).await {
-            Ok(known) => known,
-            Err(error) if error.is_not_found() => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        if tags.iter().all(|tag| known.tags.contains(tag)) {
-            continue;
-        }
-        let all: Vec<String> = known.tags.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
-        let request = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
-        match api.update_volume(&volume.id, &request).await {
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Ok(())
+    context.lifecycle.mark_volumes(zone, server).await.map_err(|error| failed(error, "CreationFailed"))
 }
 
 /// How soon a judgement is asked for again that nobody could give.

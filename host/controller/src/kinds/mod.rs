@@ -6,6 +6,7 @@ mod apple_silicon_machine;
 mod common;
 mod external_cluster;
 mod instance_machine;
+mod server_cluster;
 
 pub use apple_silicon_machine::{
     AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
@@ -22,6 +23,11 @@ pub use external_cluster::{
 pub use instance_machine::{
     Bootstrap, InstanceMachine, InstanceMachineResource, InstanceMachineSpec, InstanceMachineTemplate,
     InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
+};
+pub use server_cluster::{
+    AttemptStatus, CloudInitSource, ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, JobHook,
+    NodeStatus, PastOperation, RecordStatus, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterHooks,
+    ServerClusterSpec, ServerClusterStatus, SignedWebhook, StepStatus,
 };
 
 /// The group of all kinds.
@@ -45,6 +51,12 @@ pub mod annotations {
     pub const OPERATION: &str = "windlass.dev/operation";
     /// Set by the controller: whether the host was taken from the `pool` or `ordered`. An input of the release slot.
     pub const ORIGIN: &str = "windlass.dev/origin";
+    /// On a cluster of servers: the number of the operation under way that is to be called off.
+    pub const CANCEL: &str = "windlass.dev/cancel";
+    /// On a cluster of servers: a new value lets what failed be begun anew.
+    pub const RETRY: &str = "windlass.dev/retry";
+    /// On a cluster of servers that is deleted: `true` lets its nodes go without the decommission hook.
+    pub const FORCE: &str = "windlass.dev/force";
     /// Cluster API's: any value pauses the object, deletion included.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }
@@ -70,6 +82,8 @@ pub mod conditions {
     pub const PAUSED: &str = "Paused";
     /// Set by whoever bootstraps a Mac: `True` when it is done.
     pub const BOOTSTRAPPED: &str = "Bootstrapped";
+    /// Of a cluster of servers: whether an operation is under way.
+    pub const PROGRESSING: &str = "Progressing";
     /// How the release of a deleted object goes.
     pub const RELEASED: &str = "Released";
 }

@@ -18,3 +18,4 @@ mod orders;
 mod orphans;
 mod policies;
 mod scale;
+mod server_clusters;

@@ -10,7 +10,10 @@ use windlass_test_kubernetes::{ControlPlane, User};
 /// Whether `user` may do `verb` on `resource`, in `namespace` or everywhere.
 fn may(plane: &ControlPlane, verb: &str, resource: &str, namespace: Option<&str>) -> bool {
     let scope = namespace.map_or_else(|| "--all-namespaces".to_owned(), |name| format!("--namespace={name}"));
-    plane.kubectl(User::Controller, &["auth", "can-i", verb, resource, &scope, "--quiet"], "").is_ok()
+    // Behind a slash kubectl would read a name.
+    let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+    let part = format!("--subresource={part}");
+    plane.kubectl(User::Controller, &["auth", "can-i", verb, resource, &part, &scope, "--quiet"], "").is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,6 +25,11 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("get", "machines.cluster.x-k8s.io"),
         ("get", "clusters.cluster.x-k8s.io"),
         ("create", "events.events.k8s.io"),
+        ("update", "serverclusters.infrastructure.windlass.dev/status"),
+        ("create", "jobs.batch"),
+        ("delete", "jobs.batch"),
+        ("create", "configmaps"),
+        ("list", "pods"),
     ] {
         ensure!(may(plane, verb, resource, None), "it may not {verb} {resource}");
     }
@@ -33,6 +41,14 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("delete", "clusters.cluster.x-k8s.io"),
         ("create", "pods"),
         ("get", "pods"),
+        ("get", "pods/log"),
+        ("delete", "pods"),
+        ("patch", "jobs.batch"),
+        ("get", "configmaps"),
+        ("delete", "configmaps"),
+        ("create", "serverclusters.infrastructure.windlass.dev"),
+        ("delete", "serverclusters.infrastructure.windlass.dev"),
+        ("update", "serverclusters.infrastructure.windlass.dev"),
         ("delete", "nodes"),
         ("watch", "secrets"),
         ("list", "secrets"),

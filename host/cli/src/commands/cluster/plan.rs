@@ -49,6 +49,7 @@ fn told_hook(hook: &PlannedHook) -> String {
             ("at a time", parallel.to_string()),
             ("nodes", nodes.iter().map(|(node, address)| format!("{node} {address}")).collect::<Vec<_>>().join("\n")),
         ],
+        PlannedRun::Foreign { words } => vec![("what", words.clone())],
     };
     let mut lines: Vec<_> = lines.into_iter().filter(|(_, value)| !value.is_empty()).collect();
     lines.push(("time limit", human_duration(plan.time_limit)));

@@ -1,0 +1,507 @@
+//! `ServerCluster`: groups of Instance servers, created, scaled and terminated as one thing.
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::common::Condition;
+use super::instance_machine::{PublicIp, Volume};
+
+/// Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "infrastructure.windlass.dev",
+    version = "v1alpha1",
+    kind = "ServerCluster",
+    plural = "serverclusters",
+    namespaced,
+    status = "ServerClusterStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "windlass",
+    shortname = "scl",
+    doc = "Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.",
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Nodes", type_ = "integer", json_path = ".status.runningNodes"),
+    printcolumn(name = "Operation", type_ = "integer", json_path = ".status.operation.number"),
+    printcolumn(name = "Progress", type_ = "string", json_path = ".status.progress"),
+    printcolumn(name = "Zone", type_ = "string", json_path = ".spec.zone", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.size() <= 32 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must have at most 32 lower-case letters, digits and dashes: with the group's name and a number it is the servers' name")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.zone == oldSelf.zone && has(self.project) == has(oldSelf.project) && (!has(self.project) || self.project == oldSelf.project)").message("zone and project cannot be changed: make a new cluster"),
+    validation = Rule::new("self.groups.size() == oldSelf.groups.size() && self.groups.all(group, oldSelf.groups.exists(old, old.name == group.name))").message("groups cannot be added or removed: set a group's count to 0, or make a new cluster"),
+    validation = Rule::new("self.groups.map(group, group.count).sum() <= 1000").message("a cluster has at most 1000 nodes: its record must fit into one object")
+)]
+pub struct ServerClusterSpec {
+    /// The zone in which all of it is.
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    pub zone: String,
+    /// Id of the project. Absent: the credentials' default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub project: Option<String>,
+    /// The node groups. Changed counts scale the cluster, several groups at once.
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub groups: Vec<ServerClusterGroup>,
+    /// Names of nodes that are to leave first when their group shrinks; then the newest leave. A name of a node that is gone says
+    /// nothing any more, since no name is given twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
+    pub remove: Option<Vec<String>>,
+    /// What is run at three points of the cluster's life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<ServerClusterHooks>,
+    /// How long one server may take until it runs, in seconds. Absent: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 30, max = 86400))]
+    pub server_deadline_seconds: Option<u32>,
+    /// How long the stages `wait` and `prepare` may take each, in seconds. Absent: 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub wait_deadline_seconds: Option<u32>,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && self.publicIPs.size() > 0)").message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a server without a flexible one"),
+    validation = Rule::new("self.types == oldSelf.types && self.image == oldSelf.image && has(self.rootVolume) == has(oldSelf.rootVolume) && (!has(self.rootVolume) || self.rootVolume == oldSelf.rootVolume) && has(self.additionalVolumes) == has(oldSelf.additionalVolumes) && (!has(self.additionalVolumes) || self.additionalVolumes == oldSelf.additionalVolumes)").message("types, image and volumes of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes"),
+    validation = Rule::new("has(self.publicIPs) == has(oldSelf.publicIPs) && (!has(self.publicIPs) || self.publicIPs == oldSelf.publicIPs) && has(self.dynamicIPRequired) == has(oldSelf.dynamicIPRequired) && (!has(self.dynamicIPRequired) || self.dynamicIPRequired == oldSelf.dynamicIPRequired) && has(self.privateNetworks) == has(oldSelf.privateNetworks) && (!has(self.privateNetworks) || self.privateNetworks == oldSelf.privateNetworks)").message("addresses and networks of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes"),
+    validation = Rule::new("has(self.securityGroup) == has(oldSelf.securityGroup) && (!has(self.securityGroup) || self.securityGroup == oldSelf.securityGroup) && has(self.placementGroup) == has(oldSelf.placementGroup) && (!has(self.placementGroup) || self.placementGroup == oldSelf.placementGroup) && has(self.tags) == has(oldSelf.tags) && (!has(self.tags) || self.tags == oldSelf.tags)").message("security group, placement group and tags of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes")
+)]
+pub struct ServerClusterGroup {
+    /// Its name: a part of its nodes' names, `<cluster>-<group>-<number>`.
+    #[schemars(length(min = 1, max = 22), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// How many nodes.
+    #[schemars(range(max = 1000))]
+    pub count: u32,
+    /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
+    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]
+    pub types: Vec<String>,
+    /// A label of the marketplace (`ubuntu_noble`) or the id of an image in the zone.
+    #[schemars(length(min = 1, max = 128))]
+    pub image: String,
+    /// The root volume. Absent: as large as the image, on Block Storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_volume: Option<Volume>,
+    /// Further volumes, made new for each node and removed with it; `sizeGB` is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 15))]
+    #[x_kube(validation = Rule::new("self.all(volume, has(volume.sizeGB))").message("an additional volume needs sizeGB"))]
+    pub additional_volumes: Option<Vec<Volume>>,
+    /// Flexible addresses of each node. Absent: one IPv4 address. Empty: none.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "publicIPs")]
+    #[schemars(length(max = 4))]
+    pub public_ips: Option<Vec<PublicIp>>,
+    /// Whether Scaleway gives each node a dynamic address at power-on.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "dynamicIPRequired")]
+    pub dynamic_ip_required: Option<bool>,
+    /// Ids of private networks to join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 8),
+        inner(length(max = 36), regex(pattern = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))
+    )]
+    pub private_networks: Option<Vec<String>>,
+    /// Id of a security group. Absent: the project's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub security_group: Option<String>,
+    /// Id of a placement group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub placement_group: Option<String>,
+    /// Tags beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
+    #[x_kube(validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))").message("a tag holds a comma, or begins with `windlass-`, which is reserved"))]
+    pub tags: Option<Vec<String>>,
+    /// What cloud-init does at a node's first boot. Read anew for nodes that are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_init: Option<CloudInitSource>,
+}
+
+/// Where cloud-init is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.inline) != has(self.secretName)").message("cloudInit is either inline or in the Secret secretName"))]
+pub struct CloudInitSource {
+    /// The text itself; no place for secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32768))]
+    pub inline: Option<String>,
+    /// A Secret in the same namespace; its key `value` holds the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub secret_name: Option<String>,
+}
+
+/// What is run. Each may be absent: then its stage does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerClusterHooks {
+    /// Before nodes are taken away: move their work and data elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decommission: Option<ServerClusterHook>,
+    /// When nodes run: make them what they are to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configure: Option<ServerClusterHook>,
+    /// When nodes are configured: let them serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<ServerClusterHook>,
+}
+
+/// One hook: a Job or a webhook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.job) != has(self.webhook)").message("a hook is either a job or a webhook; what needs ssh or a program is a job whose image has it"))]
+pub struct ServerClusterHook {
+    /// A Job, run once for all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobHook>,
+    /// One signed HTTP request for all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<SignedWebhook>,
+    /// How long one run may take, all nodes together, in seconds. Absent: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub time_limit_seconds: Option<u32>,
+}
+
+/// A Job of one pod with one container. It reads which nodes it is about from the file that `WINDLASS_INPUT` names, and says by its
+/// exit code how it ended: 0 is done, 75 asks to be tried again, everything else is a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobHook {
+    /// The container's image.
+    #[schemars(length(min = 1, max = 512))]
+    pub image: String,
+    /// Its command. Absent: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(max = 16384)))]
+    pub command: Option<Vec<String>>,
+    /// Its arguments. Absent: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(max = 16384)))]
+    pub args: Option<Vec<String>>,
+    /// Its variables; no place for secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Names of Secrets in the same namespace whose keys become variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
+    pub env_from_secrets: Option<Vec<String>>,
+    /// As whom it asks the API server. Absent: as nobody, no token is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_account_name: Option<String>,
+    /// Names of Secrets with which the image is pulled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 253)))]
+    pub image_pull_secrets: Option<Vec<String>>,
+    /// The user of its process, not root. Absent: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2147483647_i64))]
+    pub run_as_user: Option<i64>,
+}
+
+/// An HTTP POST, signed. An answer of 2xx is done, everything else a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.url.startsWith('https://') || (self.url.startsWith('http://') && has(self.plainHTTP) && self.plainHTTP)").message("the url must begin with https://, or plainHTTP must be true"))]
+pub struct SignedWebhook {
+    /// Where to.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// A Secret in the same namespace; its key `secret` signs.
+    #[schemars(length(min = 1, max = 253))]
+    pub secret_name: String,
+    /// Allows `http`: whoever listens reads names and addresses of the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "plainHTTP")]
+    pub plain_http: Option<bool>,
+}
+
+/// Data of ours whose form the API server need not know.
+fn anything(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// What is known of a cluster. The fields up to `history` are the record of its operations: written by the operation under way, under the
+/// object's version, and the only copy of what its nodes are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerClusterStatus {
+    /// `creating`, `active`, `scaling`, `terminating` or `error`; absent when nothing was ever begun, or all of it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub state: Option<String>,
+    /// Why it stands there, the newest operation's words. Empty when all is well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub reasons: Vec<String>,
+    /// What should be gone and is not, the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub left: Vec<String>,
+    /// Whether it was ever active since it was begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub established: bool,
+    /// What the running step is and how far: `create servers 37/100`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub progress: Option<String>,
+    /// How many nodes run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_nodes: Option<u32>,
+    /// The groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub groups: Vec<GroupStatus>,
+    /// The nodes, by group and number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3000), extend("x-kubernetes-list-type" = "atomic"))]
+    pub nodes: Vec<NodeStatus>,
+    /// The operation that is under way (`open`) or was the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<ClusterOperationStatus>,
+    /// What happened last, oldest first. Nodes that went well are only counted, in the operation's steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub events: Vec<EventStatus>,
+    /// The operations that have ended, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<PastOperation>,
+    /// What guards the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordStatus>,
+    /// What the controller began last of what the specification asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptStatus>,
+    /// The conditions, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that was last acted upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// A group as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: String,
+    /// How many nodes it has; while an operation is under way, how many are wanted.
+    pub count: u32,
+    /// The highest number given so far.
+    pub last_number: u32,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// `<cluster>-<group>-<number>`, also the server's name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// Its number in the group, never given twice.
+    pub number: u32,
+    /// `staying`, `leaving` or `made`.
+    pub role: String,
+    /// `planned`, `creating`, `running`, `removing`, `removed` or `left`.
+    pub state: String,
+    /// The operation of the journal that makes, or made, its server: also the value of the server's operation tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation: Option<String>,
+    /// Scaleway's id of its server.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
+    pub server_id: Option<String>,
+    /// The server's type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_type: Option<String>,
+    /// Public addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+    /// Addresses in private networks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_addresses: Vec<String>,
+    /// Whether the decommission hook has ended well for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decommissioned: bool,
+    /// Whether the configure hook has ended well for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub configured: bool,
+    /// Whether the start hook has ended well for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub started: bool,
+    /// Why it failed, or what of it is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// An operation on a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOperationStatus {
+    /// The cluster's nth operation, from 1.
+    pub number: u64,
+    /// `create`, `scale` or `terminate`.
+    pub kind: String,
+    /// `open`, `done`, `recovered`, `failed` or `cancelled`.
+    pub state: String,
+    /// The stage that it is in, or ended in.
+    pub stage: String,
+    /// The controller that runs it, or ran it, as the Lease names it.
+    pub runner: String,
+    /// How many nodes each group had before, and how many it is to have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<CountsStatus>,
+    /// Whether the nodes of a termination go without the decommission hook.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+    /// Its steps so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepStatus>,
+    /// What happened and why, in words for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// What is done about its failure, stored before it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "anything")]
+    pub recovery: Option<Value>,
+    /// The policies with which it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "anything")]
+    pub policies: Option<Value>,
+    /// When it began (RFC 3339).
+    pub began_at: String,
+    /// When it ended (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+}
+
+/// A group's nodes before an operation, and as wanted of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CountsStatus {
+    /// The group.
+    pub group: String,
+    /// Before.
+    pub before: u32,
+    /// Wanted.
+    pub wanted: u32,
+}
+
+/// A step of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepStatus {
+    /// The stage.
+    pub stage: String,
+    /// What is done to each node.
+    pub step: String,
+    /// How many nodes.
+    pub total: u32,
+    /// How many are through.
+    pub done: u32,
+    /// How many have failed.
+    pub failed: u32,
+}
+
+/// What happened at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventStatus {
+    /// Grows from event to event.
+    pub sequence: u64,
+    /// The cluster's nth operation.
+    pub operation: u64,
+    /// When (RFC 3339).
+    pub at: String,
+    /// What.
+    #[schemars(schema_with = "anything")]
+    pub what: Value,
+}
+
+/// An operation that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PastOperation {
+    /// The cluster's nth operation.
+    pub number: u64,
+    /// `create`, `scale` or `terminate`.
+    pub kind: String,
+    /// `done`, `recovered`, `failed` or `cancelled`.
+    pub state: String,
+    /// The stage in which it ended.
+    pub stage: String,
+    /// The class of what failed: `hook-failed`, `interrupted`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// What happened and why, in words for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// When it began (RFC 3339).
+    pub began_at: String,
+    /// When it ended (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+}
+
+/// What guards the record against whoever was overtaken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordStatus {
+    /// What a writer must name. Drawn anew with each operation that begins or is taken over.
+    pub fence: u64,
+    /// Counts the writes.
+    pub writes: u64,
+    /// The last event's sequence.
+    pub events: u64,
+    /// Whether the operation under way is to be called off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel: bool,
+    /// Whether the cluster is to be deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delete: bool,
+    /// When the cluster was begun (RFC 3339).
+    pub created_at: String,
+    /// When it changed last (RFC 3339).
+    pub updated_at: String,
+}
+
+/// What was begun of what the specification asks for. The same is not begun again unless the specification or the annotation
+/// `windlass.dev/retry` changes, or the operation was interrupted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptStatus {
+    /// The object's generation.
+    pub generation: i64,
+    /// The annotation's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
+    /// The number that its operation gets.
+    pub operation: u64,
+    /// Why none was begun: what the specification asks for cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl ServerClusterStatus {
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+}

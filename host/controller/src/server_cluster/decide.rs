@@ -1,0 +1,289 @@
+//! What to do next about a cluster of servers, as a function on data: nothing here calls anybody.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_cluster::ClusterState;
+
+use crate::jobs::JobKind;
+use crate::kinds::{AttemptStatus, OperationStatus};
+use crate::outcome::not_yet;
+
+/// Interruptions in a row after which the same is not begun again by itself: a controller that dies of an operation must not make
+/// servers for ever.
+pub(super) const MOST_INTERRUPTIONS: usize = 3;
+
+/// The cluster that the object's record tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) state: ClusterState,
+    /// Whether an operation is open.
+    pub(super) open: bool,
+    /// Whether it was ever active.
+    pub(super) established: bool,
+    /// Whether its nodes are not those that the specification asks for.
+    pub(super) differs: bool,
+}
+
+/// What the operations before tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    /// The number of the last one that has ended, 0 without one.
+    pub(super) last: u64,
+    /// How many of the last ones in a row were interrupted: their process died.
+    pub(super) interruptions: usize,
+}
+
+/// Everything that the decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed<'a> {
+    pub(super) deleting: bool,
+    pub(super) finalizer: bool,
+    pub(super) paused: bool,
+    /// Why the object's record cannot be read, where it cannot.
+    pub(super) unreadable: Option<&'a str>,
+    /// Why its specification cannot be used, where it cannot.
+    pub(super) misconfigured: Option<&'a str>,
+    pub(super) busy: Option<JobKind>,
+    pub(super) standing: Option<Standing>,
+    pub(super) past: Past,
+    pub(super) generation: i64,
+    pub(super) retry: Option<&'a str>,
+    pub(super) attempt: Option<&'a AttemptStatus>,
+    pub(super) last: Option<&'a OperationStatus>,
+    pub(super) now: Timestamp,
+}
+
+/// Work on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Create it.
+    Create,
+    /// Remove what a failed creation left, and create it.
+    CreateAnew,
+    /// Make its nodes those that the specification asks for.
+    Scale,
+    /// End what a dead controller left open.
+    Resume,
+    /// Take all of it away.
+    Terminate,
+}
+
+impl Work {
+    pub(super) const fn job(self) -> JobKind {
+        match self {
+            Self::Create | Self::CreateAnew => JobKind::Create,
+            Self::Scale => JobKind::Scale,
+            Self::Resume => JobKind::Resume,
+            Self::Terminate => JobKind::Terminate,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Nothing of ours hangs on the object.
+    Nothing,
+    /// Nothing is begun while it is paused.
+    Pause,
+    /// Write the finalizer, before anything is called.
+    Mark,
+    /// An operation is under way.
+    Follow,
+    /// Not yet.
+    Wait(Duration),
+    /// It cannot be.
+    Misconfigured(String),
+    /// Start it.
+    Start(Work),
+    /// There is nothing to do: it is as it should be, or what was tried has failed and is not tried again by itself.
+    Settled,
+    /// Take the finalizer away.
+    LetGo,
+}
+
+/// Decides.
+pub(super) fn decide(seen: &Observed<'_>) -> Move {
+    if seen.deleting && !seen.finalizer {
+        return Move::Nothing;
+    }
+    if seen.busy.is_some() {
+        // One that is deleted is called off by its own operation, which looks for that.
+        return Move::Follow;
+    }
+    if seen.paused {
+        return Move::Pause;
+    }
+    if !seen.finalizer {
+        return Move::Mark;
+    }
+    if let Some(problem) = seen.unreadable {
+        return Move::Misconfigured(problem.to_owned());
+    }
+    if seen.deleting {
+        // What is there goes, also of a specification that asks for what cannot be.
+        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Move::LetGo };
+    }
+    if let Some(problem) = seen.misconfigured {
+        return Move::Misconfigured(problem.to_owned());
+    }
+    let Some(standing) = seen.standing else { return unless_tried(seen, Work::Create) };
+    if standing.open {
+        return patiently(seen, Work::Resume);
+    }
+    match standing.state {
+        ClusterState::Active if !standing.differs => Move::Settled,
+        // What never was a cluster is not mended node by node.
+        _ if !standing.established => unless_tried(seen, Work::CreateAnew),
+        _ => unless_tried(seen, Work::Scale),
+    }
+}
+
+/// Whether what the object asks for now was begun already, and came to an end of its own.
+pub(super) fn is_tried(seen: &Observed<'_>) -> bool {
+    let Some(attempt) = seen.attempt.filter(|attempt| is_same(seen, attempt)) else { return false };
+    if attempt.refused.is_some() {
+        return true;
+    }
+    let ended = seen.past.last >= attempt.operation;
+    ended && (seen.past.interruptions == 0 || seen.past.interruptions >= MOST_INTERRUPTIONS)
+}
+
+fn is_same(seen: &Observed<'_>, attempt: &AttemptStatus) -> bool {
+    attempt.generation == seen.generation && attempt.retry.as_deref() == seen.retry
+}
+
+fn unless_tried(seen: &Observed<'_>, work: Work) -> Move {
+    if is_tried(seen) {
+        return Move::Settled;
+    }
+    // What is asked for anew does not wait for what failed before.
+    match seen.attempt {
+        Some(attempt) if is_same(seen, attempt) => patiently(seen, work),
+        _ => Move::Start(work),
+    }
+}
+
+fn patiently(seen: &Observed<'_>, work: Work) -> Move {
+    match not_yet(seen.last, &[work.job()], seen.now) {
+        Some(wait) => Move::Wait(wait),
+        None => Move::Start(work),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACTIVE: Standing = Standing { state: ClusterState::Active, open: false, established: true, differs: false };
+
+    fn seen() -> Observed<'static> {
+        Observed {
+            deleting: false,
+            finalizer: true,
+            paused: false,
+            unreadable: None,
+            misconfigured: None,
+            busy: None,
+            standing: None,
+            past: Past::default(),
+            generation: 2,
+            retry: None,
+            attempt: None,
+            last: None,
+            now: "2026-08-01T12:00:00Z".parse().unwrap(),
+        }
+    }
+
+    fn attempt(generation: i64, operation: u64) -> AttemptStatus {
+        AttemptStatus { generation, operation, ..AttemptStatus::default() }
+    }
+
+    #[test]
+    fn every_situation_has_its_move() {
+        let differs = Standing { differs: true, ..ACTIVE };
+        let error = Standing { state: ClusterState::Error, ..ACTIVE };
+        let never = Standing { established: false, differs: true, ..error };
+        let open = Standing { state: ClusterState::Scaling, open: true, ..ACTIVE };
+        for (what, found, wanted) in [
+            ("new", Observed { finalizer: false, ..seen() }, Move::Mark),
+            ("marked", seen(), Move::Start(Work::Create)),
+            ("paused", Observed { paused: true, ..seen() }, Move::Pause),
+            ("wrong", Observed { misconfigured: Some("zone"), ..seen() }, Move::Misconfigured("zone".into())),
+            ("at work", Observed { busy: Some(JobKind::Create), ..seen() }, Move::Follow),
+            ("at work and deleted", Observed { busy: Some(JobKind::Create), deleting: true, ..seen() }, Move::Follow),
+            ("paused at work", Observed { busy: Some(JobKind::Create), paused: true, ..seen() }, Move::Follow),
+            ("as it should be", Observed { standing: Some(ACTIVE), ..seen() }, Move::Settled),
+            ("other counts", Observed { standing: Some(differs), ..seen() }, Move::Start(Work::Scale)),
+            ("in error, asked anew", Observed { standing: Some(error), ..seen() }, Move::Start(Work::Scale)),
+            ("never active", Observed { standing: Some(never), ..seen() }, Move::Start(Work::CreateAnew)),
+            ("left open", Observed { standing: Some(open), ..seen() }, Move::Start(Work::Resume)),
+            ("deleted", Observed { deleting: true, standing: Some(ACTIVE), ..seen() }, Move::Start(Work::Terminate)),
+            (
+                "deleted, open",
+                Observed { deleting: true, standing: Some(open), ..seen() },
+                Move::Start(Work::Terminate),
+            ),
+            ("deleted, nothing there", Observed { deleting: true, ..seen() }, Move::LetGo),
+            ("deleted, wrong", Observed { deleting: true, misconfigured: Some("zone"), ..seen() }, Move::LetGo),
+            (
+                "deleted, unreadable",
+                Observed { deleting: true, unreadable: Some("nodes"), ..seen() },
+                Move::Misconfigured("nodes".into()),
+            ),
+            ("deleted and let go", Observed { deleting: true, finalizer: false, ..seen() }, Move::Nothing),
+        ] {
+            assert_eq!(decide(&found), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_failed_is_not_begun_again_until_it_is_asked_for_anew() {
+        let error = Standing { state: ClusterState::Error, ..ACTIVE };
+        let tried = attempt(2, 4);
+        let past = Past { last: 4, interruptions: 0 };
+        let found = Observed { standing: Some(error), attempt: Some(&tried), past, ..seen() };
+        assert_eq!(decide(&found), Move::Settled);
+        assert_eq!(decide(&Observed { generation: 3, ..found }), Move::Start(Work::Scale), "another specification");
+        assert_eq!(
+            decide(&Observed { retry: Some("now"), ..found }),
+            Move::Start(Work::Scale),
+            "asked for by annotation"
+        );
+        let not_begun = Past { last: 3, ..past };
+        assert_eq!(decide(&Observed { past: not_begun, ..found }), Move::Start(Work::Scale), "it was never begun");
+        let refused = AttemptStatus { refused: Some("no such node".into()), ..attempt(2, 4) };
+        let found = Observed { attempt: Some(&refused), past: not_begun, ..found };
+        assert_eq!(decide(&found), Move::Settled, "it cannot be begun");
+    }
+
+    #[test]
+    fn what_was_interrupted_is_begun_again_a_few_times() {
+        let never = Standing { state: ClusterState::Error, established: false, ..ACTIVE };
+        let tried = attempt(2, 1);
+        let found = |interruptions| Observed {
+            standing: Some(never),
+            attempt: Some(&tried),
+            past: Past { last: 5, interruptions },
+            ..seen()
+        };
+        assert_eq!(decide(&found(1)), Move::Start(Work::CreateAnew));
+        assert_eq!(decide(&found(MOST_INTERRUPTIONS - 1)), Move::Start(Work::CreateAnew));
+        assert_eq!(decide(&found(MOST_INTERRUPTIONS)), Move::Settled);
+    }
+
+    #[test]
+    fn a_termination_that_failed_is_tried_again_with_patience() {
+        let last = OperationStatus {
+            kind: JobKind::Terminate.as_str().into(),
+            state: "failed".into(),
+            not_before: Some("2026-08-01T12:00:30Z".into()),
+            ..OperationStatus::default()
+        };
+        let found = Observed { deleting: true, standing: Some(ACTIVE), last: Some(&last), ..seen() };
+        assert_eq!(decide(&found), Move::Wait(Duration::from_secs(30)));
+        let later = "2026-08-01T12:00:31Z".parse().unwrap();
+        assert_eq!(decide(&Observed { now: later, ..found }), Move::Start(Work::Terminate));
+    }
+}

@@ -1,0 +1,360 @@
+//! `ServerCluster`: what is seen, what is done.
+
+mod decide;
+mod hooks;
+mod specification;
+mod store;
+mod work;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::runtime::controller::Action;
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use windlass_cluster::{Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};
+use windlass_policy::slots::types::FailureClass;
+
+use crate::Error;
+use crate::context::{Context, let_go, mark, overtaken, write_status};
+use crate::jobs::{JobView, Mirror};
+use crate::kinds::{
+    AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
+    conditions,
+};
+use crate::outcome::Outcome;
+use crate::status::{bounded, set_condition};
+use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
+pub(crate) use store::Liveness;
+pub(crate) use work::ServerClusters;
+use work::Task;
+
+/// While an operation runs, its writes bring reconciles; its end does not, so it is looked for.
+const WHILE_BUSY: Duration = Duration::from_secs(1);
+/// How long an object about which there is nothing to do is left alone, when nothing changes it.
+const SETTLED: Duration = Duration::from_secs(600);
+/// Reasons in a condition's message.
+const TOLD_REASONS: usize = 3;
+
+/// One reconcile of one object.
+struct Turn<'a> {
+    context: &'a Arc<Context>,
+    api: Api<ServerCluster>,
+    object: &'a ServerCluster,
+    namespace: String,
+    uid: String,
+    stored: Result<Option<StoredCluster>, String>,
+    old: ServerClusterStatus,
+    status: ServerClusterStatus,
+    now: Timestamp,
+}
+
+/// Reconciles an object: looks, decides, does one thing.
+pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>) -> Result<Action, Error> {
+    let uid = object.uid().unwrap_or_default();
+    let version = object.resource_version().unwrap_or_default();
+    if context.settled.is(&uid, &version) && matches!(context.jobs.view(&uid), JobView::None) {
+        return Ok(Action::requeue(SETTLED));
+    }
+    context.settled.forget(&uid);
+    let namespace = object.namespace().unwrap_or_default();
+    let old = object.status.clone().unwrap_or_default();
+    let mut turn = Turn {
+        api: Api::namespaced(context.client.clone(), &namespace),
+        stored: store::stored(&object, true).map_err(|error| error.to_string()),
+        status: old.clone(),
+        old,
+        uid,
+        namespace,
+        context: &context,
+        object: &object,
+        now: Timestamp::now(),
+    };
+    turn.perform().await
+}
+
+/// Whether a node serves, or is to: it is not on its way out for good.
+fn serves(node: &Node) -> bool {
+    !node.decommissioned && node.state != NodeState::Left
+}
+
+/// What a scaling is to do so that the nodes are those of the specification.
+fn request(spec: &ServerClusterSpec, nodes: &[Node]) -> ScaleRequest {
+    let counts = spec.groups.iter().filter_map(|group| Some((group.name.parse().ok()?, group.count))).collect();
+    ScaleRequest { counts, remove: to_remove(spec, nodes) }
+}
+
+/// The named nodes that are there. One that is gone has left as it was to.
+fn to_remove(spec: &ServerClusterSpec, nodes: &[Node]) -> BTreeSet<String> {
+    let named: BTreeSet<&String> = spec.remove.iter().flatten().collect();
+    nodes.iter().filter(|node| named.contains(&node.name)).map(|node| node.name.clone()).collect()
+}
+
+fn differs(spec: &ServerClusterSpec, nodes: &[Node]) -> bool {
+    let count = |name: &str| nodes.iter().filter(|node| node.group.as_str() == name && serves(node)).count();
+    spec.groups.iter().any(|group| count(&group.name) != group.count as usize) || !to_remove(spec, nodes).is_empty()
+}
+
+fn past(status: &ServerClusterStatus) -> Past {
+    let interrupted = serde_json::to_value(FailureClass::Interrupted).unwrap_or_default();
+    let was_interrupted = |cause: &Option<String>| cause.as_deref() == interrupted.as_str() && cause.is_some();
+    // What was removed before a creation was begun anew says nothing about that.
+    let operations = || status.history.iter().filter(|past| past.kind != OperationKind::Terminate.as_str());
+    Past {
+        last: operations().next().map_or(0, |past| past.number),
+        interruptions: operations().take_while(|past| was_interrupted(&past.cause)).count(),
+    }
+}
+
+impl Turn<'_> {
+    fn deleting(&self) -> bool {
+        self.object.meta().deletion_timestamp.is_some()
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.object.annotations().get(key).map(String::as_str)
+    }
+
+    async fn perform(&mut self) -> Result<Action, Error> {
+        if let JobView::Ended(outcome) = self.context.jobs.view(&self.uid) {
+            return self.act_upon(&outcome).await;
+        }
+        let last = self.context.jobs.last(&self.uid, None);
+        let stored = self.stored.as_ref().ok().and_then(Option::as_ref);
+        let wanted = specification::specification(&self.object.name_any(), &self.object.spec)
+            .and_then(|wanted| wanted.check().map_err(|error| format!("spec.{error}")));
+        let attempt = self.old.attempt.clone();
+        let seen = Observed {
+            deleting: self.deleting(),
+            finalizer: self.object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+            paused: self.object.annotations().contains_key(annotations::PAUSED),
+            unreadable: self.stored.as_ref().err().map(String::as_str),
+            misconfigured: wanted.as_ref().err().map(String::as_str),
+            busy: match self.context.jobs.view(&self.uid) {
+                JobView::Running(kind) => Some(kind),
+                JobView::None | JobView::Ended(_) => None,
+            },
+            standing: stored.map(|stored| Standing {
+                state: stored.cluster.state,
+                open: stored.open.is_some(),
+                established: self.old.established,
+                differs: differs(&self.object.spec, &stored.nodes),
+            }),
+            past: past(&self.old),
+            generation: self.object.meta().generation.unwrap_or_default(),
+            retry: self.annotation(annotations::RETRY),
+            attempt: attempt.as_ref(),
+            last: last.as_ref(),
+            now: self.now,
+        };
+        let (next, tried) = (decide(&seen), is_tried(&seen));
+        tracing::debug!(name = self.object.name_any(), ?next, "decided");
+        self.say_pause(next == Move::Pause);
+        match next {
+            Move::Nothing => {
+                self.context.jobs.forget(&self.uid);
+                Ok(Action::await_change())
+            }
+            Move::Pause => {
+                self.write().await?;
+                Ok(Action::await_change())
+            }
+            Move::Mark => mark(&self.api, self.object, json!({})).await,
+            Move::Follow => {
+                self.say_progress();
+                self.write().await?;
+                Ok(Action::requeue(WHILE_BUSY))
+            }
+            Move::Wait(wait) => {
+                self.say_standing(tried);
+                self.write().await?;
+                Ok(Action::requeue(wait))
+            }
+            Move::Misconfigured(problem) => {
+                self.say(false, "InvalidSpecification", &problem);
+                self.write().await?;
+                Ok(Action::await_change())
+            }
+            Move::Start(work) => self.start(work).await,
+            Move::Settled => {
+                self.say_standing(tried);
+                let settled = self.status == self.old;
+                self.write().await?;
+                if settled {
+                    let version = self.object.resource_version().unwrap_or_default();
+                    self.context.settled.set(&self.uid, version);
+                }
+                Ok(Action::requeue(SETTLED))
+            }
+            Move::LetGo => {
+                if !let_go(&self.api, self.object).await? {
+                    return Ok(Action::requeue(Duration::from_millis(500)));
+                }
+                self.context.jobs.forget(&self.uid);
+                self.context.settled.forget(&self.uid);
+                Ok(Action::await_change())
+            }
+        }
+    }
+
+    fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let generation = self.object.meta().generation;
+        set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
+    }
+
+    fn say_pause(&mut self, paused: bool) {
+        if paused {
+            let words = format!("the object carries the annotation {}: nothing is begun", annotations::PAUSED);
+            self.set(conditions::PAUSED, ConditionStatus::True, "Paused", &words);
+        } else {
+            self.set(conditions::PAUSED, ConditionStatus::False, "NotPaused", "");
+        }
+    }
+
+    /// Sets `Ready`; nothing is under way.
+    fn say(&mut self, ready: bool, reason: &str, message: &str) {
+        self.set(conditions::READY, ready.into(), reason, &bounded(message.to_owned()));
+        self.set(conditions::PROGRESSING, ConditionStatus::False, "Idle", "");
+    }
+
+    /// Says that an operation is under way, and at which stage. How far it is stands in `status.progress`.
+    fn say_progress(&mut self) {
+        let open = self.old.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_str());
+        let (reason, message) = match open {
+            Some(operation) => {
+                let reason = match operation.kind.as_str() {
+                    "create" => "Creating",
+                    "scale" => "Scaling",
+                    _ => "Terminating",
+                };
+                (reason, format!("operation {} is at the stage {}", operation.number, operation.stage))
+            }
+            None => ("Beginning", "an operation is about to begin, or has just ended".to_owned()),
+        };
+        self.set(conditions::READY, ConditionStatus::False, reason, &message);
+        self.set(conditions::PROGRESSING, ConditionStatus::True, reason, &message);
+    }
+
+    /// Says where the cluster stands when nothing is under way.
+    fn say_standing(&mut self, tried: bool) {
+        let Ok(Some(stored)) = &self.stored else {
+            let words = self.old.attempt.as_ref().and_then(|attempt| attempt.refused.clone()).unwrap_or_default();
+            return self.say(false, if words.is_empty() { "NotBegun" } else { "Refused" }, &words);
+        };
+        let mut words: Vec<String> = stored.cluster.reasons.iter().take(TOLD_REASONS).cloned().collect();
+        let differs = differs(&self.object.spec, &stored.nodes);
+        let active = stored.cluster.state == windlass_cluster::ClusterState::Active;
+        if let Some(refused) = self.old.attempt.as_ref().and_then(|attempt| attempt.refused.as_ref()) {
+            words.insert(0, refused.clone());
+        }
+        if past(&self.old).interruptions >= MOST_INTERRUPTIONS {
+            words.push(format!("it was interrupted {MOST_INTERRUPTIONS} times in a row"));
+        }
+        if !stored.cluster.left.is_empty() {
+            words.push(format!("LEFT: {}", stored.cluster.left.join("; ")));
+        }
+        if tried && (differs || !active) {
+            words.push(format!(
+                "not tried again by itself: change the specification, or set the annotation {} to a new value",
+                annotations::RETRY
+            ));
+        }
+        let words = words.join("; ");
+        match (active, differs) {
+            (true, false) => self.say(true, "Active", ""),
+            (true, true) => {
+                self.say(false, "Differs", &format!("its nodes are not those of the specification; {words}"))
+            }
+            (false, _) => self.say(false, "Error", &words),
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), Error> {
+        write_status(&self.api, self.object, &self.old, &self.status).await?;
+        self.old = self.status.clone();
+        Ok(())
+    }
+
+    async fn start(&mut self, work: Work) -> Result<Action, Error> {
+        let seen = |object: &ServerCluster| {
+            let status = object.status.as_ref();
+            (object.spec.clone(), status.and_then(|status| status.record.clone()))
+        };
+        if let Some(instead) = overtaken(&self.api, self.object, seen).await? {
+            return Ok(instead);
+        }
+        let stored = self.stored.as_ref().ok().and_then(Option::as_ref);
+        let task = match work {
+            Work::Create | Work::CreateAnew => {
+                match specification::specification(&self.object.name_any(), &self.object.spec) {
+                    Ok(wanted) => Task::Create { specification: Box::new(wanted), anew: work == Work::CreateAnew },
+                    Err(_) => return Ok(Action::requeue(WHILE_BUSY)),
+                }
+            }
+            Work::Scale => {
+                let nodes = stored.map(|stored| stored.nodes.as_slice()).unwrap_or_default();
+                Task::Scale { request: request(&self.object.spec, nodes) }
+            }
+            Work::Resume => Task::Resume,
+            Work::Terminate => Task::Terminate { force: self.annotation(annotations::FORCE) == Some("true") },
+        };
+        // A termination goes on where it was, with the Jobs that it began; what else was left open is about to be undone.
+        let open = stored.and_then(|stored| stored.open.as_ref());
+        let stop_hooks_of = open.filter(|open| open.kind != OperationKind::Terminate).map(|open| open.number);
+        if matches!(work, Work::Create | Work::CreateAnew | Work::Scale) {
+            let last = self.old.operation.as_ref().map_or(0, |operation| operation.number);
+            // What was left of a failed creation is removed by an operation of its own.
+            let before = u64::from(work == Work::CreateAnew);
+            self.status.attempt = Some(AttemptStatus {
+                generation: self.object.meta().generation.unwrap_or_default(),
+                retry: self.annotation(annotations::RETRY).map(str::to_owned),
+                operation: last + before + 1,
+                refused: None,
+            });
+            self.status.observed_generation = self.object.meta().generation;
+        }
+        self.set(conditions::PROGRESSING, ConditionStatus::True, "Beginning", "an operation is about to begin");
+        self.write().await?;
+        let Ok(name) = self.object.name_any().parse() else { return Ok(Action::await_change()) };
+        let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));
+        let part = context.server_clusters.of(&context, &self.namespace);
+        let object = self.object.clone();
+        let last = self.context.jobs.last(&self.uid, None);
+        // The operation writes its own record.
+        let silent: Mirror = Arc::new(|_| Box::pin(async { Ok(()) }));
+        self.context.jobs.start(&self.uid, work.job(), last.as_ref(), silent, move |control, _| async move {
+            if let Some(number) = stop_hooks_of
+                && let Err(outcome) = part.stop_hooks(&object, number).await
+            {
+                return outcome;
+            }
+            work::perform(context, part, name, about, task, control).await
+        });
+        Ok(Action::requeue(WHILE_BUSY))
+    }
+
+    /// A job has ended: what it means is written; then it is forgotten.
+    async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
+        let about = self.object.object_ref(&());
+        match outcome {
+            Outcome::Operated { message } => {
+                self.context.event(&about, false, "OperationDone", "Operate", message).await;
+            }
+            Outcome::Failed { reason, message } => {
+                self.context.event(&about, true, reason, "Operate", message).await;
+            }
+            Outcome::Refused { reason, message } => {
+                if let Some(attempt) = &mut self.status.attempt {
+                    attempt.refused = Some(bounded(message.clone()));
+                }
+                self.context.event(&about, true, reason, "Operate", message).await;
+            }
+            _ => {}
+        }
+        self.write().await?;
+        self.context.jobs.done(&self.uid);
+        Ok(Action::requeue(Duration::from_millis(200)))
+    }
+}

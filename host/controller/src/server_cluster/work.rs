@@ -1,0 +1,270 @@
+//! The jobs on clusters: each a call of the floor below, whose events become Kubernetes' and whose end becomes an outcome.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+use windlass_cluster::{
+    ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits, ClusterName, ClusterOptions, ClusterOutcome,
+    ClusterSpecification, Clusters, Error, OperationKind, OperationState, ScaleRequest, Stage,
+};
+use windlass_lifecycle::{Clock, Control};
+
+use super::hooks::KubernetesHooks;
+use super::specification::CloudInits;
+use super::store::{KubernetesClusterStore, Liveness};
+use crate::context::Context;
+use crate::kinds::ServerCluster;
+use crate::outcome::Outcome;
+
+/// How soon something that another works on is looked at again.
+const AFTER_CONTENTION: Duration = Duration::from_secs(2);
+/// Failures of single nodes that are told as events, for each step.
+const TOLD_NODES: u32 = 5;
+/// How long the last events get to be published.
+const LAST_EVENTS: Duration = Duration::from_secs(5);
+
+/// The clusters of each namespace.
+pub(crate) struct ServerClusters {
+    liveness: Liveness,
+    leaving: CancellationToken,
+    by_namespace: Mutex<HashMap<String, Part>>,
+}
+
+/// Those of one.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) clusters: Clusters,
+    pub(super) hooks: KubernetesHooks,
+}
+
+impl ServerClusters {
+    /// `leaving` is cancelled when the process is to end.
+    pub(crate) fn new(liveness: Liveness, leaving: CancellationToken) -> Self {
+        Self { liveness, leaving, by_namespace: Mutex::default() }
+    }
+
+    pub(super) fn of(&self, context: &Context, namespace: &str) -> Part {
+        let mut parts = self.by_namespace.lock();
+        parts.entry(namespace.to_owned()).or_insert_with(|| self.part(context, &context.client, namespace)).clone()
+    }
+
+    fn part(&self, context: &Context, client: &Client, namespace: &str) -> Part {
+        let hooks =
+            KubernetesHooks { client: client.clone(), namespace: namespace.to_owned(), leaving: self.leaving.clone() };
+        let clusters = Clusters::new(ClusterOptions {
+            lifecycle: context.lifecycle.clone(),
+            client: context.scaleway.clone(),
+            policies: Arc::clone(&context.policies),
+            store: Arc::new(KubernetesClusterStore::new(client, namespace, self.liveness.clone())),
+            hooks: Arc::new(hooks.clone()),
+            cloud_inits: Arc::new(CloudInits { client: client.clone(), namespace: namespace.to_owned() }),
+            clock: Clock::System,
+            seed: None,
+            limits: ClusterLimits::default(),
+        });
+        Part { clusters, hooks }
+    }
+}
+
+impl Part {
+    /// Stops the Jobs of an operation whose process died.
+    pub(super) async fn stop_hooks(&self, object: &ServerCluster, number: u64) -> Result<(), Outcome> {
+        self.hooks.stop(object, number).await.map_err(|error| Outcome::Failed {
+            reason: "HooksNotStopped",
+            message: format!("the Jobs of operation {number}, whose process died, cannot be stopped: {error}"),
+        })
+    }
+}
+
+/// What a job is to do.
+pub(super) enum Task {
+    Create { specification: Box<ClusterSpecification>, anew: bool },
+    Scale { request: ScaleRequest },
+    Resume,
+    Terminate { force: bool },
+}
+
+/// Does it.
+pub(super) async fn perform(
+    context: Arc<Context>,
+    part: Part,
+    name: ClusterName,
+    about: ObjectReference,
+    task: Task,
+    control: Control,
+) -> Outcome {
+    let (of_cluster, events) = ClusterControl::with_events();
+    let telling = tokio::spawn(tell(context, about, events));
+    let outcome = {
+        let working = run(&part, &name, task, &of_cluster);
+        tokio::pin!(working);
+        tokio::select! {
+            outcome = &mut working => outcome,
+            () = control.left().cancelled() => {
+                of_cluster.leave();
+                working.await
+            }
+        }
+    };
+    drop(of_cluster);
+    if tokio::time::timeout(LAST_EVENTS, telling).await.is_err() {
+        tracing::warn!(cluster = %name, "the last events were not published in time");
+    }
+    outcome
+}
+
+async fn run(part: &Part, name: &ClusterName, task: Task, control: &ClusterControl) -> Outcome {
+    let clusters = &part.clusters;
+    match task {
+        Task::Create { specification, anew } => {
+            if anew {
+                match clusters.terminate(name, false, control).await {
+                    Ok(_) | Err(Error::Unknown { .. }) => {}
+                    Err(error) => return failed(error),
+                }
+            }
+            ended(clusters.create(*specification, control).await)
+        }
+        Task::Scale { request } => ended(clusters.scale(name, &request, control).await),
+        Task::Terminate { force } => match clusters.terminate(name, force, control).await {
+            Err(Error::Unknown { .. }) => Outcome::Operated { message: "there was nothing to remove".to_owned() },
+            result => ended(result),
+        },
+        Task::Resume => match clusters.resume_cluster(name, control).await {
+            Ok(Some(resumed)) => ended(resumed.outcome),
+            Ok(None) => contended("another works on it, or has ended it".to_owned()),
+            Err(error) => failed(error),
+        },
+    }
+}
+
+fn contended(message: String) -> Outcome {
+    Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
+}
+
+fn ended(result: Result<ClusterOutcome, Error>) -> Outcome {
+    match result {
+        Ok(ClusterOutcome { number, state: OperationState::Cancelled, .. }) => {
+            Outcome::Operated { message: format!("operation {number} was called off and everything removed") }
+        }
+        Ok(ClusterOutcome { number, cluster, nodes, .. }) => {
+            let what = match cluster {
+                Some(cluster) => format!("the cluster is {} with {} nodes", cluster.state, nodes.len()),
+                None => "the cluster is gone, with everything that belonged to it".to_owned(),
+            };
+            Outcome::Operated { message: format!("operation {number} is done: {what}") }
+        }
+        Err(error) => failed(error),
+    }
+}
+
+/// What an error of the floor below means for the object.
+fn failed(error: Error) -> Outcome {
+    let message = error.to_string();
+    match error {
+        Error::Failed(failure) => {
+            let reason = match failure.kind {
+                OperationKind::Create => "CreateFailed",
+                OperationKind::Scale => "ScaleFailed",
+                OperationKind::Terminate => "TerminateFailed",
+            };
+            Outcome::Failed { reason, message }
+        }
+        Error::Name { .. } | Error::Specification { .. } | Error::UnknownGroup { .. } | Error::Node { .. } => {
+            Outcome::Refused { reason: "Refused", message }
+        }
+        Error::LeftOpen { .. } => Outcome::LeftOpen,
+        Error::Exists { .. }
+        | Error::Unknown { .. }
+        | Error::Busy { .. }
+        | Error::Interrupted { .. }
+        | Error::TakenOver { .. } => contended(message),
+        _ => Outcome::Failed { reason: "RecordFailed", message },
+    }
+}
+
+/// Tells what happens as Kubernetes' events, as far as it is not one of many.
+async fn tell(context: Arc<Context>, about: ObjectReference, mut events: UnboundedReceiver<ClusterEvent>) {
+    let mut nodes_told = 0;
+    while let Some(event) = events.recv().await {
+        if matches!(event.what, ClusterHappening::StepBegan { .. }) {
+            nodes_told = 0;
+        }
+        if matches!(event.what, ClusterHappening::NodeFailed { .. }) {
+            nodes_told += 1;
+            if nodes_told > TOLD_NODES {
+                continue;
+            }
+        }
+        if let Some((warning, reason, note)) = words(&event.what) {
+            context.event(&about, warning, reason, "Operate", &format!("operation {}: {note}", event.operation)).await;
+        }
+    }
+}
+
+/// Whether it is a warning, its word for programs, and its words for people.
+fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
+    let normal = |reason, note| Some((false, reason, note));
+    let warning = |reason, note| Some((true, reason, note));
+    match what {
+        ClusterHappening::Opened { kind, counts } => {
+            let groups: Vec<String> = counts
+                .iter()
+                .filter(|(_, counts)| counts.before != counts.wanted)
+                .map(|(group, counts)| format!("{group} {} → {}", counts.before, counts.wanted))
+                .collect();
+            normal("OperationBegan", format!("{kind} {}", groups.join(", ")))
+        }
+        ClusterHappening::TakenOver { from } => warning("TakenOver", format!("{from} left it open")),
+        ClusterHappening::StepBegan { stage, step, total } => {
+            // A stage without nodes or hook says nothing.
+            if *total == 0 { None } else { normal(stage_word(*stage), format!("{step}, {total}")) }
+        }
+        ClusterHappening::NodeDone { .. } => None,
+        ClusterHappening::NodeFailed { stage, step, node, reason } => {
+            warning("NodeFailed", format!("{stage}: {step}: {node}: {reason}"))
+        }
+        ClusterHappening::HookOutput { stage, output } => normal("HookOutput", format!("{stage}: {output}")),
+        ClusterHappening::Waiting { stage, step, attempt, milliseconds, failure, reason } => {
+            let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let seconds = milliseconds.div_ceil(1000);
+            warning(
+                "Retrying",
+                format!("{stage}: {step}: attempt {attempt} failed: {failure}; again in {seconds} s{why}"),
+            )
+        }
+        ClusterHappening::Recovering(recovery) => {
+            let why = recovery.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let (stage, cause) = (recovery.stage, &recovery.cause.message);
+            let (delete, state, by) = (recovery.delete.len(), recovery.state, &recovery.decided_by);
+            warning(
+                "Recovering",
+                format!(
+                    "failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as {by} decided{why}"
+                ),
+            )
+        }
+        ClusterHappening::StoppingQuietly => normal("StoppingQuietly", "the cluster is deleted meanwhile".to_owned()),
+        // The job's own end tells it.
+        ClusterHappening::Closed { .. } => None,
+    }
+}
+
+fn stage_word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Validate => "Validate",
+        Stage::Servers => "Servers",
+        Stage::Wait => "Wait",
+        Stage::Prepare => "Prepare",
+        Stage::Decommission => "Decommission",
+        Stage::Resize => "Resize",
+        Stage::Configure => "Configure",
+        Stage::Start => "Start",
+    }
+}

@@ -1,0 +1,673 @@
+//! Clusters of servers: created, scaled and terminated by their objects, with hooks as Jobs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use windlass_simulator::{Effect, FaultKind};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually, eventually_within,
+};
+
+const NAME: &str = "farm";
+const SERVERS: &str = "/instance/v1/zones/*/servers";
+
+/// A scene with a kubelet, and a folder in which hooks write down what they did and find how they are to end.
+struct Farm<'plane> {
+    scene: Scene<'plane>,
+    folder: PathBuf,
+    _kubelet: Kubelet,
+}
+
+impl<'plane> Farm<'plane> {
+    async fn new(plane: &'plane ControlPlane, name: &str) -> Result<Self> {
+        let scene = Scene::new(plane, name).await?;
+        let folder = scene.folder().join("hooks");
+        std::fs::create_dir_all(&folder)?;
+        let kubelet = Kubelet::run(scene.client().clone(), scene.namespace(), scene.folder());
+        Ok(Self { scene, folder, _kubelet: kubelet })
+    }
+
+    /// A Job that writes its stage, its operation's number and its nodes into `done`, waits while there is a file `hold-<stage>`, and
+    /// ends as the file `exit-<stage>` says.
+    fn hook(&self) -> Value {
+        let folder = self.folder.display();
+        let script = format!(
+            r#"set -eu
+nodes=$(sed 's/"others":.*//' "$WINDLASS_INPUT" | grep -o '"name":"[^"]*"' | cut -d'"' -f4 | tr '\n' ' ')
+echo "$WINDLASS_STAGE ${{WINDLASS_OPERATION_ID##*-}} $nodes$LEVEL" >> {folder}/done
+while [ -e {folder}/hold-$WINDLASS_STAGE ]; do sleep 0.1; done
+if [ -e {folder}/exit-$WINDLASS_STAGE ]; then echo "no license left" >&2; exit "$(cat {folder}/exit-$WINDLASS_STAGE)"; fi
+echo "all is well" > /dev/termination-log"#
+        );
+        json!({"job": {
+            "image": "example.org/farm:1", "command": ["sh", "-c"], "args": [script],
+            "env": {"LEVEL": "of-level-1"},
+        }, "timeLimitSeconds": 60})
+    }
+
+    /// The object, with every hook.
+    fn cluster(&self, groups: &[(&str, u32)]) -> Value {
+        let hook = self.hook();
+        let mut cluster = bare(groups);
+        cluster["spec"]["hooks"] = json!({"decommission": hook, "configure": hook, "start": hook});
+        cluster
+    }
+
+    /// What the hooks did, in order.
+    fn done(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.join("done")).unwrap_or_default();
+        text.lines().map(|line| line.trim_end_matches(" of-level-1").to_owned()).collect()
+    }
+
+    fn put(&self, file: &str, content: &str) -> Result<()> {
+        Ok(std::fs::write(self.folder.join(file), content)?)
+    }
+
+    fn take(&self, file: &str) -> Result<()> {
+        Ok(std::fs::remove_file(self.folder.join(file))?)
+    }
+
+    async fn apply(&self, groups: &[(&str, u32)]) -> Result<()> {
+        self.scene.apply(&self.cluster(groups)).await.map(drop)
+    }
+
+    async fn object(&self) -> Result<DynamicObject> {
+        Ok(self.scene.api(Kind::ServerCluster).get(NAME).await?)
+    }
+
+    async fn status(&self) -> Result<Value> {
+        Ok(self.object().await?.data["status"].clone())
+    }
+
+    /// Waits until the cluster is in this state, with nothing under way.
+    async fn settled(&self, state: &str) -> Result<Value> {
+        eventually(&format!("{NAME} is {state}"), || async {
+            let status = self.status().await?;
+            let idle = condition(&status, "Progressing")["status"] == "False";
+            ensure!(status["state"] == state && idle, "{}", brief(&status));
+            Ok(status)
+        })
+        .await
+    }
+
+    /// Waits until the cluster is active and ready with these nodes, and nothing beside them is at Scaleway.
+    async fn ready(&self, nodes: &[&str]) -> Result<Value> {
+        let status = eventually(&format!("{NAME} is ready with {nodes:?}"), || async {
+            let status = self.status().await?;
+            let ready = condition(&status, "Ready");
+            ensure!(ready["status"] == "True", "{}", brief(&status));
+            ensure!(names(&status["nodes"]) == nodes, "{}", brief(&status));
+            Ok(status)
+        })
+        .await?;
+        ensure!(self.servers() == nodes, "{:?}", self.servers());
+        self.whole()?;
+        Ok(status)
+    }
+
+    /// The names of the servers at Scaleway, sorted.
+    fn servers(&self) -> Vec<String> {
+        let mut servers: Vec<String> = names(&json!(self.scene.scaleway().instances()));
+        servers.sort();
+        servers
+    }
+
+    /// Each server has its address and its volume, and nothing is there beside them.
+    fn whole(&self) -> Result<()> {
+        let there = self.scene.scaleway().simulator().resources();
+        let count = there.servers.len();
+        ensure!(there.ips.len() == count && there.volumes.len() == count, "{there:#?}");
+        Ok(())
+    }
+
+    /// Deletes the object and waits until it and everything of it is gone.
+    async fn delete(&self) -> Result<()> {
+        self.scene.delete(Kind::ServerCluster, NAME).await?;
+        self.nothing_is_left().await
+    }
+
+    async fn nothing_is_left(&self) -> Result<()> {
+        self.scene.gone(Kind::ServerCluster, NAME).await?;
+        let resources = self.scene.scaleway().simulator().resources();
+        ensure!(resources.is_empty(), "{resources:#?}");
+        eventually("no Job, no ConfigMap and no pod is left", || async {
+            for kind in [Kind::Job, Kind::ConfigMap, Kind::Pod] {
+                let left: Vec<String> = self.scene.list(kind).await?.iter().map(ResourceExt::name_any).collect();
+                // Every namespace has one.
+                ensure!(left.iter().all(|name| name == "kube-root-ca.crt"), "{kind:?}: {left:?}");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn annotate(&self, key: &str, value: &str) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        self.scene.patch(Kind::ServerCluster, NAME, patch).await.map(drop)
+    }
+}
+
+/// A cluster without hooks.
+fn bare(groups: &[(&str, u32)]) -> Value {
+    let group = |(name, count): &(&str, u32)| json!({"name": name, "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    json!({
+        "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ServerCluster", "metadata": {"name": NAME},
+        "spec": {"zone": "fr-par-1", "groups": groups.iter().map(group).collect::<Vec<_>>()},
+    })
+}
+
+fn names(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn condition(status: &Value, kind: &str) -> Value {
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+}
+
+/// A status for messages.
+fn brief(status: &Value) -> String {
+    let mut status = status.clone();
+    if let Some(map) = status.as_object_mut() {
+        map.remove("events");
+        if let Some(operation) = map.get_mut("operation").and_then(Value::as_object_mut) {
+            operation.remove("policies");
+        }
+    }
+    format!("{status:#}")
+}
+
+/// The cloud-init of a server, as Scaleway would hand it to it.
+fn cloud_init(scene: &Scene<'_>, server: &str) -> Result<String> {
+    let url = format!("{}/instance/v1/zones/fr-par-1/servers/{server}/user_data/cloud-init", scene.scaleway().url());
+    let answer = std::process::Command::new("curl")
+        .args(["-sf", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
+        .output()
+        .context("run curl")?;
+    ensure!(answer.status.success(), "no cloud-init at {server}");
+    Ok(String::from_utf8(answer.stdout)?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trace() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "farm").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "first-boot"}});
+    secret["stringData"] = json!({"value": "#cloud-config\nhostname: from-a-secret\n"});
+    farm.scene.apply(&secret).await?;
+    let mut cluster = farm.cluster(&[("cache", 1), ("web", 2)]);
+    cluster["spec"]["groups"][0]["cloudInit"] = json!({"secretName": "first-boot"});
+    cluster["spec"]["groups"][1]["cloudInit"] = json!({"inline": "#cloud-config\nhostname: inline\n"});
+    farm.scene.apply(&cluster).await?;
+    let status = farm.ready(&["farm-cache-1", "farm-web-1", "farm-web-2"]).await?;
+    ensure!(
+        farm.done() == ["configure 1 farm-cache-1 farm-web-1 farm-web-2", "start 1 farm-cache-1 farm-web-1 farm-web-2"],
+        "{:?}",
+        farm.done()
+    );
+    for node in status["nodes"].as_array().into_iter().flatten() {
+        ensure!(node["configured"] == true && node["started"] == true && node["role"] == "staying", "{node:#}");
+        ensure!(node["addresses"].as_array().is_some_and(|addresses| addresses.len() == 1), "{node:#}");
+        let wanted = if node["group"] == "cache" { "from-a-secret" } else { "inline" };
+        ensure!(cloud_init(&farm.scene, node["serverID"].as_str().unwrap_or_default())?.contains(wanted), "{node:#}");
+    }
+    ensure!(status["history"][0]["kind"] == "create" && status["history"][0]["state"] == "done", "{}", brief(&status));
+    ensure!(!status.to_string().contains("from-a-secret"), "the Secret's content is in the status");
+    let printed =
+        plane.kubectl(windlass_test_kubernetes::User::Admin, &["-n", farm.scene.namespace(), "get", "scl"], "")?;
+    ensure!(printed.contains("active") && printed.contains("True"), "{printed}");
+    let events = farm.scene.events(NAME).await?;
+    for wanted in
+        ["OperationBegan", "Servers", "Configure", "HookOutput: operation 1: configure: all is well", "OperationDone"]
+    {
+        ensure!(events.iter().any(|event| event.contains(wanted)), "{wanted}: {events:#?}");
+    }
+    farm.delete().await?;
+    ensure!(farm.done()[2..] == ["decommission 2 farm-cache-1 farm-web-1 farm-web-2"], "{:?}", farm.done());
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_go_up_and_down_at_once_and_named_nodes_leave_first() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "scale").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.apply(&[("cache", 1), ("web", 3)]).await?;
+    farm.ready(&["farm-cache-1", "farm-web-1", "farm-web-2", "farm-web-3"]).await?;
+    let mut wanted = farm.cluster(&[("cache", 2), ("web", 2)]);
+    wanted["spec"]["remove"] = json!(["farm-web-1"]);
+    farm.scene.apply(&wanted).await?;
+    farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-2", "farm-web-3"]).await?;
+    let scaled = ["decommission 2 farm-web-1", "configure 2 farm-cache-2", "start 2 farm-cache-2"];
+    ensure!(farm.done()[2..] == scaled, "{:?}", farm.done());
+    // A name that has left says nothing any more, and numbers are never given twice.
+    wanted["spec"]["groups"][1]["count"] = json!(3);
+    farm.scene.apply(&wanted).await?;
+    farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-2", "farm-web-3", "farm-web-4"]).await?;
+    // A named node needs a place to lose: that is said, and nothing is begun until it is asked for otherwise.
+    wanted["spec"]["remove"] = json!(["farm-web-2"]);
+    farm.scene.apply(&wanted).await?;
+    eventually("the wish is refused", || async {
+        let status = farm.status().await?;
+        let ready = condition(&status, "Ready");
+        let told = ready["message"].as_str().is_some_and(|words| words.contains("lower the count"));
+        ensure!(ready["reason"] == "Differs" && told, "{}", brief(&status));
+        Ok(())
+    })
+    .await?;
+    wanted["spec"]["groups"][1]["count"] = json!(2);
+    farm.scene.apply(&wanted).await?;
+    farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-3", "farm-web-4"]).await?;
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_for() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "configure").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.apply(&[("web", 1)]).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.put("exit-configure", "3")?;
+    farm.apply(&[("web", 2)]).await?;
+    let status = farm.settled("error").await?;
+    let reasons = status["reasons"].to_string();
+    ensure!(reasons.contains("exit code 3") && reasons.contains("no license left"), "{reasons}");
+    ensure!(farm.servers() == ["farm-web-1", "farm-web-2"], "{:?}", farm.servers());
+    let (done, number) = (farm.done(), status["operation"]["number"].clone());
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
+    ensure!(
+        farm.done() == done && farm.status().await?["operation"]["number"] == number,
+        "it is tried again and again"
+    );
+    let ready = condition(&farm.status().await?, "Ready");
+    ensure!(ready["reason"] == "Error" && ready["message"].to_string().contains("windlass.dev/retry"), "{ready:#}");
+    farm.take("exit-configure")?;
+    farm.annotate("windlass.dev/retry", "1").await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    // Only what was not configured is.
+    ensure!(farm.done()[done.len()..] == ["configure 3 farm-web-2", "start 3 farm-web-2"], "{:?}", farm.done());
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "resize").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.apply(&[("cache", 2), ("web", 1)]).await?;
+    farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-1"]).await?;
+    farm.scene.scaleway().fail("POST", SERVERS, None, FaultKind::QuotaExceeded, Effect::Before)?;
+    farm.apply(&[("cache", 1), ("web", 3)]).await?;
+    let status = eventually("it is active again, and differs", || async {
+        let status = farm.status().await?;
+        let ready = condition(&status, "Ready");
+        ensure!(ready["reason"] == "Differs" && status["state"] == "active", "{}", brief(&status));
+        Ok(status)
+    })
+    .await?;
+    // What was to leave has left, what was to come is not there.
+    ensure!(farm.servers() == ["farm-cache-1", "farm-web-1"], "{:?}", farm.servers());
+    farm.whole()?;
+    ensure!(status["reasons"][0].as_str().is_some_and(|reason| reason.contains("resize")), "{}", brief(&status));
+    farm.scene.scaleway().simulator().clear_requests();
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
+    let created: Vec<String> = farm.scene.scaleway().changes();
+    ensure!(created.is_empty(), "it is tried again and again: {created:?}");
+    farm.scene.scaleway().calm();
+    farm.annotate("windlass.dev/retry", "now").await?;
+    farm.ready(&["farm-cache-1", "farm-web-1", "farm-web-4", "farm-web-5"]).await?;
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_creation_is_undone_and_begun_anew_with_another_generation() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "create").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.put("exit-start", "1")?;
+    farm.apply(&[("web", 2)]).await?;
+    let status = farm.settled("error").await?;
+    let resources = farm.scene.scaleway().simulator().resources();
+    ensure!(resources.is_empty(), "{resources:#?}");
+    ensure!(status["reasons"].to_string().contains("stage start"), "{}", brief(&status));
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
+    ensure!(farm.done().len() == 2, "{:?}", farm.done());
+    farm.take("exit-start")?;
+    // Another count is another generation.
+    farm.apply(&[("web", 1)]).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "cancel").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.put("hold-configure", "")?;
+    farm.apply(&[("web", 2)]).await?;
+    eventually("the hook runs", || async {
+        ensure!(farm.done().len() == 1, "{:?}", farm.done());
+        Ok(())
+    })
+    .await?;
+    // That of another operation says nothing.
+    farm.annotate("windlass.dev/cancel", "7").await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(4)).await;
+    ensure!(farm.status().await?["operation"]["state"] == "open");
+    farm.annotate("windlass.dev/cancel", "1").await?;
+    let status = farm.settled("error").await?;
+    ensure!(status["history"][0]["cause"] == "cancelled", "{}", brief(&status));
+    let resources = farm.scene.scaleway().simulator().resources();
+    ensure!(resources.is_empty(), "{resources:#?}");
+    eventually("the Job of the hook is stopped", || async {
+        let jobs = farm.scene.list(Kind::Job).await?;
+        ensure!(jobs.is_empty(), "{:?}", jobs.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
+        Ok(())
+    })
+    .await?;
+    farm.annotate("windlass.dev/retry", "1").await?;
+    eventually("the hook runs again", || async {
+        ensure!(farm.done().len() == 2, "{:?}", farm.done());
+        Ok(())
+    })
+    .await?;
+    farm.delete().await?;
+    ensure!(farm.done().len() == 2, "what was never configured is not decommissioned: {:?}", farm.done());
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decommission_that_fails_holds_the_deletion_until_it_is_forced() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "force").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.apply(&[("web", 1)]).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.put("exit-decommission", "1")?;
+    farm.scene.delete(Kind::ServerCluster, NAME).await?;
+    eventually("it is told why the deletion waits", || async {
+        let status = farm.status().await?;
+        ensure!(
+            status["state"] == "error" && status["reasons"].to_string().contains("decommission"),
+            "{}",
+            brief(&status)
+        );
+        Ok(())
+    })
+    .await?;
+    ensure!(farm.servers() == ["farm-web-1"], "{:?}", farm.servers());
+    farm.annotate("windlass.dev/force", "true").await?;
+    farm.nothing_is_left().await?;
+    farm.scene.end().await
+}
+
+/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204.
+fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<u16> {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let (mut text, mut part) = (String::new(), [0_u8; 4096]);
+            while !text.ends_with("}\n") {
+                match stream.read(&mut part) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => text.push_str(&String::from_utf8_lossy(&part[..length])),
+                }
+            }
+            if let Ok(mut all) = into.lock() {
+                all.push(text);
+            }
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+        }
+    });
+    Ok(port)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "webhook").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let port = receive(std::sync::Arc::clone(&received))?;
+    let mut cluster = bare(&[("web", 1)]);
+    let url = format!("http://127.0.0.1:{port}/configure?token=hunter2hunter2");
+    cluster["spec"]["hooks"] =
+        json!({"configure": {"webhook": {"url": url, "secretName": "signs", "plainHTTP": true}}});
+    farm.scene.apply(&cluster).await?;
+    let status = farm.settled("error").await?;
+    ensure!(status["reasons"].to_string().contains("no Secret signs"), "{}", brief(&status));
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "signs"}});
+    secret["stringData"] = json!({"secret": "0123456789abcdef"});
+    farm.scene.apply(&secret).await?;
+    farm.annotate("windlass.dev/retry", "1").await?;
+    let status = farm.ready(&["farm-web-1"]).await?;
+    let requests = received.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
+    ensure!(requests.len() == 1, "{requests:?}");
+    let uid = farm.object().await?.uid().unwrap_or_default();
+    ensure!(
+        requests[0].contains("windlass-signature: t=") && requests[0].contains("\"name\":\"farm-web-1\""),
+        "{requests:?}"
+    );
+    // Never that of an object of this name that was there before.
+    let delivery = requests[0].lines().find(|line| line.starts_with("windlass-delivery: ")).unwrap_or_default();
+    let begins = format!("windlass-delivery: {}-farm-", farm.scene.namespace());
+    ensure!(delivery.starts_with(&begins) && delivery.ends_with("-3-configure"), "{delivery} {uid}");
+    ensure!(!status.to_string().contains("hunter2"), "a token is in the status");
+    let events = farm.scene.events(NAME).await?.join("\n");
+    ensure!(!events.contains("hunter2"), "a token is in the events");
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_is_refused_by_the_api_server_with_a_remedy() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "rules").await?;
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut cluster = bare(&[("web", 1)]);
+        change(&mut cluster);
+        cluster
+    };
+    for (change, part) in [
+        (&(|c: &mut Value| c["metadata"]["name"] = json!("f".repeat(33))) as &dyn Fn(&mut Value), "at most 32"),
+        (&|c| c["spec"]["groups"][0]["name"] = json!("Web"), "spec.groups[0].name"),
+        (&|c| c["spec"]["groups"] = json!([]), "spec.groups"),
+        (&|c| c["spec"]["groups"][0]["count"] = json!(1001), "less than or equal to 1000"),
+        (&|c| c["spec"]["hooks"] = json!({"start": {}}), "either a job or a webhook"),
+        (
+            &|c| c["spec"]["hooks"] = json!({"start": {"webhook": {"url": "http://example.org", "secretName": "s"}}}),
+            "plainHTTP must be true",
+        ),
+        (&|c| c["spec"]["groups"][0]["cloudInit"] = json!({}), "either inline or in the Secret"),
+        (&|c| c["spec"]["groups"][0]["tags"] = json!(["windlass-owner=me"]), "reserved"),
+        (&|c| c["spec"]["groups"][0]["additionalVolumes"] = json!([{}]), "needs sizeGB"),
+    ] {
+        let refused = farm.scene.apply(&with(change)).await;
+        let words = format!("{:#}", refused.err().with_context(|| format!("it was taken: {part}"))?);
+        ensure!(words.contains(part), "{part}: {words}");
+    }
+    // Two groups that are too much together.
+    let refused = farm.scene.apply(&bare(&[("a", 600), ("b", 401)])).await;
+    ensure!(format!("{:#}", refused.err().context("it was taken")?).contains("at most 1000 nodes"));
+    // `ssh` is no hook here: the API server drops what it does not know, and the rule speaks.
+    let ssh = farm.scene.apply(&with(&|c| c["spec"]["hooks"] = json!({"start": {"ssh": {"command": "true"}}}))).await;
+    let words = format!("{:#}", ssh.err().context("it was taken")?);
+    ensure!(words.contains("ssh"), "{words}");
+    // Nobody works here, so this one stays as it is.
+    farm.scene.apply(&bare(&[("a", 0), ("web", 1)])).await?;
+    for (change, part) in [
+        (json!({"zone": "fr-par-2"}), "zone and project cannot be changed"),
+        (
+            json!({"groups": [{"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"}]}),
+            "added or removed",
+        ),
+        (
+            json!({"groups": [{"name": "a", "count": 0, "types": ["DEV1-S"], "image": "ubuntu_noble"},
+                {"name": "web", "count": 1, "types": ["DEV1-S"], "image": "debian_bookworm"}]}),
+            "types, image and volumes of a group cannot be changed",
+        ),
+    ] {
+        let refused = farm.scene.patch(Kind::ServerCluster, NAME, json!({"spec": change})).await;
+        let words = format!("{:#}", refused.err().with_context(|| format!("it was taken: {part}"))?);
+        ensure!(words.contains(part), "{part}: {words}");
+    }
+    farm.scene.delete(Kind::ServerCluster, NAME).await?;
+    farm.scene.end().await
+}
+
+/// Kills the controller while a request hangs, and starts another.
+async fn killed_at(farm: &Farm<'_>, controller: &mut Controller, successor: &ControllerOptions) -> Result<()> {
+    farm.scene.scaleway().held().await?;
+    controller.kill();
+    farm.scene.scaleway().calm();
+    *controller = farm.scene.start(successor).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_killed_in_a_creation_or_a_scaling_has_it_ended_by_the_next_with_or_without_its_volume()
+-> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    for kept in [true, false] {
+        let farm = Farm::new(plane, "killed").await?;
+        let successor = |name: &str| ControllerOptions {
+            state: if kept { "state".to_owned() } else { name.to_owned() },
+            ..ControllerOptions::default()
+        };
+        let mut controller = farm.scene.start(&ControllerOptions::default()).await?;
+        // The second server is there, and nobody heard of it.
+        farm.scene.scaleway().hold("POST", SERVERS, 2, Moment::After)?;
+        farm.apply(&[("cache", 1), ("web", 2)]).await?;
+        killed_at(&farm, &mut controller, &successor("one")).await?;
+        // What was interrupted is undone, and begun anew by itself.
+        let status = farm.ready(&["farm-cache-1", "farm-web-1", "farm-web-2"]).await?;
+        ensure!(status["history"].to_string().contains("interrupted"), "{}", brief(&status));
+
+        for (moment, state) in [(Moment::Before, "two"), (Moment::After, "three")] {
+            farm.scene.scaleway().hold("POST", &format!("{SERVERS}/*/action"), 1, moment)?;
+            let web = if state == "two" { 3 } else { 4 };
+            farm.apply(&[("cache", 1), ("web", web)]).await?;
+            killed_at(&farm, &mut controller, &successor(state)).await?;
+            let status = eventually("it is whole with the wanted counts", || async {
+                let status = farm.status().await?;
+                ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
+                ensure!(names(&status["nodes"]).len() == 1 + web as usize, "{}", brief(&status));
+                Ok(status)
+            })
+            .await?;
+            ensure!(farm.servers() == names(&status["nodes"]), "{:?}", farm.servers());
+            farm.whole()?;
+        }
+        farm.delete().await?;
+        farm.scene.end().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_killed_while_a_hook_runs_has_the_same_job_found_by_the_next() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "found").await?;
+    let mut controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.apply(&[("web", 2)]).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    farm.put("hold-decommission", "")?;
+    farm.scene.delete(Kind::ServerCluster, NAME).await?;
+    eventually("the hook runs", || async {
+        ensure!(farm.done().len() == 3, "{:?}", farm.done());
+        Ok(())
+    })
+    .await?;
+    controller.kill();
+    controller = farm.scene.start(&ControllerOptions::default()).await?;
+    // And asked to end, it leaves the Job to the next one, too.
+    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
+    controller.stop()?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
+    farm.take("hold-decommission")?;
+    farm.nothing_is_left().await?;
+    ensure!(farm.done()[2..] == ["decommission 2 farm-web-1 farm-web-2"], "it ran once: {:?}", farm.done());
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_creation_that_dies_with_its_controller_takes_its_hook_with_it() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "dies").await?;
+    let mut controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.put("hold-configure", "")?;
+    farm.apply(&[("web", 1)]).await?;
+    eventually("the hook runs", || async {
+        ensure!(farm.done().len() == 1, "{:?}", farm.done());
+        Ok(())
+    })
+    .await?;
+    let first = farm.scene.list(Kind::Job).await?[0].name_any();
+    controller.kill();
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    eventually("its Job is gone, and that of the next creation runs", || async {
+        let jobs: Vec<String> = farm.scene.list(Kind::Job).await?.iter().map(ResourceExt::name_any).collect();
+        ensure!(!jobs.contains(&first) && jobs.len() == 1 && farm.done().len() == 2, "{jobs:?} {:?}", farm.done());
+        Ok(())
+    })
+    .await?;
+    farm.take("hold-configure")?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_wakes() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "hangs").await?;
+    // Each with a volume of its own: nothing but the Lease and the record is between them.
+    let one_of_two = |state: &str| ControllerOptions {
+        state: state.to_owned(),
+        lease: Some(farm.scene.namespace().to_owned()),
+        ..ControllerOptions::default()
+    };
+    let mut first = farm.scene.start(&one_of_two("first")).await?;
+    farm.apply(&[("web", 1)]).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.scene.scaleway().hold("POST", SERVERS, 1, Moment::After)?;
+    farm.apply(&[("web", 3)]).await?;
+    farm.scene.scaleway().held().await?;
+    first.freeze()?;
+    farm.scene.scaleway().calm();
+    let _second = farm.scene.start(&one_of_two("second")).await?;
+    let status =
+        eventually_within(Duration::from_secs(180), "the second has ended it and made what is wanted", || async {
+            let status = farm.status().await?;
+            ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
+            ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
+            Ok(status)
+        })
+        .await?;
+    first.thaw()?;
+    eventually("the one that woke up ends", || {
+        let ended = first.ended();
+        async move { ended?.map(drop).context("it still runs") }
+    })
+    .await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(1)).await;
+    ensure!(farm.servers() == names(&status["nodes"]), "{:?}", farm.servers());
+    farm.whole()?;
+    farm.delete().await?;
+    farm.scene.end().await
+}
