@@ -1,4 +1,4 @@
-//! The entry: what all operations on clusters share, and how they begin, are taken over and are looked at.
+//! The entry: what all operations on clusters share, and how they begin and are looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_lifecycle::{Clock, Control, Lifecycle, OperationId, OperationState as JournalState, Phase, ResourceKind};
-use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_policy::{Host, PolicyIdentity};
-use windlass_scaleway::types::instance::ServerState;
-use windlass_scaleway::{Client, Zone};
+use windlass_lifecycle::{Clock, Lifecycle};
+use windlass_policy::Host;
+use windlass_policy::slots::types::Failure;
+use windlass_scaleway::Client;
 
+use crate::Error;
 use crate::cloud_init::ReadCloudInit;
 use crate::control::ClusterControl;
 use crate::hooks::RunHooks;
 use crate::name::{ClusterName, NodeGroupName};
 use crate::operation::{Start, perform};
 use crate::record::{
-    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
-    OperationKind, OperationState, Stage,
+    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, OperationKind,
+    OperationState, Stage,
 };
-use crate::run::{Book, Run, Stop};
+use crate::resume::ended_by_another;
+use crate::run::{Book, Run};
 use crate::selection::{ScaleRequest, select};
 use crate::specification::ClusterSpecification;
 use crate::stages::validate;
 use crate::store::{Begin, ClusterStore, StoreError, StoredCluster, Wishes};
-use crate::{Error, failure};
 
 /// Operations of a history at most, and events.
 const MOST_OPERATIONS: u32 = 1_000;
@@ -96,13 +96,13 @@ impl Shared {
 }
 
 /// Marks a cluster as worked on in this process, as long as it lives.
-struct Active {
+pub(crate) struct Active {
     shared: Arc<Shared>,
     name: ClusterName,
 }
 
 impl Active {
-    fn new(shared: &Arc<Shared>, name: &ClusterName) -> Option<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, name: &ClusterName) -> Option<Self> {
         shared.active.lock().insert(name.clone()).then(|| Self { shared: Arc::clone(shared), name: name.clone() })
     }
 }
@@ -116,7 +116,7 @@ impl Drop for Active {
 /// Clusters: created, scaled, terminated, resumed, looked at. Cheap to clone.
 #[derive(Clone)]
 pub struct Clusters {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl std::fmt::Debug for Clusters {
@@ -160,17 +160,6 @@ pub struct ClusterHistory {
     pub operation: ClusterOperation,
     /// Its events, in order.
     pub events: Vec<ClusterEvent>,
-}
-
-/// What a resume did with one cluster.
-#[derive(Debug)]
-pub struct ResumedCluster {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// The operation that was taken over.
-    pub number: u64,
-    /// How it ended: a creation or scaling as a failure with what its recovery did, a termination as done.
-    pub outcome: Result<ClusterOutcome, Error>,
 }
 
 impl Clusters {
@@ -454,167 +443,6 @@ impl Clusters {
         Ok(self.shared.store.events(name, Some(operation), after, MOST_EVENTS).await?)
     }
 
-    /// Takes over what processes that died left open, and ends it: first the servers' operations in the journal, then the clusters'.
-    ///
-    /// # Expected flow
-    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the policies with
-    /// which it began; one whose recovery was decided already is recovered as decided. A *termination*, and a deletion that was
-    /// wished, is carried out.
-    ///
-    /// # Caveats
-    /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten: what of them
-    /// cannot be loaded any more is replaced by the default, and the decision records that.
-    ///
-    /// # Errors
-    /// The journal's and the store's. What becomes of single clusters stands in their outcome.
-    pub async fn resume(&self, control: &ClusterControl) -> Result<Vec<ResumedCluster>, Error> {
-        self.shared.lifecycle.resume(&Control::new()).await?;
-        let mut resumed = Vec::new();
-        for stored in self.shared.store.clusters().await? {
-            let name = stored.cluster.name.clone();
-            if control.left().is_cancelled() {
-                break;
-            }
-            if stored.open.is_none() {
-                if stored.wishes.delete {
-                    let outcome = self.terminate(&name, false, control).await;
-                    resumed.push(ResumedCluster { cluster: name, number: 0, outcome });
-                }
-                continue;
-            }
-            let Some(stored) = self.shared.store.cluster(&name).await? else { continue };
-            if stored.open.is_none() || self.lives(&stored).await {
-                continue;
-            }
-            let one = self.resume_one(stored, control).await;
-            if !one.outcome.as_ref().is_err_and(ended_by_another) {
-                resumed.push(one);
-            }
-        }
-        Ok(resumed)
-    }
-
-    /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when there is nothing to
-    /// take over.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn resume_cluster(
-        &self,
-        name: &ClusterName,
-        control: &ClusterControl,
-    ) -> Result<Option<ResumedCluster>, Error> {
-        let Some(stored) = self.shared.store.cluster(name).await? else { return Ok(None) };
-        if stored.open.is_none() || self.lives(&stored).await {
-            return Ok(None);
-        }
-        let one = self.resume_one(stored, control).await;
-        Ok((!one.outcome.as_ref().is_err_and(ended_by_another)).then_some(one))
-    }
-
-    async fn resume_one(&self, stored: StoredCluster, control: &ClusterControl) -> ResumedCluster {
-        let cluster = stored.cluster.name.clone();
-        let number = stored.open.as_ref().map_or(0, |open| open.number);
-        let outcome = self.take_over(stored, control).await;
-        ResumedCluster { cluster, number, outcome }
-    }
-
-    async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
-        let shared = &self.shared;
-        let name = stored.cluster.name.clone();
-        let Some(mut operation) = stored.open else { return Err(self.unknown(&name).await?) };
-        let busy = Error::Busy {
-            cluster: name.to_string(),
-            number: operation.number,
-            kind: operation.kind,
-            stage: operation.stage,
-        };
-        let Some(active) = Active::new(shared, &name) else { return Err(busy) };
-        // The servers' own operations first: only then the journal says of each node what became of it.
-        shared.lifecycle.resume(&Control::new()).await?;
-        let runner = shared.runner.clone();
-        let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
-            Err(StoreError::Overtaken) => return Err(busy),
-            fence => fence?,
-        };
-        let from = std::mem::replace(&mut operation.runner, runner);
-        let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
-        let policies = shared.policies.pinned(&identities);
-        let (kind, stage) = (operation.kind, operation.stage);
-        let mut nodes: BTreeMap<String, Node> =
-            stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
-        let zone = stored.cluster.specification.zone.clone();
-        for node in nodes.values_mut() {
-            self.settle(node, &zone).await;
-        }
-        let book = Book { cluster: stored.cluster, nodes, operation };
-        let run = Run::new(Arc::clone(shared), fence, policies, control, book);
-        let at = run.now();
-        let taken = run
-            .change(|book, change| {
-                change.nodes = book.nodes.values().cloned().collect();
-                change.events.push((at, ClusterHappening::TakenOver { from }));
-            })
-            .await;
-        let start = match (taken, kind) {
-            (Err(stop), _) => Start::Handler(stop),
-            (Ok(()), OperationKind::Terminate) if run.book.lock().operation.recovery.is_none() => Start::Stages,
-            (Ok(()), _) => {
-                let words = "the process that ran the operation ended before it did";
-                Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))
-            }
-        };
-        self.run_to_end(run, start, active).await
-    }
-
-    /// Where a node stands that a dead process was making or removing: as the journal says.
-    async fn settle(&self, node: &mut Node, zone: &Zone) {
-        let was_moving = matches!(node.state, NodeState::Creating | NodeState::Removing);
-        let Some(creation) = node.creation.as_ref().filter(|_| was_moving) else { return };
-        let unsure = |node: &mut Node, problem: String| {
-            node.state = NodeState::Left;
-            node.problem = Some(problem);
-        };
-        match self.shared.lifecycle.journal().operation(creation) {
-            Ok(row) => match row.state {
-                JournalState::Done if row.ended_by.is_some() => node.state = NodeState::Removed,
-                JournalState::Done => {
-                    node.state = NodeState::Running;
-                    if node.server.is_none() {
-                        node.server = self.server_of(creation);
-                    }
-                }
-                JournalState::Undone | JournalState::Kept => node.state = NodeState::Removed,
-                JournalState::Left | JournalState::Open => {
-                    let problem =
-                        format!("operation {creation} has not ended well: see `windlass operation show {creation}`");
-                    unsure(node, problem);
-                }
-            },
-            // The journal is lost, or another's. Powering on is the last step of a creation: whatever runs has everything.
-            Err(error @ windlass_lifecycle::Error::OperationUnknown { .. }) => {
-                match self.shared.lifecycle.find_created(zone, creation).await {
-                    Ok(Some(server)) if server.state == ServerState::Running => {
-                        node.state = NodeState::Running;
-                        node.server_type.get_or_insert(server.commercial_type);
-                        node.server = Some(server.id);
-                    }
-                    Ok(_) => unsure(node, error.to_string()),
-                    Err(error) => unsure(node, error.to_string()),
-                }
-            }
-            Err(error) => unsure(node, error.to_string()),
-        }
-    }
-
-    /// The server that a creation of the journal made.
-    fn server_of(&self, creation: &OperationId) -> Option<String> {
-        let entries = self.shared.lifecycle.journal().entries(creation).ok()?;
-        entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
-            entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
-        })
-    }
-
     fn operation(
         &self,
         kind: OperationKind,
@@ -669,7 +497,7 @@ impl Clusters {
     }
 
     /// Runs an operation, and the termination that a deletion meanwhile makes of it.
-    async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
+    pub(crate) async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
         let ended = perform(&run, start).await;
         let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
         let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
@@ -702,7 +530,7 @@ impl Clusters {
         Ok(last.first().map_or(1, |operation| operation.number + 1))
     }
 
-    async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {
+    pub(crate) async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {
         let all = self.shared.store.clusters().await?;
         let near = all
             .iter()
@@ -714,7 +542,7 @@ impl Clusters {
     }
 
     /// Whether somebody works on the cluster's open operation.
-    async fn lives(&self, stored: &StoredCluster) -> bool {
+    pub(crate) async fn lives(&self, stored: &StoredCluster) -> bool {
         let Some(open) = &stored.open else { return false };
         if open.runner == self.shared.runner {
             return self.shared.active.lock().contains(&stored.cluster.name);
@@ -737,10 +565,4 @@ impl Clusters {
             _ => Err(busy),
         }
     }
-}
-
-/// Whether an operation could not be taken over because it is no longer there to be: the process that seemed dead had just ended it,
-/// or another took it over first.
-fn ended_by_another(error: &Error) -> bool {
-    matches!(error, Error::Busy { .. } | Error::TakenOver { .. } | Error::Store(StoreError::Gone))
 }

@@ -30,6 +30,7 @@ mod name;
 mod operation;
 mod read;
 mod record;
+mod resume;
 mod run;
 mod selection;
 mod specification;
@@ -38,9 +39,7 @@ mod store;
 mod units;
 
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
-pub use clusters::{
-    ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterStatus, Clusters, ResumedCluster,
-};
+pub use clusters::{ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterStatus, Clusters};
 pub use control::ClusterControl;
 pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};
@@ -50,6 +49,7 @@ pub use record::{
     Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
     OperationKind, OperationState, Progress, Recovery, Stage, progress,
 };
+pub use resume::ResumedCluster;
 pub use selection::ScaleRequest;
 pub use specification::{ClusterSpecification, HookSet, NodeGroup, VolumeSpecification};
 // Where clusters are kept.

@@ -416,14 +416,14 @@ where
         let mut controller = Controller::new(api, watcher::Config::default())
             .with_config(controller::Config::default().concurrency(concurrency));
         if let Some(cluster_api) = &context.cluster_api {
-            let (of_machine, of_cluster) = (Arc::clone(&context), Arc::clone(&context));
+            let of_cluster = Arc::clone(&context);
             let store = controller.store();
             controller = controller
                 .watches_with(
                     api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
                     cluster_api.machine.clone(),
                     watcher::Config::default(),
-                    move |machine| infrastructure_of::<K>(&machine, name, &of_machine),
+                    move |machine| infrastructure_of::<K>(&machine, name),
                 )
                 .watches_with(
                     api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
@@ -484,7 +484,7 @@ fn clusters(
 }
 
 /// The machine object that a Machine refers to.
-fn infrastructure_of<K>(machine: &Machine, kind: &str, context: &Context) -> Option<ObjectRef<K>>
+fn infrastructure_of<K>(machine: &Machine, kind: &str) -> Option<ObjectRef<K>>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -492,7 +492,6 @@ where
     if !reference.is(GROUP, kind) {
         return None;
     }
-    let _ = context;
     Some(ObjectRef::new(&reference.name).within(&machine.namespace()?))
 }
 

@@ -2,6 +2,7 @@
 //! (for example on the status of a Kubernetes object, with leader election for liveness).
 
 #[cfg(any(test, feature = "store-laws"))]
+#[cfg_attr(not(feature = "store-laws"), allow(unreachable_pub, reason = "other crates see it by the feature alone"))]
 pub mod laws;
 mod sqlite;
 
