@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The programs that the tests run, as `go/build.sh` leaves them in one folder.
@@ -58,6 +59,19 @@ impl Programs {
     #[must_use]
     pub fn deploy(&self, path: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../host/controller/deploy").join(path)
+    }
+
+    /// The names of our definitions, one for each kind, as they are committed.
+    ///
+    /// # Errors
+    /// When their folder cannot be read.
+    pub fn definitions(&self) -> std::io::Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for entry in std::fs::read_dir(self.deploy("crds"))? {
+            let file = entry?.file_name().to_string_lossy().into_owned();
+            names.extend(file.strip_suffix(".yaml").filter(|name| name.ends_with(".windlass.dev")).map(str::to_owned));
+        }
+        Ok(names)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cluster API's own tool: it installs our provider, and moves a cluster with its machines to another management cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
@@ -208,9 +208,10 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let kinds = "deployments,serviceaccounts,roles,services,customresourcedefinitions";
     let ours = ["get", kinds, "-A", "-l", "cluster.x-k8s.io/provider=infrastructure-windlass", "-o", "name"];
     let left = new.kubectl(User::Admin, &ours, "")?;
-    ensure!(
-        left.lines().count() == 6 && left.lines().all(|name| name.starts_with("customresourcedefinition")),
-        "{left}"
-    );
+    let left: BTreeSet<&str> = left.lines().collect();
+    let definitions = new.programs().definitions()?;
+    let definitions = definitions.iter().map(|name| format!("customresourcedefinition.apiextensions.k8s.io/{name}"));
+    let definitions: Vec<String> = definitions.collect();
+    ensure!(left == definitions.iter().map(String::as_str).collect(), "{left:#?}");
     there.end().await
 }

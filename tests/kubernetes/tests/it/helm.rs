@@ -149,10 +149,8 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
     ensure!(pod.stop()?.success());
     uninstall()?;
     eventually("what is left is what the docs name", || async {
-        let kinds = ["applesiliconmachine", "instancemachine", "externalcluster"];
-        let definitions = kinds.iter().flat_map(|kind| [format!("{kind}s"), format!("{kind}templates")]);
-        let named: BTreeSet<String> = definitions
-            .map(|kind| format!("CustomResourceDefinition /{kind}.infrastructure.windlass.dev"))
+        let named: BTreeSet<String> = (plane.programs().definitions()?.into_iter())
+            .map(|name| format!("CustomResourceDefinition /{name}"))
             .chain([
                 "APIService /v1alpha1.infrastructure.windlass.dev".to_owned(),
                 format!("PersistentVolumeClaim {SYSTEM}/windlass-state"),
