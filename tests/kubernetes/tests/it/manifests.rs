@@ -1,6 +1,7 @@
 //! What is handed out for installing: it applies, it renders, and its rights are the least.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -187,6 +188,25 @@ async fn chart_and_kustomization_install_the_same() -> Result<()> {
     ensure!(names(&ours).len() >= 17, "{:#?}", names(&ours));
     for (name, object) in &ours {
         ensure!(charts[name] == *object, "{name}\nkustomization: {object:#}\nchart: {:#}", charts[name]);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_objects_that_the_guides_show_are_taken_as_they_stand() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let _ = plane.kubectl(User::Admin, &["create", "namespace", "ci"], "");
+    for guide in ["kubernetes.md", "kubernetes-clusters.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(guide);
+        let text = std::fs::read_to_string(path)?;
+        let shown = text.split("```yaml\n").skip(1).filter_map(|block| block.split_once("```").map(|(block, _)| block));
+        let shown: Vec<&str> = shown.filter(|block| block.starts_with("apiVersion: ")).collect();
+        ensure!(!shown.is_empty(), "{guide} shows no object");
+        for objects in shown {
+            // As it answers in earnest, with every webhook and rule; nothing is kept.
+            let arguments = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
+            plane.kubectl(User::Admin, &arguments, objects).with_context(|| format!("{guide}:\n{objects}"))?;
+        }
     }
     Ok(())
 }
