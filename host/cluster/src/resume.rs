@@ -58,14 +58,7 @@ impl Clusters {
                 }
                 continue;
             }
-            let Some(stored) = self.shared.store.cluster(&name).await? else { continue };
-            if stored.open.is_none() || self.lives(&stored).await {
-                continue;
-            }
-            let one = self.resume_one(stored, control).await;
-            if !one.outcome.as_ref().is_err_and(ended_by_another) {
-                resumed.push(one);
-            }
+            resumed.extend(self.resume_cluster(&name, control).await?);
         }
         Ok(resumed)
     }

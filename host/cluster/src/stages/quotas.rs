@@ -4,7 +4,7 @@
 //! in the servers' stage. What it uses already is counted in the zone, with the eyes of the key: others may see more, so a quota that
 //! passes here can still be exceeded, and one that fails here would certainly have been.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::iam::Quotum;
@@ -92,7 +92,7 @@ pub(crate) async fn check(
 fn wanted<'a>(quotas: &'a [Quotum], specification: &ClusterSpecification) -> Vec<(Counted, &'a Quotum, u64)> {
     let zone: &Zone = &specification.zone;
     let types = specification.groups.values().flat_map(|group| &group.types);
-    let types: std::collections::BTreeSet<&String> = types.collect();
+    let types: BTreeSet<&String> = types.collect();
     let found = quotas.iter().filter_map(|quotum| {
         let limit = quotum.limit_in(zone)?;
         let name = plain(&quotum.name);
@@ -145,7 +145,7 @@ fn exceeded(rooms: &[Room], specification: &ClusterSpecification, demand: &Deman
             let others = specification
                 .groups
                 .iter()
-                .filter(|(other, group)| *other != name && group.types == [server_type.clone()]);
+                .filter(|(other, group)| *other != name && group.types == std::slice::from_ref(server_type));
             own + others.map(|(other, _)| demand.made(other)).sum::<u64>()
         };
         let of_type = |server_type: &String| {
@@ -164,6 +164,7 @@ fn exceeded(rooms: &[Room], specification: &ClusterSpecification, demand: &Deman
 #[cfg(test)]
 mod tests {
     use super::*;
+
     fn specification(groups: &[(&str, &[&str])]) -> ClusterSpecification {
         let mut specification = ClusterSpecification::new("farm".parse().unwrap(), "fr-par-1".parse().unwrap());
         for (name, types) in groups {
