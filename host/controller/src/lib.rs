@@ -45,6 +45,7 @@ mod orphans;
 mod outcome;
 mod process;
 mod server_cluster;
+mod servers;
 mod status;
 mod turn;
 mod wish;

@@ -138,6 +138,20 @@ impl Scaleway {
         self.simulator.resources().servers
     }
 
+    /// The cloud-init of an instance, as Scaleway would hand it to it.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn cloud_init(&self, server: &str) -> Result<String> {
+        let url = format!("{}/instance/v1/zones/fr-par-1/servers/{server}/user_data/cloud-init", self.url());
+        let answer = std::process::Command::new("curl")
+            .args(["-sf", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
+            .output()
+            .context("run curl")?;
+        ensure!(answer.status.success(), "no cloud-init at {server}");
+        Ok(String::from_utf8(answer.stdout)?)
+    }
+
     /// The calls since the log was cleared, as `METHOD path`, with ids left as they are.
     #[must_use]
     pub fn calls(&self) -> Vec<String> {

@@ -2,26 +2,15 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use windlass_lifecycle::{
-    AddressKind, CloudInit, ExtraVolume, GroupName, ImageChoice, RootVolume, ServerSpecification, VolumeKind,
-};
+use windlass_lifecycle::{CloudInit, ExtraVolume, GroupName, ImageChoice, RootVolume, ServerSpecification};
 use windlass_scaleway::Zone;
 
-use crate::kinds::{InstanceMachineSpec, PublicIp, Volume, VolumeType};
+use crate::kinds::InstanceMachineSpec;
 use crate::outcome::Outcome;
+use crate::servers::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
 
-/// The key under which Cluster API's bootstrap providers put the data.
-const VALUE: &str = "value";
-/// Under which they tell its form.
+/// The key under which Cluster API's bootstrap providers tell the data's form.
 const FORMAT: &str = "format";
-const GIGABYTE: u64 = 1_000_000_000;
-
-fn kind(volume: &Volume) -> VolumeKind {
-    match volume.kind.unwrap_or_default() {
-        VolumeType::BlockStorage => VolumeKind::Block,
-        VolumeType::LocalSsd => VolumeKind::Local,
-    }
-}
 
 /// What the lifecycle is asked for; the error names the field.
 pub(super) fn specification(
@@ -35,32 +24,15 @@ pub(super) fn specification(
     wanted.name = Some(name.to_owned());
     wanted.types.clone_from(&spec.types);
     if let Some(root) = &spec.root_volume {
-        wanted.root_volume = RootVolume {
-            kind: kind(root),
-            size: root.size_gb.map(|size| u64::from(size) * GIGABYTE),
-            operations_per_second: root.iops,
-        };
+        wanted.root_volume =
+            RootVolume { kind: volume_kind(root), size: volume_size(root), operations_per_second: root.iops };
     }
     for volume in spec.additional_volumes.iter().flatten() {
-        let size = volume.size_gb.ok_or("spec.additionalVolumes: sizeGB is needed")?;
-        wanted.volumes.push(ExtraVolume::New {
-            kind: kind(volume),
-            size: u64::from(size) * GIGABYTE,
-            operations_per_second: volume.iops,
-        });
+        let size = volume_size(volume).ok_or("spec.additionalVolumes: sizeGB is needed")?;
+        wanted.volumes.push(ExtraVolume::New { kind: volume_kind(volume), size, operations_per_second: volume.iops });
     }
     wanted.dynamic_address = spec.dynamic_ip_required.unwrap_or(false);
-    wanted.addresses = match &spec.public_ips {
-        Some(ips) => ips
-            .iter()
-            .map(|ip| match ip {
-                PublicIp::Ipv4 => AddressKind::Ipv4,
-                PublicIp::Ipv6 => AddressKind::Ipv6,
-            })
-            .collect(),
-        None if wanted.dynamic_address => Vec::new(),
-        None => vec![AddressKind::Ipv4],
-    };
+    wanted.addresses = addresses(spec.public_ips.as_deref(), wanted.dynamic_address);
     wanted.private_networks = spec.private_networks.clone().unwrap_or_default();
     wanted.security_group.clone_from(&spec.security_group);
     wanted.placement_group.clone_from(&spec.placement_group);
@@ -111,17 +83,19 @@ fn content(secret: &Secret, name: &str) -> Result<CloudInit, Outcome> {
             "the Secret {name} holds bootstrap data of the format {format:?}; only cloud-config is understood"
         ));
     }
-    match data.and_then(|data| data.get(VALUE)) {
+    match data.and_then(|data| data.get(CLOUD_INIT_KEY)) {
         Some(value) if !value.0.is_empty() => Ok(CloudInit::new(value.0.clone())),
-        _ => wrong(format!("the Secret {name} has no key `{VALUE}` with the bootstrap data")),
+        _ => wrong(format!("the Secret {name} has no key `{CLOUD_INIT_KEY}` with the bootstrap data")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_lifecycle::{AddressKind, VolumeKind};
 
     use super::*;
+    use crate::servers::GIGABYTE;
 
     fn wanted(spec: serde_json::Value) -> Result<ServerSpecification, String> {
         let spec: InstanceMachineSpec = serde_json::from_value(spec).unwrap();

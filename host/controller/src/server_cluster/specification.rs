@@ -8,46 +8,21 @@ use kube::{Api, Client};
 use windlass_cluster::{
     ClusterSpecification, Hook, HookAction, HookSet, NodeGroup, NodeGroupName, ReadCloudInit, VolumeSpecification,
 };
-use windlass_lifecycle::{AddressKind, VolumeKind};
 
-use crate::kinds::{
-    CloudInitSource, PublicIp, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterSpec, Volume,
-    VolumeType,
-};
-
-const GIGABYTE: u64 = 1_000_000_000;
-/// The key of a Secret that holds cloud-init, as Cluster API's bootstrap providers have it.
-const VALUE: &str = "value";
+use crate::kinds::{CloudInitSource, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterSpec, Volume};
+use crate::servers::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
 
 fn volume(volume: &Volume) -> VolumeSpecification {
-    VolumeSpecification {
-        kind: match volume.kind.unwrap_or_default() {
-            VolumeType::BlockStorage => VolumeKind::Block,
-            VolumeType::LocalSsd => VolumeKind::Local,
-        },
-        size: volume.size_gb.map(|size| u64::from(size) * GIGABYTE),
-        operations_per_second: volume.iops,
-    }
+    VolumeSpecification { kind: volume_kind(volume), size: volume_size(volume), operations_per_second: volume.iops }
 }
 
 fn group(group: &ServerClusterGroup) -> NodeGroup {
     let dynamic_address = group.dynamic_ip_required.unwrap_or(false);
-    let addresses = match &group.public_ips {
-        Some(ips) => ips
-            .iter()
-            .map(|ip| match ip {
-                PublicIp::Ipv4 => AddressKind::Ipv4,
-                PublicIp::Ipv6 => AddressKind::Ipv6,
-            })
-            .collect(),
-        None if dynamic_address => Vec::new(),
-        None => vec![AddressKind::Ipv4],
-    };
     NodeGroup {
         types: group.types.clone(),
         root_volume: group.root_volume.as_ref().map(volume).unwrap_or_default(),
         volumes: group.additional_volumes.iter().flatten().map(volume).collect(),
-        addresses,
+        addresses: addresses(group.public_ips.as_deref(), dynamic_address),
         dynamic_address,
         private_networks: group.private_networks.clone().unwrap_or_default(),
         security_group: group.security_group.clone(),
@@ -133,7 +108,7 @@ impl ReadCloudInit for CloudInits {
             None => Ok(None),
             Some(CloudInitSource { inline: Some(text), .. }) => Ok(Some(text.clone().into_bytes())),
             Some(CloudInitSource { secret_name: Some(secret), .. }) => {
-                secret_key(&self.client, &self.namespace, secret, VALUE)
+                secret_key(&self.client, &self.namespace, secret, CLOUD_INIT_KEY)
                     .await
                     .map(Some)
                     .map_err(|problem| format!("cloudInit: {problem}"))
@@ -160,8 +135,10 @@ pub(super) async fn secret_key(client: &Client, namespace: &str, name: &str, key
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_lifecycle::{AddressKind, VolumeKind};
 
     use super::*;
+    use crate::servers::GIGABYTE;
 
     fn wanted(spec: serde_json::Value) -> Result<ClusterSpecification, String> {
         let spec: ServerClusterSpec = serde_json::from_value(spec).unwrap();

@@ -6,17 +6,6 @@ use serde_json::json;
 use windlass_simulator::{Effect, FaultKind};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, Nodes, Scene, eventually};
 
-/// The cloud-init of a server, as Scaleway would hand it to it.
-async fn cloud_init(scene: &Scene<'_>, server: &str) -> Result<String> {
-    let url = format!("{}/instance/v1/zones/fr-par-1/servers/{server}/user_data/cloud-init", scene.scaleway().url());
-    let answer = std::process::Command::new("curl")
-        .args(["-sf", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
-        .output()
-        .context("run curl")?;
-    ensure!(answer.status.success(), "no cloud-init at {server}");
-    Ok(String::from_utf8(answer.stdout)?)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
@@ -44,7 +33,7 @@ async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() ->
         // As Scaleway's own cloud controller manager writes them, since Nodes are matched by it.
         let server =
             provider_id.strip_prefix("scaleway://instance/fr-par-1/").with_context(|| provider_id.to_owned())?;
-        ensure!(cloud_init(&scene, server).await?.contains("hostname: from-the-test"));
+        ensure!(scene.scaleway().cloud_init(server)?.contains("hostname: from-the-test"));
     }
     eventually("Cluster API found their nodes", || async {
         let deployment = scene.api(Kind::MachineDeployment).get("workers").await?;

@@ -181,17 +181,6 @@ fn brief(status: &Value) -> String {
     format!("{status:#}")
 }
 
-/// The cloud-init of a server, as Scaleway would hand it to it.
-fn cloud_init(scene: &Scene<'_>, server: &str) -> Result<String> {
-    let url = format!("{}/instance/v1/zones/fr-par-1/servers/{server}/user_data/cloud-init", scene.scaleway().url());
-    let answer = std::process::Command::new("curl")
-        .args(["-sf", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
-        .output()
-        .context("run curl")?;
-    ensure!(answer.status.success(), "no cloud-init at {server}");
-    Ok(String::from_utf8(answer.stdout)?)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trace() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
@@ -214,7 +203,10 @@ async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trac
         ensure!(node["configured"] == true && node["started"] == true && node["role"] == "staying", "{node:#}");
         ensure!(node["addresses"].as_array().is_some_and(|addresses| addresses.len() == 1), "{node:#}");
         let wanted = if node["group"] == "cache" { "from-a-secret" } else { "inline" };
-        ensure!(cloud_init(&farm.scene, node["serverID"].as_str().unwrap_or_default())?.contains(wanted), "{node:#}");
+        ensure!(
+            farm.scene.scaleway().cloud_init(node["serverID"].as_str().unwrap_or_default())?.contains(wanted),
+            "{node:#}"
+        );
     }
     ensure!(status["history"][0]["kind"] == "create" && status["history"][0]["state"] == "done", "{}", brief(&status));
     ensure!(!status.to_string().contains("from-a-secret"), "the Secret's content is in the status");
