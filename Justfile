@@ -1,18 +1,24 @@
 # Recipes are short: each is one or two real commands. `just` alone lists them.
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
-python_venv := justfile_directory() / "target/python"
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
+python := target / "python/bin/python"
 
 _default:
     @just --list --unsorted
 
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
 demo *arguments: _wasm_target
-    @cargo run --quiet --package windlass-cli -- demo {{ arguments }}
+    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime, which compiles and runs them: DEMO_MINUTES minutes from nothing on 2 cores (this machine has {{ num_cpus() }}); seconds from then on."
+    cargo run --package windlass-cli -- demo {{ arguments }}
 
-# All tests: Rust's, the clients of other people against our servers, and the controller against a real Kubernetes.
-test: _wasm_target test-rust test-scaleway-sdk test-rpcplugin test-fleeting test-kubernetes
+# All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
+test *parts: _wasm_target
+    @tests/run {{ parts }}
+
+# Builds all that the parts below run.
+test-build: _wasm_target
+    cargo test --workspace --no-run
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
@@ -20,11 +26,11 @@ test-rust *arguments: _wasm_target
 
 # Scaleway's own Python SDK against the simulator.
 test-scaleway-sdk: _programs _python
-    {{ python_venv }}/bin/python -m pytest -q tests/scaleway-sdk-python
+    @test -x {{ python }} || exit 0; {{ python }} -m pytest -q tests/scaleway-sdk-python
 
 # GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some two minutes.
 test-fleeting *arguments: _programs
-    @command -v go >/dev/null || { echo "SKIPPED: no Go, so GitLab's own code was not run against the runner plugin"; exit 0; }; \
+    @command -v go >/dev/null || { echo "SKIPPED: GitLab's own code needs Go: https://go.dev/dl"; exit 0; }; \
     {{ target }}/debug/windlass-guest-build --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
     cd tests/fleeting-go && \
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
@@ -34,15 +40,15 @@ test-fleeting *arguments: _programs
     go test -timeout 20m -parallel 48 -count=1 {{ arguments }} ./...
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
-test-rpcplugin: _programs
-    @test -x {{ target }}/rpcplugin-python/bin/pytest || (python3 -m venv {{ target }}/rpcplugin-python && {{ target }}/rpcplugin-python/bin/pip install --quiet --requirement tests/rpcplugin-python/requirements.txt)
+test-rpcplugin: _programs _python
+    @test -x {{ python }} || exit 0; \
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
-        {{ target }}/rpcplugin-python/bin/python -m pytest -q tests/rpcplugin-python
+        {{ python }} -m pytest -q tests/rpcplugin-python
 
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
 test-kubernetes *arguments: _programs
-    @command -v go >/dev/null || { echo "SKIPPED: no Go, so no Kubernetes was built and the controller was not run against it"; exit 0; }; \
+    @command -v go >/dev/null || { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
     WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 6 {{ arguments }}
 
@@ -125,8 +131,19 @@ _programs: _wasm_target
 
 # Rust's WebAssembly target: automatic installation may be switched off, so it is added here when it is missing.
 _wasm_target:
-    @rustup target list --installed | grep -qx wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
+    @rustup target list --installed | grep -qx wasm32-unknown-unknown || { echo "Policies are WebAssembly: adding Rust's target for it (once, some 20 MB)."; rustup target add wasm32-unknown-unknown; }
 
-# A virtual environment for the Python clients, made once.
+# A virtual environment for the Python clients, made again when their versions change.
 _python:
-    @test -x {{ python_venv }}/bin/pytest || (python3 -m venv {{ python_venv }} && {{ python_venv }}/bin/pip install --quiet --requirement tests/scaleway-sdk-python/requirements.txt)
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v python3 >/dev/null || { echo "SKIPPED: other people's clients in Python need python3: https://www.python.org/downloads"; exit 0; }
+    cat tests/*/requirements.txt | cmp -s - "{{ target }}/python/requirements.txt" && exit
+    echo "Installing the Python clients into target/python (once)."
+    python3 -m venv --clear "{{ target }}/python"
+    "{{ python }}" -m pip install --quiet $(printf -- '--requirement %s ' tests/*/requirements.txt)
+    cat tests/*/requirements.txt > "{{ target }}/python/requirements.txt"
+
+# Makes the SDK's bindings again from the contract in wit/, after a change there.
+bindings: _wasm_target
+    WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::

@@ -1,0 +1,115 @@
+//! The SDK's bindings are checked in, so that whoever builds a policy compiles no WIT parser. Here they are made again.
+
+use std::path::PathBuf;
+
+use wit_bindgen_core::WorldGenerator as _;
+use wit_bindgen_core::wit_parser::Resolve;
+use wit_bindgen_rust::{Opts, WithOption};
+
+/// Set to write the files instead of comparing them: `just bindings`.
+const WRITE: &str = "WINDLASS_WRITE_BINDINGS";
+const TYPES: &str = "windlass:policy/types@0.1.0";
+
+/// One file of bindings.
+struct Bindings {
+    /// The module in the SDK, and the file's name.
+    module: &'static str,
+    /// The folders of the contract that the world needs.
+    packages: &'static [&'static str],
+    /// What stands in the world.
+    world: String,
+    options: Opts,
+}
+
+fn options() -> Opts {
+    Opts { format: true, ..Opts::default() }
+}
+
+/// Everything that can be imported: from it the linker keeps what a policy uses.
+fn imports() -> Bindings {
+    Bindings {
+        module: "imports",
+        packages: &["policy", "scaleway"],
+        world: format!(
+            "import {TYPES};
+             import windlass:policy/log@0.1.0;
+             import windlass:scaleway/look-ups@0.1.0;
+             import windlass:scaleway/request@0.1.0;"
+        ),
+        options: Opts {
+            generate_all: true,
+            generate_unused_types: true,
+            additional_derive_attributes: vec!["PartialEq".into()],
+            ..options()
+        },
+    }
+}
+
+/// `describe` and `configure`.
+fn policy() -> Bindings {
+    Bindings {
+        module: "policy",
+        packages: &["policy"],
+        world: "export windlass:policy/policy@0.1.0;".into(),
+        options: Opts {
+            generate_all: true,
+            pub_export_macro: true,
+            default_bindings_module: Some("windlass_guest_sdk::bindings::policy".into()),
+            ..options()
+        },
+    }
+}
+
+/// One slot, with the types of the imports: a component exports just the slots that it names.
+fn slot(module: &'static str) -> Bindings {
+    let interface = format!("windlass:policy/{}@0.1.0", module.replace('_', "-"));
+    let types = WithOption::Path("crate::bindings::imports::windlass::policy::types".into());
+    Bindings {
+        module,
+        packages: &["policy"],
+        world: format!("export {interface};"),
+        options: Opts {
+            with: vec![(TYPES.into(), types), (interface, WithOption::Generate)],
+            additional_derive_attributes: vec!["PartialEq".into()],
+            pub_export_macro: true,
+            default_bindings_module: Some(format!("windlass_guest_sdk::bindings::{module}")),
+            ..options()
+        },
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn generate(bindings: Bindings) -> String {
+    let mut resolve = Resolve::default();
+    for package in bindings.packages {
+        resolve.push_path(root().join("wit").join(package)).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+    let name = bindings.module.replace('_', "-");
+    let text = format!("package windlass:guest-sdk; world {name} {{ {} }}", bindings.world);
+    let package = resolve.push_str("world.wit", &text).unwrap_or_else(|error| panic!("{error:#}"));
+    let world = resolve.select_world(&[package], None).unwrap_or_else(|error| panic!("{error:#}"));
+    let mut files = wit_bindgen_core::Files::default();
+    let mut generator = bindings.options.build();
+    generator.generate(&mut resolve, world, &mut files).unwrap_or_else(|error| panic!("{error:#}"));
+    let (_, source) = files.iter().next().expect("a world makes one file");
+    String::from_utf8(source.to_vec()).expect("source is text")
+}
+
+#[test]
+fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
+    let slots = ["state_mapping", "retry", "rollback", "release", "provisioning"];
+    for bindings in [imports(), policy()].into_iter().chain(slots.map(slot)) {
+        let path = root().join(format!("guest/sdk/src/bindings/{}.rs", bindings.module));
+        let module = bindings.module;
+        let made = generate(bindings);
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::write(&path, made).expect("the checkout can be written");
+            continue;
+        }
+        let present = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(present == made, "guest/sdk/src/bindings/{module}.rs differs from the contract in wit/: run `just bindings`");
+    }
+}
