@@ -13,6 +13,10 @@ mod plan;
 mod program;
 mod run;
 mod secret;
+#[cfg(feature = "ssh-hooks")]
+mod ssh;
+#[cfg(not(feature = "ssh-hooks"))]
+#[path = "ssh_absent.rs"]
 mod ssh;
 mod webhook;
 
@@ -415,8 +419,8 @@ impl SshHook {
             return Err(format!("ssh.host_keys are more than {MOST_WORDS}"));
         }
         for (number, key) in self.host_keys.iter().enumerate() {
-            russh::keys::PublicKey::from_openssh(key)
-                .map_err(|error| format!("ssh.host_keys[{number}] is no public key of OpenSSH's: {error}"))?;
+            ssh::check_public_key(key)
+                .map_err(|problem| format!("ssh.host_keys[{number}] is no public key of OpenSSH's: {problem}"))?;
         }
         Ok(())
     }

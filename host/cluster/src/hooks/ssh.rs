@@ -61,6 +61,11 @@ impl Identity {
     }
 }
 
+/// Whether this is a public key as OpenSSH writes it.
+pub(super) fn check_public_key(text: &str) -> Result<(), String> {
+    PublicKey::from_openssh(text).map(drop).map_err(|error| error.to_string())
+}
+
 /// Runs the command on all nodes, `parallel` at a time. A node that fails doesn't stop the others: half of them done and half of them
 /// not even tried helps nobody.
 pub(super) async fn run(

@@ -2,6 +2,7 @@
 
 mod program;
 mod specification;
+#[cfg(feature = "ssh-hooks")]
 mod ssh;
 mod webhook;
 
