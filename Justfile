@@ -37,7 +37,7 @@ test-fleeting *arguments: _programs
     WINDLASS_GROUP_IN_MEMORY={{ target }}/debug/examples/group_in_memory \
     WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
     WINDLASS_POLICIES={{ target }}/policies \
-    go test -timeout 20m -parallel 48 -count=1 {{ arguments }} ./...
+    go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python

@@ -2,16 +2,10 @@ package fleeting
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting"
@@ -109,18 +103,18 @@ func TestAGroupOfMacsScalesUpFromItsPoolAndDownAgain(t *testing.T) {
 	require.Equal(t, 0, cloud.macs().inPool("pool-"))
 	for _, instance := range runner.Instances() {
 		require.True(t, strings.HasPrefix(instance.ID(), "macs-"), "ids are readable: %s", instance.ID())
-		info, err := instance.ConnectInfo(context.Background())
+		info, err := instance.ConnectInfo(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "m1", info.Username)
 		require.Equal(t, "darwin", info.OS)
 		require.Equal(t, "arm64", info.Arch)
 		require.NotEmpty(t, info.Password)
 		require.Equal(t, info.ExternalAddr, info.InternalAddr)
-		require.NoError(t, instance.Heartbeat(context.Background()))
+		require.NoError(t, instance.Heartbeat(t.Context()))
 		instance.Delete()
 	}
 	runner.settle(t, 0)
-	eventually(t, 60*time.Second, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
+	eventually(t, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
 	all := cloud.macs()
 	all.requireNothingLost(t, 3, "macs-")
 	for _, mac := range all.Here {
@@ -134,14 +128,15 @@ func TestFleetingsOwnIntegrationTestPassesOnMacs(t *testing.T) {
 	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	cloud := startSimulator(t, "--time-scale", "60", "--loopback-addresses",
 		"--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
-	answerByPassword(t, cloud, 2222)
+	connector := overSSH(t)
+	answerByPassword(t, cloud, connector.ProtocolPort)
 	integration.TestProvisioning(t, binary, integration.Config{
 		PluginConfig:    cloud.macConfig(t, map[string]any{"max_size": 3}),
-		ConnectorConfig: provider.ConnectorConfig{Timeout: 30 * time.Second, ProtocolPort: 2222},
+		ConnectorConfig: connector,
 		MaxInstances:    3,
 		UseExternalAddr: true,
 	})
-	eventually(t, 60*time.Second, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
+	eventually(t, "all are in the pool again", func() bool { return cloud.macs().inPool("pool-") == 3 })
 	cloud.macs().requireNothingLost(t, 3, "macs-")
 }
 
@@ -153,16 +148,19 @@ func TestTheBillingFloorNeverHoldsCapacityNorIsItTriedForever(t *testing.T) {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-refusal", shape)
-			runner := startRunner(t, cloud.macConfig(t, map[string]any{"pool_prefix": nil, "max_size": 2}), fleeting.WithMaxSize(2))
+			metrics := servedMetrics(t)
+			config := cloud.macConfig(t, metrics.configured(map[string]any{"pool_prefix": nil, "max_size": 2}))
+			runner := startRunner(t, config, fleeting.WithMaxSize(2))
 			runner.Request(1)
 			runner.settle(t, 1)
 			runner.Instances()[0].Delete()
 			runner.settle(t, 0)
-			eventually(t, 30*time.Second, "its deletion is scheduled", func() bool {
-				all := cloud.macs().Here
-				return len(all) == 1 && all[0].DeletionScheduled
-			})
-			time.Sleep(5 * time.Second) // five minutes of the simulator's
+			eventually(t, "its release has ended", func() bool { return metrics.show(removed(1)) })
+			all := cloud.macs().Here
+			require.Len(t, all, 1)
+			require.True(t, all[0].DeletionScheduled)
+			// Nothing is under way then that could try it again, but for what a look at the hosts begins.
+			runner.group.seesUpdates(t, 20)
 			deletes := 0
 			for _, request := range cloud.requests() {
 				if request.Method == "DELETE" {
@@ -183,14 +181,12 @@ func TestAnEmptyPoolIsWaitedForWithoutAHotLoop(t *testing.T) {
 	runner := startRunner(t, cloud.macConfig(t, nil), fleeting.WithMaxSize(2))
 	runner.Request(1)
 	runner.settle(t, 1)
-	cloud.forgetRequests()
-	for range 10 {
-		runner.demand(2)
-		time.Sleep(500 * time.Millisecond)
-	}
-	require.Less(t, len(cloud.requests()), 40, "calls in five seconds")
+	// After each claim that fails the group pauses, from ten seconds on and longer each time.
+	before := runner.group.increases.Load()
+	runner.group.seesUpdates(t, 40, func() { runner.demand(2) })
+	require.LessOrEqual(t, runner.group.increases.Load()-before, int64(8), "claims that were begun")
 	cloud.call("POST", "/_simulator/apple-silicon", map[string]any{"prefix": "pool-", "count": 1, "type": "M4-S"}, nil)
-	eventually(t, 120*time.Second, "the new host serves", func() bool {
+	eventually(t, "the new host serves", func() bool {
 		runner.demand(2)
 		return runner.Capacity().Running == 2
 	})
@@ -219,8 +215,8 @@ func TestMacsThatAreLostAreReplaced(t *testing.T) {
 			} else {
 				cloud.force(victim.ID, deed)
 			}
-			eventually(t, 60*time.Second, "the runner has forgotten it", func() bool { return !runner.knows(victim.Name) })
-			eventually(t, 90*time.Second, "it is replaced", func() bool {
+			eventually(t, "the runner has forgotten it", func() bool { return !runner.knows(victim.Name) })
+			eventually(t, "it is replaced", func() bool {
 				runner.demand(2)
 				return runner.Capacity().settled(2)
 			})
@@ -228,7 +224,7 @@ func TestMacsThatAreLostAreReplaced(t *testing.T) {
 	}
 }
 
-// SIGKILL as soon as the cloud has seen so many calls since the work began: after each call of a claim, and of a release. The
+// SIGKILL when the cloud has done so many calls since the work began: after each call of a claim, and of a release. The
 // next plugin process shows the hosts that carry a claim and ends what was open; then every one can be given back.
 func TestMacsSurviveThePluginsDeath(t *testing.T) {
 	t.Parallel()
@@ -237,40 +233,33 @@ func TestMacsSurviveThePluginsDeath(t *testing.T) {
 			t.Run(fmt.Sprintf("%s killed after %d calls", work, calls), func(t *testing.T) {
 				t.Parallel()
 				cloud := startSimulator(t, "--time-scale", "60", "--latency-ms", "10", "--apple-silicon-pool", "prefix=pool-,count=2,type=M4-S")
-				config := cloud.macConfig(t, nil)
+				metrics := servedMetrics(t)
+				config := cloud.macConfig(t, metrics.configured(nil))
 				group, _ := startGroup(t, config)
-				running := func() (ids []string) {
-					_ = group.Update(context.Background(), func(id string, state provider.State) {
+				_, err := group.Increase(t.Context(), 1)
+				require.NoError(t, err)
+				eventually(t, "one is claimed", func() bool { return metrics.show(created(1)) })
+				var ids []string
+				eventually(t, "one runs", func() bool {
+					ids = nil
+					require.NoError(t, group.Update(t.Context(), func(id string, state provider.State) {
 						if state == provider.StateRunning {
 							ids = append(ids, id)
 						}
-					})
-					return ids
-				}
-				_, err := group.Increase(context.Background(), 1)
-				require.NoError(t, err)
-				var ids []string
-				eventually(t, 60*time.Second, "one runs", func() bool { ids = running(); return len(ids) == 1 })
-				eventually(t, 30*time.Second, "nothing else goes on", cloud.quiet)
-				cloud.forgetRequests()
-				if work == "increase" {
-					_, err = group.Increase(context.Background(), 1)
-				} else {
-					_, err = group.Decrease(context.Background(), ids)
-				}
-				require.NoError(t, err)
-				// The last number may be more calls than there are: then it dies at rest.
-				for end := time.Now().Add(8 * time.Second); len(cloud.requests()) < calls && time.Now().Before(end); {
-					time.Sleep(2 * time.Millisecond)
-				}
-				state := config["state_dir"].(string)
-				for _, pid := range pluginsOf(t, state) {
-					require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-				}
-				eventually(t, 5*time.Second, "it is dead", func() bool { return len(pluginsOf(t, state)) == 0 })
+					}))
+					return len(ids) == 1
+				})
+				killAfter(t, cloud, config, calls, func() {
+					if work == "increase" {
+						_, err = group.Increase(t.Context(), 1)
+					} else {
+						_, err = group.Decrease(t.Context(), ids)
+					}
+					require.NoError(t, err)
+				}, func() bool { return metrics.show(created(2)) || metrics.show(removed(1)) })
 
 				runner := startRunner(t, config, fleeting.WithMaxSize(2))
-				eventually(t, 60*time.Second, "each host is known, or in the pool", func() bool {
+				eventually(t, "each host is known, or in the pool", func() bool {
 					return runner.Capacity().Running+cloud.macs().inPool("pool-") == 2
 				})
 				if work == "increase" {
@@ -280,7 +269,7 @@ func TestMacsSurviveThePluginsDeath(t *testing.T) {
 				for _, instance := range runner.Instances() {
 					instance.Delete()
 				}
-				eventually(t, 60*time.Second, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 2 })
+				eventually(t, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 2 })
 				cloud.macs().requireNothingLost(t, 2, "macs-")
 				if work == "decrease" {
 					require.Equal(t, 1, cloud.macs().wipes(), "wiped before it is in the pool, and once")
@@ -292,45 +281,33 @@ func TestMacsSurviveThePluginsDeath(t *testing.T) {
 
 // Lets each Mac answer ssh at its address, by the password that it has now.
 func answerByPassword(t *testing.T, cloud *simulator, port int) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
-	host, err := ssh.NewSignerFromKey(private)
-	require.NoError(t, err)
-	var lock sync.Mutex
-	var listeners []net.Listener
-	t.Cleanup(func() {
-		lock.Lock()
-		defer lock.Unlock()
-		for _, listener := range listeners {
-			_ = listener.Close()
+	there := cloud.macs().Here
+	beside(t, func(ctx context.Context) {
+		err := serveMachines(ctx, port, func(all *machines) error {
+			for _, machine := range there {
+				if err := all.listen(machine.IP, letsInByPassword(ctx, cloud, machine.ID)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if ctx.Err() == nil {
+			t.Errorf("the Macs no longer answer by ssh: %v", err)
 		}
 	})
-	for _, machine := range cloud.macs().Here {
-		listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", machine.IP, port))
-		require.NoError(t, err)
-		lock.Lock()
-		listeners = append(listeners, listener)
-		lock.Unlock()
-		path := "/apple-silicon/v1alpha1/zones/fr-par-1/servers/" + machine.ID
-		config := &ssh.ServerConfig{
-			PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
-				var now mac
-				cloud.call("GET", path, nil, &now)
-				if string(password) == now.Password {
-					return nil, nil
-				}
-				return nil, errors.New("another password")
-			},
-		}
-		config.AddHostKey(host)
-		go func() {
-			for {
-				connection, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				go serveConnection(connection, config)
+}
+
+func letsInByPassword(ctx context.Context, cloud *simulator, id string) *ssh.ServerConfig {
+	return &ssh.ServerConfig{
+		PasswordCallback: func(_ ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+			var now mac
+			if err := cloud.try(ctx, "GET", "/apple-silicon/v1alpha1/zones/fr-par-1/servers/"+id, nil, &now); err != nil {
+				return nil, err
 			}
-		}()
+			if string(password) != now.Password {
+				return nil, errors.New("another password")
+			}
+			return nil, nil
+		},
 	}
 }

@@ -2,8 +2,8 @@ package fleeting
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +31,8 @@ type watchedGroup struct {
 	lock    sync.Mutex
 	states  map[string][]provider.State
 	permits atomic.Pointer[permits]
+	// Updates that were made, and demands of which the plugin took something on.
+	updates, increases atomic.Int64
 }
 
 // What an update waits for before it begins and before it ends.
@@ -41,11 +43,32 @@ func (g *watchedGroup) Update(ctx context.Context, update func(string, provider.
 		<-wait.begin
 		defer func() { <-wait.end }()
 	}
+	defer g.updates.Add(1)
 	return g.InstanceGroup.Update(ctx, func(id string, state provider.State) {
 		g.lock.Lock()
 		g.states[id] = append(g.states[id], state)
 		g.lock.Unlock()
 		update(id, state)
+	})
+}
+
+func (g *watchedGroup) Increase(ctx context.Context, count int) (int, error) {
+	accepted, err := g.InstanceGroup.Increase(ctx, count)
+	if accepted > 0 {
+		g.increases.Add(1)
+	}
+	return accepted, err
+}
+
+// Waits until so many more updates were made; meanwhile is done in between.
+func (g *watchedGroup) seesUpdates(t testing.TB, count int64, meanwhile ...func()) {
+	t.Helper()
+	until := g.updates.Load() + count
+	eventually(t, fmt.Sprintf("%d more updates", count), func() bool {
+		for _, do := range meanwhile {
+			do()
+		}
+		return g.updates.Load() >= until
 	})
 }
 
@@ -56,11 +79,14 @@ func (g *watchedGroup) stepping(t testing.TB) (step func(), release func()) {
 	step = func() {
 		t.Helper()
 		for _, channel := range []chan struct{}{one.begin, one.end} {
-			select {
-			case channel <- struct{}{}:
-			case <-time.After(60 * time.Second):
-				t.Fatal("the loop makes no update")
-			}
+			eventually(t, "the loop makes an update", func() bool {
+				select {
+				case channel <- struct{}{}:
+					return true
+				default:
+					return false
+				}
+			})
 		}
 	}
 	release = sync.OnceFunc(func() {
@@ -111,19 +137,18 @@ func tryRunnerWithLog(
 	require.NoError(t, err)
 	all := append(append([]fleeting.Option{}, quick...), options...)
 	group := &watchedGroup{InstanceGroup: process.InstanceGroup(), states: map[string][]provider.State{}}
-	provisioner, err := fleeting.Init(context.Background(), log, group, all...)
+	provisioner, err := fleeting.Init(t.Context(), log, group, all...)
 	if err != nil {
 		process.Kill()
 		return nil, err
 	}
-	ended := false
-	kill := func() {
-		if !ended {
-			ended = true
-			provisioner.Shutdown(context.Background())
-			process.Kill()
-		}
-	}
+	kill := sync.OnceFunc(func() {
+		// The test's own context is over when its cleanups run.
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+		defer cancel()
+		defer process.Kill()
+		provisioner.Shutdown(ctx)
+	})
 	t.Cleanup(kill)
 	return &runner{Provisioner: provisioner, group: group, kill: kill}, nil
 }
@@ -146,7 +171,7 @@ func (r *runner) demand(count int) {
 
 func (r *runner) settle(t testing.TB, count int) {
 	t.Helper()
-	eventually(t, 60*time.Second, fmt.Sprintf("%d running and nothing else", count), func() bool {
+	eventually(t, fmt.Sprintf("%d running and nothing else", count), func() bool {
 		return r.Capacity().settled(count)
 	})
 }
@@ -161,18 +186,18 @@ func TestServersComeAndGoAndNothingIsLeft(t *testing.T) {
 	require.Len(t, servers, 3)
 	for _, instance := range runner.Instances() {
 		require.True(t, strings.HasPrefix(instance.ID(), "ci-"), "ids are readable: %s", instance.ID())
-		info, err := instance.ConnectInfo(context.Background())
+		info, err := instance.ConnectInfo(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "root", info.Username)
 		require.Equal(t, "linux", info.OS)
 		require.Equal(t, "amd64", info.Arch)
 		require.NotEmpty(t, info.ExternalAddr)
 		require.NotEmpty(t, info.InternalAddr)
-		require.NoError(t, instance.Heartbeat(context.Background()))
+		require.NoError(t, instance.Heartbeat(t.Context()))
 		instance.Delete()
 	}
 	runner.settle(t, 0)
-	eventually(t, 30*time.Second, "everything is gone", cloud.empty)
+	eventually(t, "everything is gone", cloud.empty)
 }
 
 // The failure that started it all: a server that ran is stopped behind our back. Told as "deleting", nobody would ever
@@ -183,7 +208,8 @@ func TestADeadlockedAutoscalerIsImpossible(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
 			cloud := startSimulator(t, "--time-scale", "60")
-			runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(2))
+			metrics := servedMetrics(t)
+			runner := startRunner(t, cloud.config(t, metrics.configured(nil)), fleeting.WithMaxSize(2))
 			runner.Request(2)
 			runner.settle(t, 2)
 			victim := cloud.servers()[0] // which has its instance's id as its name
@@ -196,13 +222,14 @@ func TestADeadlockedAutoscalerIsImpossible(t *testing.T) {
 
 			step() // the first update that can see it
 			if state != "locked" {
-				eventually(t, 60*time.Second, "it is removed with what belongs to it", func() bool {
-					all := cloud.resources()
-					return len(all.Servers) == 1 && len(all.IPs) == 1 && len(all.Volumes) == 1 && cloud.quiet()
-				})
+				eventually(t, "its removal has ended", func() bool { return metrics.show(removed(1)) })
+				all := cloud.resources()
+				require.Len(t, all.Servers, 1)
+				require.Len(t, all.IPs, 1)
+				require.Len(t, all.Volumes, 1)
 				step() // the second
 			}
-			eventually(t, 10*time.Second, "its capacity is back after one or two updates", func() bool {
+			eventually(t, "its capacity is back after one or two updates", func() bool {
 				return !runner.knows(victim.Name) && runner.Capacity().Pending == 1
 			})
 			release()
@@ -212,7 +239,7 @@ func TestADeadlockedAutoscalerIsImpossible(t *testing.T) {
 				require.NotContains(t, told, provider.StateDeleting, "nobody can remove it, so nobody claims to")
 				require.Len(t, cloud.servers(), 3)
 				cloud.force(victim.ID, "running")
-				eventually(t, 30*time.Second, "unlocked, it is there again", func() bool { return runner.knows(victim.Name) })
+				eventually(t, "unlocked, it is there again", func() bool { return runner.knows(victim.Name) })
 			} else {
 				require.Contains(t, told, provider.StateDeleting)
 				require.Len(t, cloud.servers(), 2)
@@ -235,32 +262,41 @@ func TestALostAnswerToACreationMakesNoSecondServer(t *testing.T) {
 
 // An ssh server on each running server's own address, which lets in only the keys that this server was given.
 func answerBySSH(t *testing.T, cloud *simulator, port int) {
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
-	go func() {
-		listening := map[string]net.Listener{}
-		for {
-			select {
-			case <-stop:
-				for _, listener := range listening {
-					_ = listener.Close()
+	beside(t, func(ctx context.Context) {
+		err := serveMachines(ctx, port, func(all *machines) error {
+			listening := map[string]bool{}
+			for ; ctx.Err() == nil; time.Sleep(pollInterval) {
+				var now resources
+				if err := cloud.try(ctx, "GET", "/_simulator/resources", nil, &now); err != nil {
+					return err
 				}
-				return
-			case <-time.After(50 * time.Millisecond):
+				for _, server := range now.Servers {
+					if server.State != "running" || len(server.PublicIPs) == 0 || listening[server.ID] {
+						continue
+					}
+					if err := all.listen(server.PublicIPs[0].Address, letsIn(authorizedKeys(server.Tags))); err != nil {
+						return err
+					}
+					listening[server.ID] = true
+				}
 			}
-			for _, server := range cloud.servers() {
-				if server.State != "running" || len(server.PublicIPs) == 0 || listening[server.ID] != nil {
-					continue
-				}
-				listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", server.PublicIPs[0].Address, port))
-				if err != nil {
-					continue
-				}
-				listening[server.ID] = listener
-				go serveSSH(listener, authorizedKeys(server.Tags))
-			}
+			return nil
+		})
+		if ctx.Err() == nil {
+			t.Errorf("the machines no longer answer by ssh: %v", err)
 		}
-	}()
+	})
+}
+
+func letsIn(keys map[string]bool) *ssh.ServerConfig {
+	return &ssh.ServerConfig{
+		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if keys[string(key.Marshal())] {
+				return nil, nil
+			}
+			return nil, errors.New("this server was not given the key")
+		},
+	}
 }
 
 // As cloud-init's datasource for Scaleway reads them.
@@ -281,12 +317,13 @@ func TestFleetingsOwnIntegrationTestPasses(t *testing.T) {
 	t.Parallel()
 	binary := program(t, "WINDLASS_FLEETING_PLUGIN")
 	cloud := startSimulator(t, "--time-scale", "20", "--loopback-addresses")
-	answerBySSH(t, cloud, 2222)
+	connector := overSSH(t)
+	answerBySSH(t, cloud, connector.ProtocolPort)
 	integration.TestProvisioning(t, binary, integration.Config{
 		PluginConfig:    cloud.config(t, map[string]any{"max_size": 3}),
-		ConnectorConfig: provider.ConnectorConfig{Timeout: 30 * time.Second, ProtocolPort: 2222},
+		ConnectorConfig: connector,
 		MaxInstances:    3,
 		UseExternalAddr: true,
 	})
-	eventually(t, 30*time.Second, "everything is gone", cloud.empty)
+	eventually(t, "everything is gone", cloud.empty)
 }

@@ -2,19 +2,18 @@ package fleeting
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+	"golang.org/x/sync/errgroup"
 )
 
 // Servers that other people have in the zone, and ours, made behind the plugin's back with the tags that make them ours.
@@ -33,42 +32,35 @@ func (s *simulator) populate(foreign, ours int, owner, group string) {
 		}
 	}
 	digits := "0123456789abcdefghjkmnpqrstvwxyz"
-	var workers sync.WaitGroup
-	numbers := make(chan int)
-	for range 8 {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			for number := range numbers {
-				body := map[string]any{
-					"name": fmt.Sprintf("server-%d", number), "commercial_type": "DEV1-S", "image": image,
-					"project": project, "tags": []string{"theirs"}, "dynamic_ip_required": false, "volumes": map[string]any{},
+	workers, ctx := errgroup.WithContext(s.t.Context())
+	workers.SetLimit(8)
+	for number := range foreign + ours {
+		workers.Go(func() error {
+			body := map[string]any{
+				"name": fmt.Sprintf("server-%d", number), "commercial_type": "DEV1-S", "image": image,
+				"project": project, "tags": []string{"theirs"}, "dynamic_ip_required": false, "volumes": map[string]any{},
+			}
+			var answer struct {
+				Server server `json:"server"`
+			}
+			if number < ours {
+				unique := []byte("000000")
+				for place, rest := 5, number; place >= 0; place, rest = place-1, rest/32 {
+					unique[place] = digits[rest%32]
 				}
-				var answer struct {
-					Server server `json:"server"`
-				}
-				if number < ours {
-					unique := []byte("000000")
-					for place, rest := 5, number; place >= 0; place, rest = place-1, rest/32 {
-						unique[place] = digits[rest%32]
-					}
-					operation := group + "-0nqrvw" + string(unique)
-					body["tags"] = []string{
-						"windlass-owner=" + owner + "-" + group, "windlass-group=" + group, "windlass-operation=" + operation,
-					}
-				}
-				s.call("POST", "/instance/v1/zones/fr-par-1/servers", body, &answer)
-				if number < ours {
-					s.force(answer.Server.ID, "running")
+				operation := group + "-0nqrvw" + string(unique)
+				body["tags"] = []string{
+					"windlass-owner=" + owner + "-" + group, "windlass-group=" + group, "windlass-operation=" + operation,
 				}
 			}
-		}()
+			if err := s.try(ctx, "POST", "/instance/v1/zones/fr-par-1/servers", body, &answer); err != nil || number >= ours {
+				return err
+			}
+			path := fmt.Sprintf("/_simulator/servers/%s/state", answer.Server.ID)
+			return s.try(ctx, "POST", path, map[string]string{"state": "running"}, nil)
+		})
 	}
-	for number := range foreign + ours {
-		numbers <- number
-	}
-	close(numbers)
-	workers.Wait()
+	require.NoError(s.t, workers.Wait())
 }
 
 func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
@@ -80,7 +72,7 @@ func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
 	group, _ := startGroup(t, config)
 	update := func() int {
 		running := 0
-		require.NoError(t, group.Update(context.Background(), func(_ string, state provider.State) {
+		require.NoError(t, group.Update(t.Context(), func(_ string, state provider.State) {
 			if state == provider.StateRunning {
 				running++
 			}
@@ -94,7 +86,6 @@ func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
 		begun := time.Now()
 		require.Equal(t, 500, update())
 		took = append(took, time.Since(begun))
-		time.Sleep(time.Second)
 	}
 	calls := len(cloud.requests())
 	pid := pluginsOf(t, config["state_dir"].(string))[0]
@@ -138,17 +129,19 @@ func resident(pid int) memory {
 func handshakeOf(t *testing.T, binary string) (time.Duration, memory) {
 	command := exec.Command(binary)
 	command.Env = append(os.Environ(), cookie)
+	endsWithUs(command)
 	output, err := command.StdoutPipe()
 	require.NoError(t, err)
 	begun := time.Now()
 	require.NoError(t, command.Start())
+	defer func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	}()
 	_, err = bufio.NewReader(output).ReadString('\n')
 	took := time.Since(begun)
 	require.NoError(t, err)
-	held := resident(command.Process.Pid)
-	_ = command.Process.Kill()
-	_ = command.Wait()
-	return took, held
+	return took, resident(command.Process.Pid)
 }
 
 // The figures, side by side with other plugins whose binaries WINDLASS_REFERENCE_PLUGINS names (separated by colons).
@@ -184,25 +177,24 @@ func TestMeasure(t *testing.T) {
 	for _, count := range []int{1, 10} {
 		cloud.forgetRequests()
 		begun := time.Now()
-		_, err := group.Increase(context.Background(), count)
+		_, err := group.Increase(t.Context(), count)
 		require.NoError(t, err)
 		running := []string{}
-		eventually(t, 120*time.Second, "they run", func() bool {
+		eventuallyEvery(t, 500*time.Millisecond, "they run", func() bool {
 			running = nil
-			require.NoError(t, group.Update(context.Background(), func(id string, state provider.State) {
+			require.NoError(t, group.Update(t.Context(), func(id string, state provider.State) {
 				if state == provider.StateRunning {
 					running = append(running, id)
 				}
 			}))
-			time.Sleep(500 * time.Millisecond)
 			return len(running) == count
 		})
 		created := time.Since(begun)
 		polls, changes := split(cloud.requests())
 		cloud.forgetRequests()
-		_, err = group.Decrease(context.Background(), running)
+		_, err = group.Decrease(t.Context(), running)
 		require.NoError(t, err)
-		eventually(t, 120*time.Second, "they are gone", cloud.empty)
+		eventually(t, "they are gone", cloud.empty)
 		removalPolls, removals := split(cloud.requests())
 		fmt.Printf("%d instances (1 volume, 2 addresses): running after %v; calls for each: %.1f to create (and %.1f looks), %.1f to remove (and %.1f looks)\n",
 			count, created.Round(10*time.Millisecond), per(changes, count), per(polls, count), per(removals, count), per(removalPolls, count))

@@ -67,7 +67,7 @@ func (s *simulator) wholeConfig(t testing.TB) map[string]any {
 func (r *runner) removeOne(t testing.TB, cloud *simulator, what string) {
 	t.Helper()
 	r.Instances()[0].Delete()
-	eventually(t, 180*time.Second, what+": it is removed with everything", func() bool {
+	eventually(t, what+": it is removed with everything", func() bool {
 		return r.Capacity().settled(0) && cloud.empty()
 	})
 }
@@ -78,13 +78,13 @@ func (s series) workOne(t *testing.T, cloud *simulator, runner *runner) bool {
 	cloud.forgetFaults()
 	cloud.fault(s.fault)
 	// A hopeless failure brings a pause of ten seconds, and a policy's patience may come before it.
-	eventually(t, 240*time.Second, s.String()+": the demand is met", func() bool {
+	eventually(t, s.String()+": the demand is met", func() bool {
 		runner.demand(1)
 		return runner.Capacity().settled(1)
 	})
 	applied := cloud.faultsApplied() > 0
 	cloud.forgetFaults()
-	eventually(t, 180*time.Second, s.String()+": the cloud holds what the runner knows", func() bool {
+	eventually(t, s.String()+": the cloud holds what the runner knows", func() bool {
 		all := cloud.resources()
 		return len(all.Servers) == 1 && len(all.IPs) == 2 && len(all.Volumes) == 1 && len(all.PrivateNICs) == 1
 	})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting"
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+	"go.uber.org/goleak"
 )
 
 // A simulated Scaleway, as a process of its own.
@@ -31,42 +33,84 @@ type simulator struct {
 
 func startSimulator(t testing.TB, arguments ...string) *simulator {
 	t.Helper()
-	binary := program(t, "WINDLASS_SIMULATOR")
+	url, end, err := runSimulator(program(t, "WINDLASS_SIMULATOR"), arguments...)
+	require.NoError(t, err)
+	t.Cleanup(end)
+	return &simulator{t: t, url: url}
+}
+
+func runSimulator(binary string, arguments ...string) (url string, end func(), err error) {
 	command := exec.Command(binary, append([]string{"--listen", "127.0.0.1:0"}, arguments...)...)
 	command.Stderr = os.Stderr
+	endsWithUs(command)
 	output, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
+	if err != nil {
+		return "", nil, err
+	}
+	if err := command.Start(); err != nil {
+		return "", nil, err
+	}
+	end = func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
-	})
+	}
 	line, err := bufio.NewReader(output).ReadString('\n')
-	require.NoError(t, err)
-	return &simulator{t: t, url: strings.TrimSpace(line)}
+	if err != nil {
+		end()
+		return "", nil, err
+	}
+	return strings.TrimSpace(line), end, nil
+}
+
+// Has a process killed when this one ends without its cleanups, after a panic or a timeout for example. The plugins need no such
+// help: they leave when their host is gone.
+func endsWithUs(command *exec.Cmd) {
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// Without the default's limit of 30 seconds for a connection.
+var client = http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+
+// Makes a call. For goroutines beside a test, which must not end it; the test itself uses call.
+func (s *simulator) try(ctx context.Context, method, path string, body, answer any) error {
+	var reader io.Reader
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		reader = bytes.NewReader(encoded)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, s.url+path, reader)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Auth-Token", secretKey)
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", method, path, err, text)
+	}
+	return nil
 }
 
 func (s *simulator) call(method, path string, body, answer any) {
 	s.t.Helper()
-	var reader io.Reader
-	if body != nil {
-		encoded, err := json.Marshal(body)
-		require.NoError(s.t, err)
-		reader = bytes.NewReader(encoded)
-	}
-	request, err := http.NewRequest(method, s.url+path, reader)
-	require.NoError(s.t, err)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Auth-Token", secretKey)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	require.Less(s.t, response.StatusCode, 300, "%s %s: %s", method, path, text)
-	if answer != nil {
-		require.NoError(s.t, json.Unmarshal(text, answer), "%s", text)
-	}
+	require.NoError(s.t, s.try(s.t.Context(), method, path, body, answer))
 }
 
 type address struct {
@@ -116,7 +160,10 @@ type request struct {
 	At       float64 `json:"at_ms"`
 	Method   string  `json:"method"`
 	Path     string  `json:"path"`
-	Status   int     `json:"status"`
+	// 0 until the cloud has done what was asked.
+	Status int `json:"status"`
+	// The fault that the request met.
+	Fault string `json:"fault"`
 }
 
 func (s *simulator) requests() []request {
@@ -134,17 +181,11 @@ func (s *simulator) requests() []request {
 	return answer.Requests
 }
 
-// Whether nobody has called for a second: no operation is under way.
-func (s *simulator) quiet() bool {
-	before := len(s.requests())
-	time.Sleep(time.Second)
-	return len(s.requests()) == before
-}
-
 func (s *simulator) forgetRequests() { s.call("DELETE", "/_simulator/requests", nil, nil) }
 
 type fault struct {
-	Method string `json:"method"`
+	// Empty: any.
+	Method string `json:"method,omitempty"`
 	Path   string `json:"path"`
 	Nth    int    `json:"nth,omitempty"`
 	Kind   string `json:"kind"`
@@ -165,6 +206,17 @@ func (s *simulator) faultsApplied() int {
 		applied += fault.Applied
 	}
 	return applied
+}
+
+// Whether the cloud has done what was asked of it and keeps the answer back, because of a fault.
+func (s *simulator) holdsAnAnswer() bool {
+	s.t.Helper()
+	for _, request := range s.requests() {
+		if strings.HasPrefix(request.Fault, "delay:") && request.Status != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *simulator) forgetFaults() { s.call("DELETE", "/_simulator/faults", nil, nil) }
@@ -207,24 +259,13 @@ var compiled = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	compiledState.Store(state)
-	command := exec.Command(os.Getenv("WINDLASS_SIMULATOR"), "--listen", "127.0.0.1:0")
-	output, err := command.StdoutPipe()
+	url, end, err := runSimulator(os.Getenv("WINDLASS_SIMULATOR"))
 	if err != nil {
 		return state, err
 	}
-	if err := command.Start(); err != nil {
-		return state, err
-	}
-	defer func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	}()
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		return state, err
-	}
+	defer end()
 	config, err := json.Marshal(map[string]any{
-		"name": "ci", "secret_key": secretKey, "project": project, "endpoint": strings.TrimSpace(line), "zone": "fr-par-1",
+		"name": "ci", "secret_key": secretKey, "project": project, "endpoint": url, "zone": "fr-par-1",
 		"server_type": "DEV1-S", "image": "ubuntu_noble", "state_dir": state,
 	})
 	if err != nil {
@@ -236,7 +277,9 @@ var compiled = sync.OnceValues(func() (string, error) {
 		return state, err
 	}
 	defer process.Kill()
-	_, err = process.InstanceGroup().Init(context.Background(), log, provider.Settings{})
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	_, err = process.InstanceGroup().Init(ctx, log, provider.Settings{})
 	return state, err
 })
 
@@ -268,7 +311,34 @@ func TestMain(m *testing.M) {
 	if state, ok := compiledState.Load().(string); ok {
 		_ = os.RemoveAll(state)
 	}
+	if code == 0 {
+		if err := goroutinesLeft(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	os.Exit(code)
+}
+
+// What still runs when all tests have ended. Fleeting's loop looks whether it was shut down once in its update interval, which is
+// a minute in fleeting's own test; nothing else may take any time.
+func goroutinesLeft() (err error) {
+	// Each look tries again for about half a second.
+	for range 5 * 60 {
+		if err = goleak.Find(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Runs work on a goroutine of its own and waits for it when the test ends, before what the test started earlier is ended. The
+// work ends when its context does. It may call t.Error, but nothing that ends the test.
+func beside(t testing.TB, work func(ctx context.Context)) {
+	var running sync.WaitGroup
+	// The test's context ends before its cleanups begin.
+	t.Cleanup(running.Wait)
+	running.Go(func() { work(t.Context()) })
 }
 
 func encoded(t testing.TB, config map[string]any) []byte {
@@ -278,21 +348,32 @@ func encoded(t testing.TB, config map[string]any) []byte {
 	return text
 }
 
-func eventually(t testing.TB, within time.Duration, what string, condition func() bool) {
+// Far more than anything here takes, also on a busy machine: what has not come by then never will.
+const waitLimit = 5 * time.Minute
+
+const pollInterval = 50 * time.Millisecond
+
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
+	eventuallyEvery(t, pollInterval, what, condition)
+}
+
+// Looks so often as fits into the limit, whatever the clock says meanwhile: a machine may stand still for minutes.
+func eventuallyEvery(t testing.TB, interval time.Duration, what string, condition func() bool) {
+	t.Helper()
+	for range waitLimit / interval {
+		if condition() {
+			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(interval)
 	}
+	t.Fatalf("not within %v: %s", waitLimit, what)
 }
 
 // A bound on time, only where WINDLASS_MEASURE says that the machine is quiet and the binaries are optimised.
 func budget(limit time.Duration) time.Duration {
 	if os.Getenv("WINDLASS_MEASURE") == "" {
-		return time.Minute
+		return waitLimit
 	}
 	return limit
 }

@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 import subprocess
-import time
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -18,6 +17,17 @@ from pyvider.rpcplugin.config import rpcplugin_config
 COOKIE = {"FLEETING_INSTANCE_GROUP_PLUGIN": "4c6410b1-cb78-4962-8c76-ab936d0ea908"}
 SECRET = "11111111-2222-4333-8444-555555555555"
 CREATING, RUNNING = 0, 1
+# Seconds: far more than anything here takes, also on a busy machine.
+LIMIT = 300
+PAUSE = 0.1
+
+
+async def until(what, is_so):
+    for _ in range(round(LIMIT / PAUSE)):
+        if await is_so():
+            return
+        await asyncio.sleep(PAUSE)
+    raise AssertionError(f"it never came to this: {what}")
 
 
 def varint(number):
@@ -75,10 +85,10 @@ class Group:
         self.channel = channel
 
     async def call(self, name, request=b""):
-        return fields(await self.channel.unary_unary(f"/proto.InstanceGroup/{name}")(request, timeout=60))
+        return fields(await self.channel.unary_unary(f"/proto.InstanceGroup/{name}")(request, timeout=LIMIT))
 
     async def update(self):
-        answers = self.channel.unary_stream("/proto.InstanceGroup/Update")(b"", timeout=60)
+        answers = self.channel.unary_stream("/proto.InstanceGroup/Update")(b"", timeout=LIMIT)
         told = {}
         async for answer in answers:
             report = fields(answer)
@@ -93,9 +103,11 @@ def cloud():
         stdout=subprocess.PIPE,
         text=True,
     )
-    yield process.stdout.readline().strip()
-    process.kill()
-    process.wait()
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Client(RPCPluginClient):
@@ -113,6 +125,9 @@ class Client(RPCPluginClient):
 async def started():
     # Fleeting asks for no mutual TLS.
     rpcplugin_config.plugin_auto_mtls = False
+    rpcplugin_config.plugin_handshake_timeout = LIMIT
+    rpcplugin_config.plugin_channel_ready_timeout = LIMIT
+    rpcplugin_config.plugin_client_retry_total_timeout_s = LIMIT
     client = Client(command=[os.environ["WINDLASS_FLEETING_PLUGIN"]], config={"env": COOKIE})
     await client.start()
     return client
@@ -148,27 +163,30 @@ def test_an_instance_comes_and_goes_through_a_client_that_is_not_hashicorps(clou
             assert len(told) == 1, "told from the first update on"
             (instance,) = told
             assert instance.startswith("py-")
-            deadline = time.monotonic() + 60
-            while (await group.update()).get(instance) != RUNNING:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.1)
+
+            async def runs():
+                return (await group.update()).get(instance) == RUNNING
+
+            await until("it runs", runs)
             assert await group.call("Heartbeat", message(f1=instance.encode())) == {}
             reached = await group.call("ConnectInfo", message(f1=instance.encode()))
             assert b"ssh" in fields(reached[1][0])[3] and reached[2][0]
 
             assert await group.call("Decrease", message(f1=instance.encode())) == {1: [instance.encode()]}
-            while await group.update():
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.1)
-        finally:
-            pid = client._process.pid
+
+            async def nothing_is_told():
+                return not await group.update()
+
+            await until("it is gone", nothing_is_told)
+
+            async def has_left():
+                return not client._process.is_running()
+
             await client.shutdown_plugin()
             # Asked by the controller, it leaves by itself.
-            deadline = time.monotonic() + 10
-            while client._process.is_running():
-                assert time.monotonic() < deadline, f"process {pid} is still there"
-                await asyncio.sleep(0.05)
+            await until("the plugin has left", has_left)
             assert client._process.process.returncode == 0
+        finally:
             await client.close()
 
     asyncio.run(scenario())

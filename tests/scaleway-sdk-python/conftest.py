@@ -41,8 +41,8 @@ def url():
         assert first.startswith("http://"), f"{command} said {first!r} instead of its URL"
         yield first.rstrip("/")
     finally:
-        process.terminate()
-        process.wait(timeout=10)
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture
