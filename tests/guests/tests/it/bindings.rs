@@ -110,6 +110,9 @@ fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
             continue;
         }
         let present = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(present == made, "guest/sdk/src/bindings/{module}.rs differs from the contract in wit/: run `just bindings`");
+        assert!(
+            present == made,
+            "guest/sdk/src/bindings/{module}.rs differs from the contract in wit/: run `just bindings`"
+        );
     }
 }
