@@ -92,8 +92,8 @@ func (s *simulator) macConfig(t testing.TB, changes map[string]any) map[string]a
 	return config
 }
 
-// The whole way through the real loop: a group scales up from a pool and down again; all hosts are in the pool then, wiped
-// once they were let go, and none is deleted.
+// The whole way through the real loop: a group scales up from a pool and down again; all hosts are in the pool then,
+// wiped once they were let go, and none is deleted.
 func TestAGroupOfMacsScalesUpFromItsPoolAndDownAgain(t *testing.T) {
 	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")

@@ -60,8 +60,9 @@ func startGroupWithLog(t *testing.T, log hclog.Logger, config map[string]any) (p
 	return process.InstanceGroup(), process.Kill
 }
 
-// SIGKILL when the cloud has done so many calls since the work began: after each call of a creation, of a removal, and of
-// updates with a reap, in turn. The next plugin process takes over: nothing leaks, nothing that runs is lost, and the runner can go on.
+// SIGKILL when the cloud has done so many calls since the work began: after each call of a creation, of a removal, and
+// of updates with a reap, in turn. The next plugin process takes over: nothing leaks, nothing that runs is lost, and
+// the runner can go on.
 func TestAKilledPluginLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	// A creation without waits makes so many calls; removals go on until nothing is left.
@@ -158,8 +159,8 @@ func TestAKilledPluginLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Begins the work of a plugin and kills it, while the answer to the call with this number is under way (for 0: at once), or at
-// rest, where the work has ended with fewer.
+// Begins the work of a plugin and kills it, while the answer to the call with this number is under way (for 0: at
+// once), or at rest, where the work has ended with fewer.
 func killAfter(t *testing.T, cloud *simulator, config map[string]any, calls int, begin func(), ended func() bool) {
 	t.Helper()
 	cloud.forgetRequests()
@@ -229,8 +230,8 @@ func TestDeleteOnShutdownRemovesEverything(t *testing.T) {
 	require.True(t, cloud.empty())
 }
 
-// Told to end by SIGTERM, which takes the same way as the host's request: the host would kill it after two seconds, and a busy
-// machine may take longer.
+// Told to end by SIGTERM, which takes the same way as the host's request: the host would kill it after two seconds, and
+// a busy machine may take longer.
 func TestThePluginLeavesByItselfInTheMiddleOfItsWork(t *testing.T) {
 	besideOthers(t)
 	cloud := startSimulator(t, "--latency-ms", "200")

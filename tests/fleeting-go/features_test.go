@@ -156,8 +156,8 @@ func TestWhatCannotBeRemovedGivesItsCapacityBackAndIsTriedAgain(t *testing.T) {
 	})
 }
 
-// Over a whole life with failures: who is told as deleting is really being removed, and so is gone at some time, from the answers
-// of Update and from the cloud.
+// Over a whole life with failures: who is told as deleting is really being removed, and so is gone at some time, from
+// the answers of Update and from the cloud.
 func TestDeletingIsNeverToldWithoutACleanup(t *testing.T) {
 	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")

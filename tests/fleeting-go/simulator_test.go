@@ -62,8 +62,8 @@ func runSimulator(binary string, arguments ...string) (url string, end func(), e
 	return strings.TrimSpace(line), end, nil
 }
 
-// Has a process killed when this one ends without its cleanups, after a panic or a timeout for example. The plugins need no such
-// help: they leave when their host is gone.
+// Has a process killed when this one ends without its cleanups, after a panic or a timeout for example. The plugins
+// need no such help: they leave when their host is gone.
 func endsWithUs(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
@@ -251,8 +251,8 @@ func (s *simulator) config(t testing.TB, changes map[string]any) map[string]any 
 	return config
 }
 
-// The folder of a group that has been started once: its policies are compiled. Each first start would compile them anew,
-// which takes more than most tests here.
+// The folder of a group that has been started once: its policies are compiled. Each first start would compile them
+// anew, which takes more than most tests here.
 var compiled = sync.OnceValues(func() (string, error) {
 	state, err := os.MkdirTemp("", "windlass-fleeting-go-")
 	if err != nil {
@@ -320,8 +320,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What still runs when all tests have ended. Fleeting's loop looks whether it was shut down once in its update interval, which is
-// a minute in fleeting's own test; nothing else may take any time.
+// What still runs when all tests have ended. Fleeting's loop looks whether it was shut down once in its update
+// interval, which is a minute in fleeting's own test; nothing else may take any time.
 func goroutinesLeft() (err error) {
 	// Each look tries again for about half a second.
 	for range 5 * 60 {
@@ -332,8 +332,8 @@ func goroutinesLeft() (err error) {
 	return err
 }
 
-// Runs work on a goroutine of its own and waits for it when the test ends, before what the test started earlier is ended. The
-// work ends when its context does. It may call t.Error, but nothing that ends the test.
+// Runs work on a goroutine of its own and waits for it when the test ends, before what the test started earlier is
+// ended. The work ends when its context does. It may call t.Error, but nothing that ends the test.
 func beside(t testing.TB, work func(ctx context.Context)) {
 	var running sync.WaitGroup
 	// The test's context ends before its cleanups begin.

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// How a runner reaches the machines: by ssh on a port that is held on 127.0.0.1, so that nobody else on this machine is given it
-// while the test uses it on other loopback addresses.
+// How a runner reaches the machines: by ssh on a port that is held on 127.0.0.1, so that nobody else on this machine is
+// given it while the test uses it on other loopback addresses.
 func overSSH(t testing.TB) provider.ConnectorConfig {
 	t.Helper()
 	holder, err := net.Listen("tcp", "127.0.0.1:0")

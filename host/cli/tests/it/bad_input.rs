@@ -5,9 +5,9 @@ use crate::support::{IMPATIENT, Ran, World, bare};
 #[test]
 fn version_and_help_are_answers() {
     let home = tempfile::tempdir().unwrap();
-    let version = Ran::of(bare(home.path()).arg("--version").output().unwrap()).expect(0);
+    let version = Ran::of(bare(home.path()).arg("--version")).expect(0);
     assert_eq!(version.stdout, format!("windlass {}\n", env!("CARGO_PKG_VERSION")));
-    let help = Ran::of(bare(home.path()).arg("--help").output().unwrap()).expect(0);
+    let help = Ran::of(bare(home.path()).arg("--help")).expect(0);
     assert!(help.stdout.contains("Exit codes:") && help.stdout.contains("windlass demo"), "{}", help.stdout);
     // Neither leaves anything behind.
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
@@ -16,7 +16,7 @@ fn version_and_help_are_answers() {
 #[test]
 fn wrong_usage_is_exit_code_2_with_the_nearest_valid_word() {
     let home = tempfile::tempdir().unwrap();
-    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).args(arguments).output().unwrap());
+    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).args(arguments));
     ran(&["server", "lst"]).expect(2).says("'list'");
     ran(&["server", "list", "--outptu", "json"]).expect(2).says("--output");
     let json = ran(&["server", "delete", "--output", "json"]).expect(2).json();
@@ -27,7 +27,7 @@ fn wrong_usage_is_exit_code_2_with_the_nearest_valid_word() {
 #[test]
 fn missing_credentials_are_one_line_with_variable_key_and_place() {
     let home = tempfile::tempdir().unwrap();
-    let ran = Ran::of(bare(home.path()).args(["server", "list", "--zone", "fr-par-1"]).output().unwrap()).expect(2);
+    let ran = Ran::of(bare(home.path()).args(["server", "list", "--zone", "fr-par-1"])).expect(2);
     let first = ran.stderr.lines().next().unwrap();
     for words in ["SCW_SECRET_KEY", "secret_key", ".config/scw/config.yaml"] {
         assert!(first.contains(words), "{words}: {first}");
@@ -38,12 +38,9 @@ fn missing_credentials_are_one_line_with_variable_key_and_place() {
 #[test]
 fn a_missing_zone_names_variable_and_key() {
     let home = tempfile::tempdir().unwrap();
-    let ran = bare(home.path())
-        .args(["server", "list"])
-        .env("SCW_SECRET_KEY", "11111111-1111-1111-1111-111111111111")
-        .output()
-        .unwrap();
-    Ran::of(ran).expect(2).says("SCW_DEFAULT_ZONE").says("default_zone");
+    let mut command = bare(home.path());
+    command.args(["server", "list"]).env("SCW_SECRET_KEY", "11111111-1111-1111-1111-111111111111");
+    Ran::of(&mut command).expect(2).says("SCW_DEFAULT_ZONE").says("default_zone");
 }
 
 #[test]
@@ -93,7 +90,7 @@ fn a_journal_of_a_newer_version_is_refused_untouched() {
 fn completions_exist_for_each_shell_and_bash_accepts_its_own() {
     let home = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = Ran::of(bare(home.path()).args(["completions", shell]).output().unwrap()).expect(0);
+        let ran = Ran::of(bare(home.path()).args(["completions", shell])).expect(0);
         assert!(ran.stdout.contains("simulator"), "{shell}");
         if shell == "bash" {
             let script = home.path().join("windlass.bash");
@@ -114,7 +111,7 @@ fn an_address_in_use_is_told_with_the_remedy() {
 #[test]
 fn wrong_macs_for_the_simulator_are_refused_with_what_would_be_right() {
     let home = tempfile::tempdir().unwrap();
-    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).arg("simulator").args(arguments).output().unwrap());
+    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).arg("simulator").args(arguments));
     ran(&["--apple-silicon-pool", "prefix=ci-,count=3,type=M9"]).expect(2).says("M4-S");
     ran(&["--apple-silicon-pool", "prefix=ci-,count=3,type=M4-S,colour=red"]).expect(2).says("`colour`");
     ran(&["--apple-silicon-refusal", "politely"]).expect(2).says("without-details");

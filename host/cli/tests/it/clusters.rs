@@ -1,14 +1,12 @@
 //! `windlass cluster` with real hooks, against a simulator.
 
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use serde_json::Value;
 use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
-use crate::support::{IMPATIENT, Ran, World, bare, signal};
+use crate::support::{IMPATIENT, Ran, Running, World, bare, eventually};
 
 const SPECIFICATION: &str = "
 name = 'farm'
@@ -65,6 +63,10 @@ impl Farm {
 
     fn create(&self) -> Ran {
         self.cluster(&["create", self.file.to_str().unwrap()])
+    }
+
+    fn start_creation(&self) -> Running {
+        Running::start(&mut self.world.command(&["cluster", "create", self.file.to_str().unwrap()]))
     }
 
     fn status(&self) -> Value {
@@ -203,40 +205,32 @@ fn is_alive(pid: &str) -> bool {
 
 /// What a hook wrote last into a file of its folder.
 fn written(farm: &Farm, name: &str) -> String {
-    loop {
-        match std::fs::read_to_string(farm.world.home.path().join(name)) {
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => std::thread::yield_now(),
-        }
-    }
+    let file = farm.world.home.path().join(name);
+    eventually(&format!("a hook writes {name}"), || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    })
 }
 
 #[test]
 fn ctrl_c_during_a_creation_undoes_it_and_ends_the_hook_with_exit_code_130() {
-    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nsleep 300\n")]);
-    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nsleep 3600\n")]);
+    let create = farm.start_creation();
     let pid = written(&farm, "pid");
-    signal(&child, "INT");
-    let mut stderr = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
-    assert!(stderr.contains("interrupted: undoing what is in flight"), "{stderr}");
+    create.signal("INT");
+    create.end().expect(130).says("interrupted: undoing what is in flight");
     assert_eq!(farm.world.resources(), 0);
     // Its end was asked for before windlass ended; the system takes a moment.
-    while is_alive(&pid) {
-        std::thread::yield_now();
-    }
+    eventually("the hook has ended", || (!is_alive(&pid)).then_some(()));
 }
 
 #[test]
 fn what_a_killed_process_left_is_undone_by_resume() {
-    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nexec sleep 300\n")]);
-    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nexec sleep 3600\n")]);
+    let create = farm.start_creation();
     let hook = written(&farm, "pid");
-    signal(&child, "KILL");
-    child.wait().unwrap();
+    create.signal("KILL");
+    create.end().expect(-1);
     // As documented: nobody was left to end the hook.
     assert!(is_alive(&hook));
     assert!(std::process::Command::new("kill").arg(&hook).status().unwrap().success());
@@ -252,14 +246,12 @@ fn what_a_killed_process_left_is_undone_by_resume() {
 
 #[test]
 fn a_termination_from_elsewhere_stops_a_creation_quietly() {
-    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 300\n")]);
-    let mut command = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 3600\n")]);
+    let create = farm.start_creation();
     written(&farm, "begun");
     farm.cluster(&["scale", "farm", "web=3"]).expect(2).says("is busy: operation 1 (create) is at the stage configure");
     farm.cluster(&["terminate", "farm"]).expect(0);
-    let stopped =
-        Ran::of(child.wait_with_output().unwrap()).expect(1).says("was deleted meanwhile; nothing of it is left");
+    let stopped = create.end().expect(1).says("was deleted meanwhile; nothing of it is left");
     assert!(stopped.stderr.contains("stopping quietly"), "{}", stopped.stderr);
     assert_eq!(farm.world.resources(), 0);
     assert!(farm.cluster(&["list"]).expect(0).stdout.contains("no clusters"));
@@ -269,14 +261,12 @@ fn a_termination_from_elsewhere_stops_a_creation_quietly() {
 fn a_watch_follows_another_processs_operation_to_its_end() {
     let farm =
         Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
-    let mut create = farm.world.command(&["cluster", "create", farm.file.to_str().unwrap()]);
-    let mut create = create.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let create = farm.start_creation();
     written(&farm, "begun");
-    let mut watch = farm.world.command(&["cluster", "status", "farm", "--watch"]);
-    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let watch = Running::start(&mut farm.world.command(&["cluster", "status", "farm", "--watch"]));
     farm.world.write("go", b"");
-    assert!(create.wait().unwrap().success());
-    let watched = Ran::of(watch.wait_with_output().unwrap()).expect(0);
+    create.end().expect(0);
+    let watched = watch.end().expect(0);
     assert!(watched.stdout.contains("active") && watched.stdout.contains("farm-web-2"), "{}", watched.stdout);
 }
 
@@ -328,8 +318,7 @@ fn what_cannot_be_had_is_found_before_anything_is_spent() {
     let said = farm.cluster(&["validate", file]).expect(0).stdout;
     assert!(said.contains("ok: cluster farm of 3 nodes in 2 groups"), "{said}");
     // Without credentials the file alone can be looked at.
-    let offline = bare(farm.world.home.path()).args(["cluster", "validate", file, "--offline"]).output().unwrap();
-    Ran::of(offline).expect(0);
+    Ran::of(bare(farm.world.home.path()).args(["cluster", "validate", file, "--offline"])).expect(0);
     std::fs::remove_file(farm.world.home.path().join("start.sh")).unwrap();
     farm.cluster(&["validate", file]).expect(2).says("hooks.start").says("start.sh");
     let none = SPECIFICATION.replace("DEV1-M", "DEV9-M");
@@ -343,11 +332,10 @@ fn what_cannot_be_had_is_found_before_anything_is_spent() {
 fn looking_needs_no_credentials() {
     let farm = Farm::new();
     farm.create().expect(0);
-    let look = |arguments: &[&str]| Ran::of(bare(farm.world.home.path()).args(arguments).output().unwrap()).expect(0);
+    let look = |arguments: &[&str]| Ran::of(bare(farm.world.home.path()).args(arguments)).expect(0);
     assert!(look(&["cluster", "list"]).stdout.contains("db=1 web=2"));
     assert!(look(&["cluster", "status", "farm"]).stdout.contains("farm-db-1"));
     look(&["cluster", "history", "farm"]);
-    let none = bare(farm.world.home.path()).args(["cluster", "terminate", "farm"]).output().unwrap();
-    Ran::of(none).expect(2);
+    Ran::of(bare(farm.world.home.path()).args(["cluster", "terminate", "farm"])).expect(2);
     assert_eq!(farm.servers().len(), 3);
 }

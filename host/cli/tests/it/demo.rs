@@ -3,7 +3,7 @@ use crate::support::{Ran, bare};
 #[test]
 fn the_demo_ends_with_nothing_left_and_says_so() {
     let home = tempfile::tempdir().unwrap();
-    let ran = Ran::of(bare(home.path()).args(["demo", "--pace", "10"]).output().unwrap()).expect(0);
+    let ran = Ran::of(bare(home.path()).args(["demo", "--pace", "10"])).expect(0);
     for words in
         ["5 servers, 5 addresses, 5 volumes", "given up: power-on", "replaced by grace-for-stopped", "0 resources left"]
     {
@@ -17,7 +17,7 @@ fn the_demo_ends_with_nothing_left_and_says_so() {
 #[test]
 fn the_demo_is_one_document_for_programs() {
     let home = tempfile::tempdir().unwrap();
-    let ran = Ran::of(bare(home.path()).args(["demo", "--pace", "10", "--output", "json"]).output().unwrap()).expect(0);
+    let ran = Ran::of(bare(home.path()).args(["demo", "--pace", "10", "--output", "json"])).expect(0);
     let document = ran.json();
     assert_eq!(document["resources_left"], 0);
     assert_eq!(document["acts"].as_array().unwrap().len(), 5);

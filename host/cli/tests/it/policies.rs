@@ -1,4 +1,4 @@
-use crate::support::World;
+use crate::support::{Ran, World};
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
 
 #[test]
@@ -76,13 +76,9 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
     assert_eq!(from_file["answer"]["verdict"], "give-up");
     let at_file = world.json(&["policy", "run", file, "--slot", "retry", "--input", &format!("@{}", path.display())]);
     assert_eq!(at_file["answer"], from_file["answer"]);
-    let mut child = world
-        .command(&["policy", "run", file, "--slot", "retry", "--input", "-", "--output", "json"])
-        .stdin(std::fs::File::open(&path).unwrap())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert!(child.wait().unwrap().success());
+    let mut from_stdin = world.command(&["policy", "run", file, "--slot", "retry", "--input", "-", "--output", "json"]);
+    let from_stdin = Ran::of(from_stdin.stdin(std::fs::File::open(&path).unwrap())).expect(0).json();
+    assert_eq!(from_stdin["answer"], from_file["answer"]);
 
     world
         .run(&["policy", "run", file, "--slot", "retry", "--input", "{}"])

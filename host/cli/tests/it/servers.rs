@@ -1,6 +1,4 @@
-use crate::support::{World, signal};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use crate::support::{Running, World, eventually};
 
 #[test]
 fn servers_are_created_listed_shown_swept_and_deleted() {
@@ -113,19 +111,18 @@ fn defaults_for_servers_come_from_the_configuration_and_options_win() {
     assert_eq!(resources["servers"][1]["commercial_type"], "DEV1-M");
 }
 
+fn start_creation(world: &World) -> Running {
+    let arguments = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+    Running::start(&mut world.command(&arguments))
+}
+
 #[test]
 fn the_first_interrupt_undoes_what_is_in_flight() {
     let world = World::new("1");
-    let child = world
-        .command(&["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
-    signal(&child, "INT");
-    let ran = crate::support::Ran::of(child.wait_with_output().unwrap()).expect(130);
-    let ran = ran.says("interrupted: undoing what is in flight");
+    create.signal("INT");
+    let ran = create.end().expect(130).says("interrupted: undoing what is in flight");
     assert!(ran.stderr.contains("1 of 1 servers could not be created"), "{}", ran.stderr);
     assert_eq!(world.resources(), 0, "{}", ran.stderr);
 }
@@ -134,39 +131,21 @@ fn the_first_interrupt_undoes_what_is_in_flight() {
 fn the_second_interrupt_leaves_it_to_the_next_start_which_ends_it() {
     // Time stands still, so the undo cannot end by itself.
     let world = World::new("0");
-    let mut child = world
-        .command(&["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
-    signal(&child, "TERM");
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut heard = String::new();
-    while !heard.contains("once more leaves it to the next start") {
-        assert!(stderr.read_line(&mut heard).unwrap() > 0, "{heard}");
-    }
-    signal(&child, "INT");
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(130));
+    create.signal("TERM");
+    create.until_it_says("once more leaves it to the next start");
+    create.signal("INT");
+    create.end().expect(130);
     assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 1);
     assert!(world.resources() > 0);
 
-    let resumed = world.command(&["operation", "resume", "--output", "json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let ended = std::sync::atomic::AtomicBool::new(false);
-    let output = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
-                world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
-                std::thread::yield_now();
-            }
-        });
-        let output = resumed.wait_with_output().unwrap();
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        output
+    let mut resumed = Running::start(&mut world.command(&["operation", "resume", "--output", "json"]));
+    eventually("the next start ends it", || {
+        world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
+        resumed.has_ended().then_some(())
     });
-    crate::support::Ran::of(output).expect(0);
+    resumed.end().expect(0);
     assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 0);
     // Powering on had begun, so the next start finished the server instead of undoing it.
     let left = world.control("GET", "resources", "");

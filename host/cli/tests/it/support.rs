@@ -1,11 +1,18 @@
 //! The real binary, a simulator of its own for each test, and HTTP by hand for the simulator's controls.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::Value;
+
+/// Far more than anything here takes, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_windlass");
 
@@ -16,6 +23,92 @@ pub fn bare(home: &Path) -> Command {
     command
 }
 
+/// Asks until there is an answer, so often as fits into the limit, whatever the clock says: a machine may stand still
+/// for minutes.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..LIMIT.div_duration_f64(PAUSE) as u64 {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("not within {LIMIT:?}: {what}");
+}
+
+/// A process that runs beside the test, and never outlives it.
+pub struct Running {
+    child: Child,
+    stdout: Heard,
+    stderr: Heard,
+}
+
+/// What a process has written so far.
+struct Heard {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Heard {
+    fn from(mut pipe: impl Read + Send + 'static) -> Heard {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut part) {
+                heard.lock().expect("no reader panics").extend_from_slice(&part[..count]);
+            }
+        });
+        Heard { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().expect("no reader panics")).into_owned()
+    }
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spawned");
+        let stdout = Heard::from(child.stdout.take().expect("piped"));
+        let stderr = Heard::from(child.stderr.take().expect("piped"));
+        Running { child, stdout, stderr }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("ran");
+        assert!(status.success());
+    }
+
+    /// Waits until it has said these words on stderr.
+    #[track_caller]
+    pub fn until_it_says(&self, words: &str) {
+        eventually(words, || self.stderr.so_far().contains(words).then_some(()));
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn end(mut self) -> Ran {
+        let code = eventually("the command ends", || self.child.try_wait().expect("it is our child")).code();
+        eventually("its output ends", || {
+            (self.stdout.reader.is_finished() && self.stderr.reader.is_finished()).then_some(())
+        });
+        Ran { code: code.unwrap_or(-1), stdout: self.stdout.so_far(), stderr: self.stderr.so_far() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// What a command left.
 pub struct Ran {
     pub code: i32,
@@ -24,12 +117,9 @@ pub struct Ran {
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Ran {
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Ran {
+        Running::start(command).end()
     }
 
     /// The one JSON document on stdout.
@@ -54,7 +144,7 @@ impl Ran {
 /// A home directory, a simulator, and commands that talk to it.
 pub struct World {
     pub home: tempfile::TempDir,
-    simulator: Child,
+    _simulator: Running,
     pub url: String,
 }
 
@@ -65,14 +155,20 @@ pub const IMPATIENT: &str =
 impl World {
     pub fn new(time_scale: &str) -> World {
         let home = tempfile::tempdir().expect("a directory");
-        let mut simulator = bare(home.path())
-            .args(["simulator", "--listen", "127.0.0.1:0", "--seed", "1", "--quiet", "--time-scale", time_scale])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("spawned");
-        let mut first = String::new();
-        BufReader::new(simulator.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
-        World { home, simulator, url: first.trim_end().to_owned() }
+        let simulator = Running::start(bare(home.path()).args([
+            "simulator",
+            "--listen",
+            "127.0.0.1:0",
+            "--seed",
+            "1",
+            "--quiet",
+            "--time-scale",
+            time_scale,
+        ]));
+        let url = eventually("the simulator says its URL", || {
+            simulator.stdout.so_far().split_once('\n').map(|(line, _)| line.to_owned())
+        });
+        World { home, _simulator: simulator, url }
     }
 
     pub fn configure(&self, text: &str) {
@@ -99,7 +195,7 @@ impl World {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().expect("ran"))
+        Ran::of(&mut self.command(arguments))
     }
 
     pub fn json(&self, arguments: &[&str]) -> Value {
@@ -127,6 +223,7 @@ impl World {
     pub fn control(&self, method: &str, path: &str, body: &str) -> Value {
         let host = self.url.strip_prefix("http://").expect("a URL");
         let mut stream = TcpStream::connect(host).expect("connected");
+        stream.set_read_timeout(Some(LIMIT)).expect("set");
         write!(
             stream,
             "{method} /_simulator/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
@@ -153,23 +250,24 @@ impl World {
         lists.map(|list| list.as_array().expect("a list").len()).sum()
     }
 
-    /// Waits (the test's own patience is the test runner's) until the simulator holds something that fits.
+    /// Waits until the simulator holds something that fits.
+    #[track_caller]
     pub fn until(&self, fits: impl Fn(&Value) -> bool) {
-        while !fits(&self.control("GET", "resources", "")) {
-            std::thread::yield_now();
-        }
+        eventually("the simulator holds it", || fits(&self.control("GET", "resources", "")).then_some(()));
     }
 }
 
+/// Hooks are processes of their own group, and outlive a windlass that was killed: whatever still runs in the test's
+/// folder is ended.
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = self.simulator.kill();
-        let _ = self.simulator.wait();
+        let Ok(processes) = std::fs::read_dir("/proc") else { return };
+        for process in processes.flatten() {
+            let here =
+                std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(self.home.path()));
+            if here {
+                let _ = Command::new("kill").arg("-KILL").arg(process.file_name()).status();
+            }
+        }
     }
-}
-
-/// Sends a signal to a child that we started.
-pub fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().expect("ran");
-    assert!(status.success());
 }

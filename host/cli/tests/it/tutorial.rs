@@ -65,7 +65,7 @@ fn run(folder: &Path, world: &World, environment: &[(String, String)], line: &st
     command.args(["-c", line]).current_dir(folder).env_clear();
     command.env("HOME", world.home.path()).env("PATH", format!("{binaries}:/usr/local/bin:/usr/bin:/bin"));
     command.envs(environment.iter().cloned());
-    Ran::of(command.output().unwrap())
+    Ran::of(&mut command)
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! The child is this test binary again (see [`child`]); its store stands still after the nth write and says so by a file, and the
 //! parent kills it. Scaleway is simulated in the parent, on a socket.
 
+use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -68,8 +69,12 @@ fn unwatched() -> OnEvent {
     Box::new(|_| futures::future::ready(()).boxed())
 }
 
+/// Runs a case on one thread in real time, and no longer than far more than any takes, also on a busy machine.
 fn real_time<F: Future>(case: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
+    const LIMIT: Duration = Duration::from_secs(300);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let case = runtime.block_on(async { tokio::time::timeout(LIMIT, case).await });
+    case.unwrap_or_else(|_| panic!("the case has not ended within {LIMIT:?}"))
 }
 
 async fn perform(clusters: &Clusters, operation: &str) -> Result<(), Error> {
@@ -93,9 +98,9 @@ fn child() {
             return futures::future::ready(()).boxed();
         }
         std::fs::write(&mark, "").unwrap();
-        // With all its tasks: nothing of it moves any more.
-        std::thread::sleep(Duration::from_secs(600));
-        futures::future::ready(()).boxed()
+        // With all its tasks: nothing of it moves any more. The parent kills it, or its own end ends this.
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(1);
     });
     real_time(async {
         let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
@@ -104,34 +109,46 @@ fn child() {
     });
 }
 
-fn spawn(job: &str, nth: u64, url: &str, state: &Path, policies: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
-        .env(JOB, job)
-        .env(STAND_STILL, nth.to_string())
-        .env(URL, url)
-        .env(STATE, state)
-        .env(POLICIES, policies)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+/// A child that the test kills, and that never outlives it.
+struct Spawned(Child);
+
+impl Spawned {
+    fn start(job: &str, nth: u64, url: &str, state: &Path, policies: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
+            .env(JOB, job)
+            .env(STAND_STILL, nth.to_string())
+            .env(URL, url)
+            .env(STATE, state)
+            .env(POLICIES, policies)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    /// Kills it when it stands still. False when it ended by itself: there were not so many events.
+    async fn kill_when_still(&mut self, state: &Path) -> bool {
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                assert!(status.success(), "the child failed: {status}");
+                return false;
+            }
+            if state.join(STANDS).exists() {
+                self.0.kill().unwrap();
+                assert_eq!(self.0.wait().unwrap().signal(), Some(9));
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
 }
 
-/// Kills the child when it stands still. False when it ended by itself: there were not so many events.
-async fn kill_when_still(child: &mut Child, state: &Path) -> bool {
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success(), "the child failed: {status}");
-            return false;
-        }
-        if state.join(STANDS).exists() {
-            child.kill().unwrap();
-            assert_eq!(child.wait().unwrap().signal(), Some(9));
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -161,8 +178,7 @@ async fn play(job: &str, nth: u64, policies_folder: &Path) -> Option<Ended> {
         perform(&clusters, "create").await.unwrap();
     }
     let before = world.servers();
-    let mut child = spawn(job, nth, &url, state, policies_folder);
-    let killed = kill_when_still(&mut child, state).await;
+    let killed = Spawned::start(job, nth, &url, state, policies_folder).kill_when_still(state).await;
     if !killed {
         server.abort();
         return None;

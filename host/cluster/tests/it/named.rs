@@ -499,9 +499,12 @@ async fn while_another_ends<T>(
         })
     }));
     let then = async {
-        while world.hooks.log().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let hook_runs = async {
+            while world.hooks.log().is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3_600), hook_runs).await.expect("the hook runs");
         call(&second).await
     };
     futures::future::join(create, then).await

@@ -164,9 +164,10 @@ impl Fleet {
         match ended {
             Ok(cleaned) if cleaned.report.is_clean() => {
                 tracing::info!(instance = id, operation = %operation, "{}", cleaned.report.words());
-                metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
                 self.suspensions.forget(id);
                 self.book.lock().set_work(id, Work::Gone);
+                // Last: who reads the counter finds the instance gone.
+                metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
             }
             Ok(cleaned) => {
                 tracing::error!(instance = id, operation = %operation, "{}; it is tried again", cleaned.report.words());

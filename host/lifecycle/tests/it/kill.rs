@@ -5,9 +5,7 @@
 //! request by a delay, and kills the child while it waits: before the effect (the request is never served), or after it
 //! (its answer never arrives).
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +13,9 @@ use std::time::Duration;
 use windlass_lifecycle::{Control, Lifecycle, Limits, OperationFilter, OperationId, OperationState, Options, Target};
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::Client;
-use windlass_simulator::{Effect, FaultKind, FaultRule, Simulator};
+use windlass_simulator::{Effect, FaultKind, FaultRule};
 
-use crate::support::{World, everything, number, owner, settings};
+use crate::support::{Spawned, World, everything, number, owner, real_time, settings};
 
 const JOB: &str = "WINDLASS_TEST_JOB";
 const URL: &str = "WINDLASS_TEST_URL";
@@ -51,8 +49,7 @@ fn open(client: Client, state: &Path, host: std::sync::Arc<Host>) -> Lifecycle {
 fn child() {
     let Ok(job) = std::env::var(JOB) else { return };
     let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    real_time(async {
         let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
         let lifecycle = open(client, Path::new(&of(STATE)), policies(Path::new(&of(POLICIES))));
         match job.split_once(' ') {
@@ -83,40 +80,10 @@ struct Case {
 struct Ended {
     /// How many requests the child sent.
     requests: u64,
+    /// How many of them change something.
+    changes: usize,
     killed: bool,
     state: OperationState,
-}
-
-fn spawn(job: &str, url: &str, state: &Path, policies: &Path, network: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
-        .env(JOB, job)
-        .env(URL, url)
-        .env(STATE, state)
-        .env(POLICIES, policies)
-        .env(NETWORK, network)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-/// Watches until the child has been caught by the delay and killed, or has ended by itself.
-async fn kill_when_caught(simulator: &Simulator, child: &mut Child) -> bool {
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.signal() == Some(9);
-        }
-        let caught =
-            simulator.faults().iter().any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
-        if caught {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 async fn play(case: &Case, policies_folder: &Path) -> Ended {
@@ -160,9 +127,17 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
         let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
         simulator.add_fault(refused.nth(1)).unwrap();
     }
-    let mut child = spawn(&job, &url, state, policies_folder, &world.network);
-    let killed = kill_when_caught(&simulator, &mut child).await;
-    let requests = simulator.requests().len() as u64;
+    let variables = [
+        (JOB, job.as_ref()),
+        (URL, url.as_ref()),
+        (STATE, state.as_ref()),
+        (POLICIES, policies_folder.as_ref()),
+        (NETWORK, world.network.as_ref()),
+    ];
+    let killed = Spawned::start("kill::child", &variables).kill_when_caught(&simulator).await;
+    let requests = simulator.requests();
+    let changes = requests.iter().filter(|request| request.method != "GET").count();
+    let requests = requests.len() as u64;
     simulator.clear_faults();
     // The next start.
     let next = open(world.client.clone(), state, host);
@@ -178,18 +153,15 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
         _ => world.assert_empty(&name),
     }
     server.abort();
-    Ended { requests, killed, state: ended }
-}
-
-fn real_time<F: Future>(case: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
+    Ended { requests, changes, killed, state: ended }
 }
 
 fn at_every_request(job: Job) {
     let policies_folder = tempfile::tempdir().unwrap();
     let clean = Case { job, nth: None, effect: Effect::Before };
-    let total = real_time(play(&clean, policies_folder.path())).requests;
-    assert!(total > 10, "{job:?}: {total} requests");
+    let clean = real_time(play(&clean, policies_folder.path()));
+    let total = clean.requests;
+    assert!(clean.changes >= 5, "{job:?}: {total} requests, {} of them change something", clean.changes);
     // Some requests more than a clean run has: polls vary.
     let cases: Vec<Case> = (1..=total + 2)
         .flat_map(|nth| [Effect::Before, Effect::After].map(|effect| Case { job, nth: Some(nth), effect }))
@@ -213,7 +185,8 @@ fn at_every_request(job: Job) {
         "{job:?}: {total} requests, {killed} kills, {finished} of them finished by the next start, the rest undone"
     );
     assert_eq!(ended.len(), cases.len());
-    assert!(killed as u64 >= 2 * (total - 3), "only {killed} of {} were killed", cases.len());
+    // The busier the machine, the fewer polls a run has; what it changes is the same in each.
+    assert!(killed >= 2 * clean.changes, "only {killed} of {} were killed", cases.len());
     if job == Job::Rollback {
         // Only those that died between the power-on and the note of its refusal; polls shift a few more to that place.
         assert!(finished * 4 <= killed, "{finished} of {killed} rollbacks were turned into creations");

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::num::NonZeroU32;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Zone};
-use windlass_simulator::{Resources, Simulator};
+use windlass_simulator::{Fault, FaultKind, Resources, Simulator};
 
 pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
 /// 2026-09-21T14:13:20Z.
@@ -38,6 +40,50 @@ pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
 /// Runs a case on one thread under paused time.
 pub(crate) fn run<F: Future>(case: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(case)
+}
+
+/// Runs a case on one thread in real time, and no longer than far more than any takes, also on a busy machine.
+pub(crate) fn real_time<F: Future>(case: F) -> F::Output {
+    const LIMIT: Duration = Duration::from_secs(300);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let case = runtime.block_on(async { tokio::time::timeout(LIMIT, case).await });
+    case.unwrap_or_else(|_| panic!("the case has not ended within {LIMIT:?}"))
+}
+
+/// This test binary again, as a process that a test kills. It never outlives the test.
+pub(crate) struct Spawned(Child);
+
+impl Spawned {
+    /// Runs the test of this name, which reads from these variables what it is to do.
+    pub(crate) fn start(test: &str, variables: &[(&str, &std::ffi::OsStr)]) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]).envs(variables.iter().copied());
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Waits until it was caught by a delay and kills it. False when it has ended by itself.
+    pub(crate) async fn kill_when_caught(&mut self, simulator: &Simulator) -> bool {
+        let is_caught = |fault: &Fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                assert!(status.success(), "the child failed: {status}");
+                return false;
+            }
+            if simulator.faults().iter().any(is_caught) {
+                self.0.kill().unwrap();
+                assert_eq!(self.0.wait().unwrap().signal(), Some(9));
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub(crate) fn zone() -> Zone {

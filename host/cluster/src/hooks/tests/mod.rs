@@ -43,14 +43,20 @@ pub(super) fn node(index: u32) -> HookNode {
     }
 }
 
-/// A hook that gives up soon enough for a test, and late enough for a busy machine.
+/// Far more than anything here takes, also on a busy machine, and far less than the children of the tests sleep.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A hook that is not to reach its time limit.
 pub(super) fn hook(action: HookAction) -> Hook {
-    Hook { action, time_limit: Duration::from_secs(60) }
+    Hook { action, time_limit: LIMIT }
 }
 
+/// A hook that is to reach its time limit, but not before it has begun.
 pub(super) fn soon(action: HookAction) -> Hook {
-    Hook { action, time_limit: Duration::from_millis(400) }
+    Hook { action, time_limit: SOON }
 }
+
+pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// A file that only its owner may read, and run.
 pub(super) fn private_file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -62,14 +68,16 @@ pub(super) fn private_file(folder: &Path, name: &str, content: impl AsRef<[u8]>)
     path
 }
 
-/// Waits until something is so: far longer than it takes, far shorter than the children of the tests sleep.
+/// Waits until something is so.
 pub(super) async fn until(mut so: impl FnMut() -> bool) {
-    let wait = async {
-        while !so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    let pause = Duration::from_millis(5);
+    for _ in 0..LIMIT.as_millis() / pause.as_millis() {
+        if so() {
+            return;
         }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it is never so");
+        tokio::time::sleep(pause).await;
+    }
+    panic!("it is never so");
 }
 
 #[test]

@@ -87,9 +87,10 @@ async fn nothing_of_our_environment_reaches_a_program_but_what_is_listed() {
 #[tokio::test]
 async fn a_program_that_takes_too_long_is_ended_with_all_its_children() {
     let folder = tempfile::tempdir().unwrap();
-    let program = script(folder.path(), "sleep 300 & echo $! > child; echo begun; sleep 300 & echo $! > second; wait");
+    let program =
+        script(folder.path(), "sleep 3600 & echo $! > child; echo begun; sleep 3600 & echo $! > second; wait");
     let failure = run(soon(HookAction::Program(program))).await.unwrap_err();
-    assert_eq!(failure.problem, HookProblem::TimedOut(Duration::from_millis(400)));
+    assert_eq!(failure.problem, HookProblem::TimedOut(SOON));
     assert_eq!(failure.output.stdout.text, "begun\n");
     for child in ["child", "second"] {
         let pid = written(&folder.path().join(child)).await;
@@ -117,7 +118,7 @@ async fn a_program_is_asked_to_end_before_it_is_ended_and_its_last_words_are_kep
 async fn what_a_program_leaves_in_the_background_neither_holds_the_hook_nor_outlives_it() {
     let folder = tempfile::tempdir().unwrap();
     // The child holds the program's streams open.
-    let program = script(folder.path(), "sleep 300 & echo $! > child; echo done");
+    let program = script(folder.path(), "sleep 3600 & echo $! > child; echo done");
     let output = run(hook(HookAction::Program(program))).await.unwrap();
     assert_eq!(output.stdout.text, "done\n");
     let pid = written(&folder.path().join("child")).await;
@@ -127,7 +128,7 @@ async fn what_a_program_leaves_in_the_background_neither_holds_the_hook_nor_outl
 #[tokio::test]
 async fn a_hook_that_is_dropped_is_ended_with_all_its_children() {
     let folder = tempfile::tempdir().unwrap();
-    let program = script(folder.path(), "sleep 300 & echo $! > child; wait");
+    let program = script(folder.path(), "sleep 3600 & echo $! > child; wait");
     let run = tokio::spawn(run(hook(HookAction::Program(program))));
     let pid = written(&folder.path().join("child")).await;
     assert!(!has_ended(&pid));

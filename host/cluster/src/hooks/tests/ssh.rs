@@ -211,7 +211,11 @@ async fn a_command_that_fails_on_one_node_fails_the_hook_and_the_others_are_done
 #[tokio::test]
 async fn no_more_nodes_are_worked_on_at_once_than_was_said() {
     let user = User::of(Nodes::serve(6, 100).await).await;
-    let ssh = SshHook { parallel: 2, ..user.ssh("sleep 0.2") };
+    // Each waits until a second one has begun, so that two are seen at once also where logging in takes its time.
+    let begun = tempfile::tempdir().unwrap();
+    let begun = begun.path().display();
+    let command = format!("touch {begun}/$NODE; until [ $(ls {begun} | wc -l) -ge 2 ]; do sleep 0.02; done; sleep 0.2");
+    let ssh = SshHook { parallel: 2, ..user.ssh(&command) };
     user.run(ssh, &input(6)).await.unwrap();
     assert_eq!(user.nodes.seen.most_running.load(Ordering::SeqCst), 2);
 }
@@ -268,11 +272,12 @@ async fn a_node_that_lets_nobody_in_is_no_lost_connection_and_a_closed_port_is()
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_asked_to_end_and_the_nodes_that_were_done_stay_done() {
     let user = User::of(Nodes::serve(2, 100).await).await;
-    let ssh = user.ssh("test $NODE = 127.0.0.1 || sleep 300");
-    let hook = Hook { action: HookAction::Ssh(ssh), time_limit: Duration::from_secs(2) };
+    let ssh = user.ssh("test $NODE = 127.0.0.1 || exec sleep 3600");
+    let time_limit = Duration::from_secs(15);
+    let hook = Hook { action: HookAction::Ssh(ssh), time_limit };
     let failure = HookRunner.run(&hook, &input(2)).await.unwrap_err();
     assert_eq!(failure.output.succeeded(), ["farm-workers-1"]);
-    assert_eq!(problems(&failure), [("farm-workers-2", &HookProblem::TimedOut(Duration::from_secs(2)))]);
+    assert_eq!(problems(&failure), [("farm-workers-2", &HookProblem::TimedOut(time_limit))]);
     let second: IpAddr = "127.0.0.2".parse().unwrap();
     until(|| user.nodes.seen.signals.lock().contains(&(second, "TERM".to_owned()))).await;
 }

@@ -132,9 +132,10 @@ impl Hosts {
             ),
             outcome => tracing::info!(instance = id, host, ?outcome, "let go: {reason}"),
         }
-        metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
         self.let_go.lock().insert(id.to_owned());
         self.book.lock().set_work(id, Work::Gone);
+        // Last: who reads the counter finds the host gone from the group.
+        metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
         None
     }
 

@@ -3,9 +3,7 @@
 //! As in [`crate::kill`]: the child is this test binary again; the parent holds its nth request and kills it meanwhile.
 
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +14,7 @@ use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
 
 use super::support::{DAY, PREFIX, TYPE, claim, letting_go, pool};
-use crate::support::{host_in, number, owner, settings};
+use crate::support::{Spawned, host_in, number, owner, real_time, settings};
 
 const JOB: &str = "WINDLASS_TEST_MACHINE_JOB";
 const URL: &str = "WINDLASS_TEST_URL";
@@ -99,42 +97,6 @@ fn child() {
     });
 }
 
-fn spawn(job: &str, url: &str, state: &Path, policies: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "machines::kill::child", "--nocapture", "--test-threads=1"])
-        .env(JOB, job)
-        .env(URL, url)
-        .env(STATE, state)
-        .env(POLICIES, policies)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-/// Watches until the child has been caught by the delay and killed, or has ended by itself.
-async fn kill_when_caught(simulator: &Simulator, child: &mut Child) -> bool {
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.signal().is_some() || status.success(), "the child failed: {status}");
-            return status.signal() == Some(9);
-        }
-        let caught =
-            simulator.faults().iter().any(|fault| matches!(fault.rule.kind, FaultKind::Delay(_)) && fault.applied > 0);
-        if caught {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-fn real_time<F: Future>(case: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case)
-}
-
 struct Ended {
     requests: u64,
     killed: bool,
@@ -171,8 +133,10 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
         let path = "/apple-silicon/v1alpha1/zones/*/servers/*";
         simulator.add_fault(FaultRule::new("DELETE", path, FaultKind::PreconditionFailed)).unwrap();
     }
-    let mut child = spawn(&job.words(&host), &url, folder.path(), policies);
-    let killed = kill_when_caught(&simulator, &mut child).await;
+    let words = job.words(&host);
+    let variables =
+        [(JOB, words.as_ref()), (URL, url.as_ref()), (STATE, folder.path().as_ref()), (POLICIES, policies.as_ref())];
+    let killed = Spawned::start("machines::kill::child", &variables).kill_when_caught(&simulator).await;
     let requests = simulator.requests().len() as u64;
     simulator.clear_faults();
     if job == Job::Recover {
