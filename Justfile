@@ -66,6 +66,17 @@ bench-kubernetes: _wasm_target
     @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
     @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
 
+# The pictures of the README: a run of the demo, recorded anew, and the hand-drawn overview in its dark colours.
+pictures: _wasm_target
+    cargo build --quiet --package windlass-cli --bins --example picture
+    { echo '$ just demo'; CLICOLOR_FORCE=1 {{ just_executable() }} demo; } > {{ target }}/demo.txt
+    for scheme in light dark; do \
+        {{ target }}/debug/examples/picture $scheme < {{ target }}/demo.txt > docs/pictures/demo-$scheme.svg; \
+    done
+    { sed '/<\/style>/q' docs/pictures/overview-dark.svg; sed '1,/<\/style>/d' docs/pictures/overview-light.svg; } \
+        > {{ target }}/overview-dark.svg
+    mv {{ target }}/overview-dark.svg docs/pictures/
+
 # Format, lints, docs and the dependency rules, all with warnings denied.
 check: _wasm_target format-check clippy docs deny
 

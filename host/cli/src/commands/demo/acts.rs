@@ -114,14 +114,14 @@ fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool, retry: &s
             narrator.line(&format!("  {step}: {} {}", resource.kind, short(&resource.id)), dim);
         }
         Happening::Waiting { step, attempt, milliseconds, failure, reason } => {
-            let words = failure.split(" (").next().unwrap_or(failure);
+            let words = brief(failure);
             let reason = reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
             let line = format!("✘ {step}, attempt {attempt}: {words} → {retry}: again in {milliseconds} ms{reason}");
             narrator.line(&line, yellow);
         }
         Happening::Undoing { cause, resources, decided_by, reason } => {
             if let Some(cause) = cause {
-                narrator.line(&format!("✘ given up: {cause}"), red);
+                narrator.line(&format!("✘ given up: {}", brief(cause)), red);
             }
             let reason = reason.as_ref().map(|reason| format!(", “{reason}”")).unwrap_or_default();
             narrator.line(&format!("↩ undo {} resources, planned by {decided_by}{reason}", resources.len()), cyan);
@@ -131,6 +131,11 @@ fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool, retry: &s
         }
         _ => {}
     }
+}
+
+/// A failure without its status, type and path, which would fill two lines.
+fn brief(failure: &str) -> &str {
+    failure.split(" (").next().unwrap_or(failure)
 }
 
 /// The beginning of an id, as people quote it.

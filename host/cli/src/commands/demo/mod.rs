@@ -64,10 +64,7 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
     let began = Instant::now();
     let mut narrator = Narrator { output, acts: Vec::new() };
     if !output.is_json() {
-        print(&format!(
-            "{}\n",
-            dim("A simulated Scaleway in this process and a temporary state directory: no account, nothing to pay.")
-        ));
+        print(&format!("{}\n", dim("A simulated Scaleway, a temporary state directory: no account, nothing to pay.")));
     }
     let mut stage = Stage::set(arguments.seed, arguments.pace)?;
     let played = tokio::select! {
@@ -104,14 +101,14 @@ fn proof(
     }
     output.result(&document, || {
         let cost = format!(
-            "{} API calls, {} decisions, {} operations in {:.1} s ({:.0} s of simulated time)",
+            "{} API calls, {} decisions, {} operations in {:.1} s ({:.0} s simulated)",
             cost.api_calls, cost.decisions, cost.operations, cost.seconds, cost.simulated_seconds
         );
         format!(
             "\n{}  {}\n{}\n",
             green(&bold("0 resources left")),
             dim("by the simulator's own count"),
-            dim(&format!("{cost}. Next: docs/operating.md, docs/writing-policies.md"))
+            dim(&format!("{cost}\nNext: docs/operating.md, docs/writing-policies.md"))
         )
     });
     Ok(())
