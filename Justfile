@@ -22,7 +22,7 @@ test-build: _wasm_target
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
-    cargo test --workspace --exclude windlass-test-kubernetes {{ arguments }}
+    cargo test --workspace --exclude windlass-test-kubernetes --no-fail-fast {{ arguments }}
 
 # Scaleway's own Python SDK against the simulator.
 test-scaleway-sdk: _programs _python
