@@ -9,7 +9,7 @@ _default:
 
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
 demo *arguments: _wasm_target
-    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime, which compiles and runs them: DEMO_MINUTES minutes from nothing on 2 cores (this machine has {{ num_cpus() }}); seconds from then on."
+    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime, which compiles and runs them: less than ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }}); seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
