@@ -5,7 +5,7 @@
 //! imported, from which the linker keeps what is used. The types of `windlass:policy/types` are generated once and
 //! shared by all.
 #![allow(unsafe_code, missing_docs, unreachable_pub)]
-#![allow(clippy::all)]
+#![allow(clippy::all, clippy::unwrap_used)]
 
 #[rustfmt::skip]
 pub mod imports;
