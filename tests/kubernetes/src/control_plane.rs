@@ -338,7 +338,7 @@ impl ControlPlane {
         .await?;
         self.kubectl(
             User::Admin,
-            &["wait", "--for=condition=Established", "--timeout=300s", "customresourcedefinitions", "--all"],
+            &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"],
             "",
         )?;
         Ok(())

@@ -2,11 +2,9 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-
-use crate::wait::LIMIT;
 
 /// A program that runs beside the test and never outlives it.
 ///
@@ -83,16 +81,18 @@ impl Process {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// When it still runs after far more looks than that takes.
-    pub fn wait(&mut self) -> Result<ExitStatus> {
-        let pause = Duration::from_millis(20);
-        for _ in 0..LIMIT.as_millis() / pause.as_millis() {
+    /// When it still runs after `limit`.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
             }
-            std::thread::sleep(pause);
+            if Instant::now() > deadline {
+                bail!("{} still runs after {limit:?}; its last words:\n{}", self.name, self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("{} still runs after {LIMIT:?}; its last words:\n{}", self.name, self.last_words());
     }
 
     /// The end of what it wrote, for messages.
@@ -144,11 +144,11 @@ mod tests {
     fn a_program_dies_with_its_guard_s_pipe() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("log");
-        let mut sleeper = Process::start("sleep", Command::new("sleep").arg("3600"), &log).expect("started");
+        let mut sleeper = Process::start("sleep", Command::new("sleep").arg("600"), &log).expect("started");
         assert_eq!(sleeper.ended().expect("known"), None);
         // What the system does when the test process ends.
         drop(sleeper.guard.stdin.take());
-        let status = sleeper.wait().expect("ended");
+        let status = sleeper.wait(Duration::from_secs(20)).expect("ended");
         assert!(!status.success());
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -23,9 +24,6 @@ const TIME_SCALE: f64 = 60.0;
 const PENDING: &str = "windlass-claim-pending-";
 /// And one on its way into its pool.
 const RETURNING: &str = "windlass-returning-";
-
-/// Enough for what follows from a look to begin, were there anything.
-const LOOKS: u32 = 5;
 
 /// One test's part of the world: a namespace, a Scaleway, and the files of its controllers.
 #[allow(missing_debug_implementations, reason = "kube's client has none")]
@@ -64,8 +62,7 @@ impl<'plane> Scene<'plane> {
         Ok(scene)
     }
 
-    /// The same namespace on another control plane, over the same Scaleway, with files of its own: where objects are
-    /// moved to.
+    /// The same namespace on another control plane, over the same Scaleway, with files of its own: where objects are moved to.
     ///
     /// # Errors
     /// When the other one cannot be asked.
@@ -232,8 +229,8 @@ impl<'plane> Scene<'plane> {
         .await
     }
 
-    /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the
-    /// Secrets that belong to it; waits until Cluster API calls its infrastructure provisioned.
+    /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the Secrets
+    /// that belong to it; waits until Cluster API calls its infrastructure provisioned.
     ///
     /// # Errors
     /// When it does not come to that.
@@ -307,12 +304,12 @@ impl<'plane> Scene<'plane> {
             .collect())
     }
 
-    /// What must hold at every moment and after everything, whoever was killed meanwhile: each host is in the pool, on
-    /// its way into it or out of it, or claimed by exactly one machine; no claim went from one machine to another
-    /// without the pool in between; none was wiped under a name that anybody uses; none is gone.
+    /// What must hold at every moment and after everything, whoever was killed meanwhile:
+    /// each host is in the pool, on its way into it or out of it, or claimed by exactly one machine; no claim went from one
+    /// machine to another without the pool in between; none was wiped under a name that anybody uses; none is gone.
     ///
-    /// `given_up` are the hosts that were asked to be destroyed or kept: these may be gone, or bear the name of a
-    /// machine that is no more.
+    /// `given_up` are the hosts that were asked to be destroyed or kept: these may be gone, or bear the name of a machine that
+    /// is no more.
     ///
     /// # Errors
     /// What does not hold, with all that is known.
@@ -383,23 +380,9 @@ impl<'plane> Scene<'plane> {
         Ok(())
     }
 
-    /// Has `controller` look at an object some more times, each because the object has changed a little: where the
-    /// claim is that nothing comes of it.
-    ///
-    /// # Errors
-    /// When it does not look.
-    pub async fn looked_at_again(&self, controller: &Controller, kind: Kind, name: &str) -> Result<()> {
-        for look in 0..LOOKS {
-            let before = controller.reconciles(kind).await?;
-            let mark = format!("{look}-{before}");
-            self.patch(kind, name, json!({"metadata": {"annotations": {"windlass.test/look": mark}}})).await?;
-            eventually("the controller looks at it again", || async {
-                ensure!(controller.reconciles(kind).await? > before, "not more than {before} times");
-                Ok(())
-            })
-            .await?;
-        }
-        Ok(())
+    /// Lets `duration` pass: only where the claim is that nothing happens.
+    pub async fn nothing_happens_for(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
     }
 }
 

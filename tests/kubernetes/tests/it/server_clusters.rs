@@ -1,13 +1,16 @@
 //! Clusters of servers: created, scaled and terminated by their objects, with hooks as Jobs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_simulator::{Effect, FaultKind};
-use windlass_test_kubernetes::{ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually, eventually_within,
+};
 
 const NAME: &str = "farm";
 const SERVERS: &str = "/instance/v1/zones/*/servers";
@@ -28,8 +31,8 @@ impl<'plane> Farm<'plane> {
         Ok(Self { scene, folder, _kubelet: kubelet })
     }
 
-    /// A Job that writes its stage, its operation's number and its nodes into `done`, waits while there is a file
-    /// `hold-<stage>`, and ends as the file `exit-<stage>` says.
+    /// A Job that writes its stage, its operation's number and its nodes into `done`, waits while there is a file `hold-<stage>`, and
+    /// ends as the file `exit-<stage>` says.
     fn hook(&self) -> Value {
         let folder = self.folder.display();
         let script = format!(
@@ -140,10 +143,6 @@ echo "all is well" > /dev/termination-log"#
             Ok(())
         })
         .await
-    }
-
-    async fn looked_at_again(&self, controller: &Controller) -> Result<()> {
-        self.scene.looked_at_again(controller, Kind::ServerCluster, NAME).await
     }
 
     async fn annotate(&self, key: &str, value: &str) -> Result<()> {
@@ -264,7 +263,7 @@ async fn groups_go_up_and_down_at_once_and_named_nodes_leave_first() -> Result<(
 async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_for() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "configure").await?;
-    let controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.apply(&[("web", 1)]).await?;
     farm.ready(&["farm-web-1"]).await?;
     farm.put("exit-configure", "3")?;
@@ -274,7 +273,7 @@ async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_
     ensure!(reasons.contains("exit code 3") && reasons.contains("no license left"), "{reasons}");
     ensure!(farm.servers() == ["farm-web-1", "farm-web-2"], "{:?}", farm.servers());
     let (done, number) = (farm.done(), status["operation"]["number"].clone());
-    farm.looked_at_again(&controller).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
     ensure!(
         farm.done() == done && farm.status().await?["operation"]["number"] == number,
         "it is tried again and again"
@@ -294,7 +293,7 @@ async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_
 async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "resize").await?;
-    let controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.apply(&[("cache", 2), ("web", 1)]).await?;
     farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-1"]).await?;
     farm.scene.scaleway().fail("POST", SERVERS, None, FaultKind::QuotaExceeded, Effect::Before)?;
@@ -311,7 +310,7 @@ async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()
     farm.whole()?;
     ensure!(status["reasons"][0].as_str().is_some_and(|reason| reason.contains("resize")), "{}", brief(&status));
     farm.scene.scaleway().simulator().clear_requests();
-    farm.looked_at_again(&controller).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
     let created: Vec<String> = farm.scene.scaleway().changes();
     ensure!(created.is_empty(), "it is tried again and again: {created:?}");
     farm.scene.scaleway().calm();
@@ -325,14 +324,14 @@ async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()
 async fn a_failed_creation_is_undone_and_begun_anew_with_another_generation() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "create").await?;
-    let controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.put("exit-start", "1")?;
     farm.apply(&[("web", 2)]).await?;
     let status = farm.settled("error").await?;
     let resources = farm.scene.scaleway().simulator().resources();
     ensure!(resources.is_empty(), "{resources:#?}");
     ensure!(status["reasons"].to_string().contains("stage start"), "{}", brief(&status));
-    farm.looked_at_again(&controller).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
     ensure!(farm.done().len() == 2, "{:?}", farm.done());
     farm.take("exit-start")?;
     // Another count is another generation.
@@ -346,7 +345,7 @@ async fn a_failed_creation_is_undone_and_begun_anew_with_another_generation() ->
 async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "cancel").await?;
-    let controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.put("hold-configure", "")?;
     farm.apply(&[("web", 2)]).await?;
     eventually("the hook runs", || async {
@@ -356,7 +355,7 @@ async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()
     .await?;
     // That of another operation says nothing.
     farm.annotate("windlass.dev/cancel", "7").await?;
-    farm.looked_at_again(&controller).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(4)).await;
     ensure!(farm.status().await?["operation"]["state"] == "open");
     farm.annotate("windlass.dev/cancel", "1").await?;
     let status = farm.settled("error").await?;
@@ -405,17 +404,17 @@ async fn a_decommission_that_fails_holds_the_deletion_until_it_is_forced() -> Re
     farm.scene.end().await
 }
 
-/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204. It ends with the
-/// test's runtime.
-async fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<u16> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204.
+fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<u16> {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
             let (mut text, mut part) = (String::new(), [0_u8; 4096]);
             while !text.ends_with("}\n") {
-                match stream.read(&mut part).await {
+                match stream.read(&mut part) {
                     Ok(0) | Err(_) => break,
                     Ok(length) => text.push_str(&String::from_utf8_lossy(&part[..length])),
                 }
@@ -423,7 +422,7 @@ async fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<
             if let Ok(mut all) = into.lock() {
                 all.push(text);
             }
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
         }
     });
     Ok(port)
@@ -435,7 +434,7 @@ async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     let farm = Farm::new(plane, "webhook").await?;
     let _controller = farm.scene.start(&ControllerOptions::default()).await?;
     let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let port = receive(std::sync::Arc::clone(&received)).await?;
+    let port = receive(std::sync::Arc::clone(&received))?;
     let mut cluster = bare(&[("web", 1)]);
     let url = format!("http://127.0.0.1:{port}/configure?token=hunter2hunter2");
     cluster["spec"]["hooks"] =
@@ -588,10 +587,10 @@ async fn a_controller_killed_while_a_hook_runs_has_the_same_job_found_by_the_nex
     controller.kill();
     controller = farm.scene.start(&ControllerOptions::default()).await?;
     // And asked to end, it leaves the Job to the next one, too.
-    farm.looked_at_again(&controller).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
     controller.stop()?;
-    let controller = farm.scene.start(&ControllerOptions::default()).await?;
-    farm.looked_at_again(&controller).await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
     farm.take("hold-decommission")?;
     farm.nothing_is_left().await?;
     ensure!(farm.done()[2..] == ["decommission 2 farm-web-1 farm-web-2"], "it ran once: {:?}", farm.done());
@@ -643,21 +642,22 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     farm.scene.scaleway().held().await?;
     first.freeze()?;
     farm.scene.scaleway().calm();
-    let second = farm.scene.start(&one_of_two("second")).await?;
-    let status = eventually("the second has ended it and made what is wanted", || async {
-        let status = farm.status().await?;
-        ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
-        ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
-        Ok(status)
-    })
-    .await?;
+    let _second = farm.scene.start(&one_of_two("second")).await?;
+    let status =
+        eventually_within(Duration::from_secs(180), "the second has ended it and made what is wanted", || async {
+            let status = farm.status().await?;
+            ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
+            ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
+            Ok(status)
+        })
+        .await?;
     first.thaw()?;
     eventually("the one that woke up ends", || {
         let ended = first.ended();
         async move { ended?.map(drop).context("it still runs") }
     })
     .await?;
-    farm.looked_at_again(&second).await?;
+    farm.scene.nothing_happens_for(Duration::from_secs(1)).await;
     ensure!(farm.servers() == names(&status["nodes"]), "{:?}", farm.servers());
     farm.whole()?;
     farm.delete().await?;
