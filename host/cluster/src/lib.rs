@@ -15,6 +15,7 @@
 //! which state the cluster is left. What a recovery needs is stored before the first stage, and what it is to do before it does it, so
 //! another process can take it over at any moment.
 
+#![cfg_attr(not(feature = "ssh-hooks"), allow(dead_code, reason = "what only hooks over ssh use"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 mod cloud_init;
