@@ -9,7 +9,8 @@ _default:
 
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
 demo *arguments: _wasm_target
-    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime, which compiles and runs them: less than ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }}); seconds from then on."
+    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime," \
+        "which runs them: less than ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
@@ -92,10 +93,10 @@ clippy: _wasm_target
 docs: _wasm_target
     RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
 
-# Bans, licences and sources. (The advisory database needs a network that not everybody has.)
+# Bans, licences and sources; an entry of the list of second generations that is needed no more is an error, too. (The advisory database needs a network that not everybody has.)
 deny:
     @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-    cargo deny --log-level error check bans licenses sources
+    cargo deny --log-level error check --deny unmatched-skip --deny unnecessary-skip bans licenses sources
 
 # The runner plugin in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
 dist: _wasm_target
