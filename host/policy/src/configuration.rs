@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::Limits;
 use crate::slots::{OnFailure, SlotName};
+use crate::text::{listed, nearest, short};
 
 /// The most links of one chain.
 const MAX_LINKS: usize = 8;
@@ -282,14 +283,10 @@ impl Serialize for Policies {
 
 /// The message for a key that doesn't exist: its place, the nearest valid key if one is near, else all of them.
 pub(crate) fn unknown_key(place: &str, key: &str, valid: &[&str]) -> String {
-    let near = valid
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
-    match near {
-        Some((_, candidate)) => format!("{place}: unknown key `{key}`; did you mean `{candidate}`?"),
-        None => format!("{place}: unknown key `{key}`; the keys are {}", valid.join(", ")),
+    let written = short(key);
+    match nearest(key, valid.iter().copied()) {
+        Some(near) => format!("{place}: unknown key `{written}`; did you mean `{}`?", short(near)),
+        None => format!("{place}: unknown key `{written}`; the keys are {}", listed(valid)),
     }
 }
 

@@ -2,8 +2,14 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// The longest reason of a policy that is kept, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 1024;
+/// The longest name or value in an error, in bytes.
+const MAX_SHORT_BYTES: usize = 64;
+/// How many names or values an error lists.
+const MAX_LISTED: usize = 32;
 
 /// The text with control characters (line ends, escapes of terminals, the marks that reverse the direction of writing)
 /// replaced by spaces, cut to so many bytes at a character's end.
@@ -38,8 +44,57 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(without_controls(text, MAX_REASON_BYTES))
 }
 
-fn is_control(letter: char) -> bool {
-    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+/// For a name or a word within an error: in one line, cut to what a reader recognises.
+pub(crate) fn short(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_SHORT_BYTES && !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut cut = without_controls(text, MAX_SHORT_BYTES);
+    if text.chars().nth(cut.chars().count()).is_some() {
+        cut.push('…');
+    }
+    Cow::Owned(cut)
+}
+
+/// A value in an error: short.
+pub(crate) fn brief(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".into(),
+        Value::Array(_) => "an array".into(),
+        scalar => short(&scalar.to_string()).into(),
+    }
+}
+
+/// Names or values in an error: the first ones, and how many there are besides.
+pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
+    let shown: Vec<_> = words.iter().take(MAX_LISTED).map(|word| short(word.as_ref())).collect();
+    match words.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The one of some words that was probably meant, if any resembles what was written.
+pub(crate) fn nearest<'a>(written: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The comparison takes the product of both lengths, and nobody misspells a word as long as that.
+    let is_word = |word: &str| word.len() <= MAX_SHORT_BYTES;
+    if !is_word(written) {
+        return None;
+    }
+    words
+        .into_iter()
+        .filter(|word| is_word(word))
+        .map(|word| (strsim::damerau_levenshtein(written, word), word))
+        .min()
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
+        .map(|(_, word)| word)
+}
+
+/// What could drive a terminal or show text in another order than it is written.
+pub(crate) fn is_control(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -49,6 +104,31 @@ mod tests {
     #[test]
     fn a_guests_text_cannot_drive_a_terminal() {
         assert_eq!(without_controls("a\u{1b}[31mred\nb\u{202e}c", 100), "a [31mred b c");
+    }
+
+    #[test]
+    fn a_value_in_an_error_is_short_and_cannot_drive_a_terminal() {
+        assert_eq!(brief(&Value::from("\u{202e}\u{9b}1m\n")), r#""  1m\n""#);
+        assert_eq!(brief(&Value::from("x".repeat(100))), format!("\"{}…", "x".repeat(63)));
+        assert_eq!(short(&"é".repeat(32)), "é".repeat(32));
+        assert_eq!(short(&"é".repeat(33)), "é".repeat(32) + "…");
+        assert_eq!(short("a\u{2066}b"), "a b");
+        assert_eq!(brief(&Value::Array(vec![Value::Null])), "an array");
+    }
+
+    #[test]
+    fn a_list_in_an_error_is_cut_and_says_so() {
+        assert_eq!(listed(&["a", "b\u{1b}"]), "a, b ");
+        assert!(listed(&["a"; 40]).ends_with(", a and 8 more"));
+    }
+
+    #[test]
+    fn the_nearest_word_is_one_that_resembles_what_was_written() {
+        assert_eq!(nearest("bass", ["cap", "base"]), Some("base"));
+        assert_eq!(nearest("colour", ["cap", "base"]), None);
+        assert_eq!(nearest(&"x".repeat(60_000), ["cap"]), None);
+        let long = "x".repeat(60_000);
+        assert_eq!(nearest("x", [long.as_str()]), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use serde_json::{Map, Number, Value};
 use wasmtime::component::{Type, Val};
 
+use crate::text::brief;
+
 /// How deep a value may be nested. The contract's types are some five levels deep.
 const MAX_DEPTH: usize = 32;
 
@@ -174,20 +176,5 @@ fn case(value: &Value) -> Option<(&str, &Value)> {
         Value::String(name) => Some((name, &Value::Null)),
         Value::Object(map) if map.len() == 1 => map.iter().next().map(|(name, content)| (name.as_str(), content)),
         _ => None,
-    }
-}
-
-/// A value in an error: short.
-fn brief(value: &Value) -> String {
-    match value {
-        Value::Object(_) => "an object".into(),
-        Value::Array(_) => "a list".into(),
-        other => {
-            let mut text = other.to_string();
-            if text.chars().count() > 40 {
-                text = text.chars().take(40).collect::<String>() + "…";
-            }
-            text
-        }
     }
 }
