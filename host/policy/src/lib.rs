@@ -47,6 +47,7 @@ mod limits;
 mod load;
 mod policy;
 mod replay;
+mod settings_schema;
 pub mod slots;
 mod text;
 mod values;

@@ -15,7 +15,7 @@ use crate::cache::{Cache, CacheKey};
 use crate::call::{self, Failure, Guest, link_log, new_store};
 use crate::capability::{Capability, GrantedCapability};
 use crate::compiler::Compiler;
-use crate::configuration::{Link, unknown_key};
+use crate::configuration::Link;
 use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, ticks};
 use crate::error::Refusal;
@@ -23,8 +23,9 @@ use crate::examine::{Examination, is_compatible, split_version};
 use crate::host_calls::{self, Answers, HostCalls};
 use crate::limits::Limits;
 use crate::policy::{Description, Health, LoadedPolicy};
+use crate::settings_schema::SettingsSchema;
 use crate::slots::{CONTRACT_VERSION, Slot, SlotName, with_slot};
-use crate::text::one_line;
+use crate::text::{MAX_REASON_BYTES, is_control, one_line};
 
 /// The interface that every policy exports.
 const POLICY_INTERFACE: &str = "windlass:policy/policy";
@@ -32,12 +33,8 @@ const POLICY_INTERFACE: &str = "windlass:policy/policy";
 const ALWAYS_GRANTED: [&str; 2] = ["windlass:policy/log", "windlass:policy/types"];
 /// The longest settings, as JSON, in bytes.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
-/// The longest JSON Schema of settings, in bytes.
-const MAX_SCHEMA_BYTES: usize = 64 << 10;
 /// The longest name and the longest version, in bytes.
 const MAX_NAME_BYTES: usize = 64;
-/// How many mistakes in settings are reported at once.
-const MAX_SETTINGS_ERRORS: usize = 5;
 /// What a snapshot may pass out of the guest: its whole memory, which isn't copied.
 const SNAPSHOT_BYTES: usize = usize::MAX;
 
@@ -264,8 +261,8 @@ fn configured(
     let mut store = new_store(engine, &limits, Guest::new(&limits, None));
     let instance = linker.instantiate(&mut store, &component).map_err(failed("instantiation"))?;
 
-    let description = call_describe(&mut store, &instance, &component, policy_export, &limits)?;
-    check_settings(&description, settings)?;
+    let (_, schema) = call_describe(&mut store, &instance, &component, policy_export, &limits)?;
+    schema.check(&Value::Object(settings.clone())).map_err(Refusal::Settings)?;
 
     let wrong_type = |error: wasmtime::Error| wrong_type(policy_export, "configure", &error);
     let index = function(&component, policy_export, "configure")
@@ -291,42 +288,6 @@ fn configured(
     }
 }
 
-/// The settings against the policy's own schema, with words that name the key.
-fn check_settings(description: &Description, settings: &Map<String, Value>) -> Result<(), Refusal> {
-    let schema: Value = serde_json::from_str(&description.settings_schema)
-        .map_err(|error| Refusal::Description(format!("`settings-schema` is no JSON: {error}")))?;
-    // The commonest mistake gets the best message.
-    let properties = schema.get("properties").and_then(Value::as_object);
-    if let (Some(properties), Some(Value::Bool(false))) = (properties, schema.get("additionalProperties")) {
-        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-        if let Some(key) = settings.keys().find(|key| !known.contains(&key.as_str())) {
-            let problem = if known.is_empty() {
-                format!("settings: unknown key `{key}`; this policy has no settings")
-            } else {
-                unknown_key("settings", key, &known)
-            };
-            return Err(Refusal::Settings(problem));
-        }
-    }
-    let validator = jsonschema::options()
-        // Patterns come from the policy: without backtracking they can't run for ever.
-        .with_pattern_options(jsonschema::PatternOptions::regex())
-        .build(&schema)
-        .map_err(|error| {
-            Refusal::Description(format!("`settings-schema` is no JSON Schema: {}", one_line(&error.to_string())))
-        })?;
-    let settings = Value::Object(settings.clone());
-    let problems: Vec<String> = validator
-        .iter_errors(&settings)
-        .take(MAX_SETTINGS_ERRORS)
-        .map(|error| {
-            let place = error.instance_path().to_string().replace('/', ".");
-            format!("settings{place}: {}", one_line(&error.to_string()))
-        })
-        .collect();
-    if problems.is_empty() { Ok(()) } else { Err(Refusal::Settings(problems.join("; "))) }
-}
-
 fn wrong_type(instance: &str, function: &str, error: &wasmtime::Error) -> Refusal {
     Refusal::WrongType {
         export: format!("{instance}#{function}"),
@@ -335,13 +296,14 @@ fn wrong_type(instance: &str, function: &str, error: &wasmtime::Error) -> Refusa
     }
 }
 
+/// What a policy says of itself, checked, and its schema of settings understood.
 fn call_describe(
     store: &mut Store<Guest>,
     instance: &Instance,
     component: &Component,
     policy_export: &str,
     limits: &Limits,
-) -> Result<Description, Refusal> {
+) -> Result<(Description, SettingsSchema), Refusal> {
     let wrong_type = |error: wasmtime::Error| wrong_type(policy_export, "describe", &error);
     let index = function(component, policy_export, "describe")
         .ok_or_else(|| wrong_type(wasmtime::format_err!("there is no such function")))?;
@@ -364,22 +326,16 @@ fn call_describe(
         || !looks_like_semver(&description.version)
     {
         Some("`version` must be a semantic version such as 1.2.3".to_owned())
-    } else if description.summary.len() > crate::text::MAX_REASON_BYTES
-        || description.summary.contains(char::is_control)
-    {
+    } else if description.summary.len() > MAX_REASON_BYTES || description.summary.contains(is_control) {
         Some("`summary` must be one line of at most 1,024 bytes".to_owned())
-    } else if description.settings_schema.len() > MAX_SCHEMA_BYTES {
-        Some(format!(
-            "`settings-schema` has {} bytes, and at most {MAX_SCHEMA_BYTES} are allowed",
-            description.settings_schema.len()
-        ))
     } else {
         None
     };
-    match problem {
-        Some(problem) => Err(Refusal::Description(problem)),
-        None => Ok(description),
+    if let Some(problem) = problem {
+        return Err(Refusal::Description(problem));
     }
+    let schema = SettingsSchema::read(&description.settings_schema).map_err(Refusal::Description)?;
+    Ok((description, schema))
 }
 
 /// Three numbers, and after them perhaps a pre-release or build in the characters allowed there.
@@ -414,7 +370,8 @@ fn describe_and_check_type(
     })
     .map_err(|error| wrong_type(slot.interface(), "decide", &error))?;
     let policy_export = examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
-    call_describe(&mut store, &instance, instance_pre.component(), policy_export, limits)
+    let (description, _) = call_describe(&mut store, &instance, instance_pre.component(), policy_export, limits)?;
+    Ok(description)
 }
 
 /// Puts the slot's example question. Capabilities answer that nothing is called.

@@ -1,6 +1,9 @@
 //! Guests that mean harm. Each is stopped at its limit, the built-in default decides, the reason is on record, and neither
 //! the host nor other policies notice.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping, retry};
 use windlass_policy::{DecidedBy, FailureKind, Link, Outcome, Policies};
 
@@ -94,6 +97,35 @@ fn a_table_bomb_is_refused_when_it_is_loaded() {
     guest.declarations = "(table $bomb 15000 funcref)".into();
     let error = refused(&guest);
     assert!(error.contains("table_elements"), "{error}");
+}
+
+/// Loads a policy with this schema in a thread of its own and returns the refusal. A load that never ends fails the test.
+fn schema_is_refused(schema: String) -> String {
+    let (refused, refusal) = mpsc::channel();
+    std::thread::spawn(move || {
+        let state = State::new();
+        let link = Link::bytes(Guest { schema: schema.leak(), ..harmful("") }.component());
+        let loaded = state.host().configure(&Policies::built_in().with(SlotName::Retry, link));
+        // Nobody waits any more where this took too long.
+        let _ = refused.send(loaded.map_err(|error| error.to_string()));
+    });
+    refusal.recv_timeout(Duration::from_secs(120)).expect("the load ends").expect_err("the policy is refused")
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_is_refused_before_it_is_evaluated() {
+    // Each definition asks for the next one twice: 2^40 visits.
+    let definition = |index: u32| {
+        let next = format!(r##"{{"$ref":"#/$defs/d{}"}}"##, index + 1);
+        format!(r#""d{index}":{{"allOf":[{next},{next}]}}"#)
+    };
+    let definitions: Vec<String> = (0..40).map(definition).collect();
+    let error =
+        schema_is_refused(format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{},"d40":{{}}}}}}"##, definitions.join(",")));
+    assert!(
+        error.contains("its description is unusable: `settings-schema`: the keyword `$defs` is not supported"),
+        "{error}"
+    );
 }
 
 #[test]

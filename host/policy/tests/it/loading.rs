@@ -78,8 +78,8 @@ fn settings_are_held_against_the_policys_own_schema() {
         &["its settings are wrong", "settings: unknown key `bass`; did you mean `base`?"],
     );
     says(&refusal(with(json!({"base": 0}))), &["settings.base: 0 is less than the minimum of 1"]);
-    says(&refusal(with(json!({"base": "x"}))), &["settings.base", "is not of type \"integer\""]);
-    says(&refusal(with(json!({}))), &["\"base\" is a required property"]);
+    says(&refusal(with(json!({"base": "x"}))), &["settings.base: expected an integer, found \"x\""]);
+    says(&refusal(with(json!({}))), &["settings: the key `base` is required"]);
     let state = State::new();
     state.host().configure(&Policies::built_in().with(SlotName::Retry, with(json!({"base": 3})))).unwrap();
 }
@@ -112,11 +112,15 @@ fn a_description_that_can_not_be_used_is_refused() {
         ("Not A Name", "1.0.0", "{}", "`name` must be"),
         ("", "1.0.0", "{}", "`name` must be"),
         ("fine", "latest", "{}", "`version` must be"),
-        ("fine", "1.0.0", "{", "`settings-schema` is no JSON"),
-        ("fine", "1.0.0", r#"{"type": 7}"#, "`settings-schema` is no JSON Schema"),
+        ("fine", "1.0.0", "{", "`settings-schema` is not JSON"),
+        ("fine", "1.0.0", r#"{"type": 7}"#, "`settings-schema` at `/type`: expected a type"),
     ] {
         let guest = Guest { name, version, schema, ..Guest::waiting(1) };
         says(&refusal(Link::bytes(guest.component())), &["its description is unusable", words]);
+    }
+    for summary in ["Two\nlines.", "Reversed: \u{202e}.", "Escaped: \u{1b}[2J."] {
+        let guest = Guest { summary, ..Guest::waiting(1) };
+        says(&refusal(Link::bytes(guest.component())), &["its description is unusable: `summary` must be one line"]);
     }
 }
 
