@@ -200,9 +200,14 @@ fn what_settings_and_schemas_say_is_reported_short_and_without_control_character
         ),
         (json!({ "properties": { "a": { "const": long } } }), json!({ "a": "y".repeat(50_000) })),
         (json!({ "properties": { "a": { "enum": vec!["word"; 1000] } } }), json!({ "a": 1 })),
+        // A long way down.
+        (
+            nested(json!(false), |inner| json!({ "additionalProperties": inner })),
+            nested(json!(1), |inner| json!({ "x".repeat(200): inner })),
+        ),
     ] {
         let problem = read(&schema).check(&settings).unwrap_err();
-        assert!(!problem.contains(is_control) && problem.len() < 2048, "{problem:?}");
+        assert!(!problem.contains(is_control) && problem.len() <= 1024, "{problem:?}");
     }
 }
 
@@ -223,6 +228,11 @@ fn a_check_that_would_take_too_long_is_given_up_and_the_settings_are_refused() {
         problem.starts_with("settings.a[1]: none of 509 alternatives fits: settings.a[1]: -1000 is less"),
         "{problem}"
     );
+}
+
+/// Something in so many others that its path is long.
+fn nested(innermost: Value, around: impl Fn(Value) -> Value) -> Value {
+    (0..25).fold(innermost, |inner, _| around(inner))
 }
 
 fn steps(schema: &SettingsSchema, settings: &Value) -> usize {
