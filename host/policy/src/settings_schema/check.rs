@@ -265,7 +265,7 @@ fn compare(one: &Number, other: &Number) -> Ordering {
 }
 
 fn compare_with_float(integer: i128, float: f64) -> Ordering {
-    // A cast to i128 is exact for a whole float within its bounds and stops at the bounds. JSON's integers are far within.
+    // A cast to i128 is exact for a whole float within its bounds, and stops there. JSON's integers are far within.
     integer.cmp(&(float.trunc() as i128)).then_with(|| compare_floats(0.0, float.fract()))
 }
 

@@ -1,9 +1,10 @@
 //! The JSON Schema (2020-12) of a policy's settings: read into a tree of rules, against which settings are checked.
 //!
-//! A policy brings the schema and the host evaluates it, so it has to be bounded. Where a schema may refer to another, forty
-//! definitions of two references each are 2^40 visits. So only the keywords are understood that describe the value at hand
-//! and what lies within it; any other is refused when the policy is loaded, and belongs in `configure`, which runs in the
-//! sandbox. Each rule then meets each value at most once, and once more for each `anyOf` around it whose problems are reported.
+//! A policy brings the schema and the host evaluates it, so it has to be bounded. Where a schema may refer to another,
+//! forty definitions of two references each are 2^40 visits. So only the keywords are understood that describe the
+//! value at hand and what lies within it; any other is refused when the policy is loaded, and belongs in `configure`,
+//! which runs in the sandbox. Each rule then meets each value at most once, and once more for each `anyOf` around it
+//! whose problems are reported.
 
 mod check;
 mod read;

@@ -213,7 +213,7 @@ fn what_settings_and_schemas_say_is_reported_short_and_without_control_character
 
 #[test]
 fn a_check_that_would_take_too_long_is_given_up_and_the_settings_are_refused() {
-    // As many alternatives as there may be, of which one of the last fits, and as many values as settings have room for.
+    // As many alternatives as there may be, of which one of the last fits, and as many values as fit into settings.
     let alternatives: Vec<Value> = (0..MAX_SCHEMAS - 3).map(|index| json!({ "minimum": -(index as i64) })).collect();
     let schema = read(&json!({ "properties": { "a": { "items": { "anyOf": alternatives } } } }));
     let settings = json!({ "a": vec![-500; 13_000] });
