@@ -5,7 +5,7 @@ use std::mem;
 
 use serde_json::{Map, Number, Value};
 
-use super::{MAX_PROBLEMS, MAX_STEPS, MAX_TOLD_ALTERNATIVES, Place, Rules, Schema, SettingsSchema, Type};
+use super::{MAX_PROBLEMS, MAX_REPORTED_ALTERNATIVES, MAX_STEPS, Place, Rules, Schema, SettingsSchema, Type};
 use crate::configuration::unknown_key;
 use crate::text::{brief, listed, nearest, one_line, short};
 
@@ -13,19 +13,19 @@ impl SettingsSchema {
     /// Checks settings.
     ///
     /// # Errors
-    /// The problems, each with its place: so many of them as can be read at once.
+    /// The first problems, each with its place.
     pub(crate) fn check(&self, settings: &Value) -> Result<(), String> {
         let mut check = Check { steps: 0, problems: Problems::at_most(MAX_PROBLEMS) };
         check.value(&self.0, settings, &Place::Root);
-        let Problems { mut told, more, .. } = check.problems;
-        if told.is_empty() && check.steps > MAX_STEPS {
+        let Problems { mut reported, more, .. } = check.problems;
+        if reported.is_empty() && check.steps > MAX_STEPS {
             // Nothing was found as far as it went, which proves nothing.
             return Err(format!("settings: checking them takes more than {MAX_STEPS} comparisons; shorten the arrays"));
         }
         if more {
-            told.push("and more".into());
+            reported.push("and more".into());
         }
-        if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+        if reported.is_empty() { Ok(()) } else { Err(reported.join("; ")) }
     }
 }
 
@@ -36,25 +36,25 @@ struct Check {
 }
 
 struct Problems {
-    told: Vec<String>,
-    /// How many may be told.
+    reported: Vec<String>,
+    /// How many are to be reported.
     most: usize,
-    /// Whether there was one that wasn't told. Nothing is looked for after that.
+    /// Whether there are more. The check ends with the first of them.
     more: bool,
 }
 
 impl Problems {
     fn at_most(most: usize) -> Problems {
-        Problems { told: Vec::new(), most, more: false }
+        Problems { reported: Vec::new(), most, more: false }
     }
 
     fn is_empty(&self) -> bool {
-        self.told.is_empty() && !self.more
+        self.reported.is_empty() && !self.more
     }
 }
 
 impl Check {
-    /// Whether the outcome is known, or too dear.
+    /// Whether the outcome is known, or takes too long to find out.
     fn is_over(&self) -> bool {
         self.problems.more || self.steps > MAX_STEPS
     }
@@ -64,8 +64,8 @@ impl Check {
     }
 
     fn sentence(&mut self, sentence: impl FnOnce() -> String) {
-        if self.problems.told.len() < self.problems.most {
-            self.problems.told.push(one_line(&sentence()).into());
+        if self.problems.reported.len() < self.problems.most {
+            self.problems.reported.push(one_line(&sentence()).into());
         } else {
             self.problems.more = true;
         }
@@ -95,7 +95,7 @@ impl Check {
         }
         match value {
             Value::Number(number) => self.number(rules, number, place),
-            Value::String(text) => {
+            Value::String(text) if rules.min_length.is_some() || rules.max_length.is_some() => {
                 // Unicode's characters, as JSON Schema counts them.
                 self.size(place, text.chars().count(), [rules.min_length, rules.max_length], "length");
             }
@@ -109,7 +109,7 @@ impl Check {
                 }
             }
             Value::Object(map) => self.object(rules, map, place),
-            Value::Null | Value::Bool(_) => {}
+            Value::String(_) | Value::Null | Value::Bool(_) => {}
         }
         if !rules.any_of.is_empty() {
             self.any_of(&rules.any_of, value, place);
@@ -163,11 +163,11 @@ impl Check {
         if alternatives.iter().any(|alternative| self.found(alternative, value, place, 0).is_empty()) {
             return;
         }
-        if self.problems.told.len() == self.problems.most {
+        if self.problems.reported.len() == self.problems.most {
             self.problems.more = true;
             return;
         }
-        // What was meant can be told by the type: a problem of `null` helps nobody who wrote a string.
+        // The type shows which one was meant: who wrote a string isn't helped by what is wrong with `null`.
         let meant: Vec<&Schema> =
             alternatives.iter().filter(|alternative| alternative.accepts_type_of(value)).collect();
         match meant[..] {
@@ -177,15 +177,15 @@ impl Check {
             }
             [one] => self.value(one, value, place),
             _ => {
-                let first = |alternative: &&Schema| self.found(alternative, value, place, 1).told.pop();
-                let problems: Vec<String> = meant.iter().take(MAX_TOLD_ALTERNATIVES).filter_map(first).collect();
+                let first = |alternative: &&Schema| self.found(alternative, value, place, 1).reported.pop();
+                let problems: Vec<String> = meant.iter().take(MAX_REPORTED_ALTERNATIVES).filter_map(first).collect();
                 let count = alternatives.len();
                 self.problem(place, || format!("none of {count} alternatives fits: {}", problems.join(", or ")));
             }
         }
     }
 
-    /// What would be wrong by this schema. With 0 to be told, it ends at the first problem.
+    /// The problems by this schema, so many of them. With none to be reported, the check ends with the first.
     fn found(&mut self, schema: &Schema, value: &Value, place: &Place<'_>, most: usize) -> Problems {
         let outer = mem::replace(&mut self.problems, Problems::at_most(most));
         self.value(schema, value, place);
@@ -265,7 +265,7 @@ fn compare(one: &Number, other: &Number) -> Ordering {
 }
 
 fn compare_with_float(integer: i128, float: f64) -> Ordering {
-    // A cast to i128 is exact for a whole float within its bounds and stops at the bounds. JSON's integers are far within.
+    // A cast to i128 is exact for a whole float within its bounds, and stops there. JSON's integers are far within.
     integer.cmp(&(float.trunc() as i128)).then_with(|| compare_floats(0.0, float.fract()))
 }
 

@@ -1,9 +1,10 @@
 //! The JSON Schema (2020-12) of a policy's settings: read into a tree of rules, against which settings are checked.
 //!
-//! A policy brings the schema and the host evaluates it, so it has to be bounded. Where a schema may refer to another, forty
-//! definitions of two references each are 2^40 visits. So only the keywords are understood that describe the value at hand
-//! and what lies within it; any other is refused when the policy is loaded, and belongs into `configure`, which runs in the
-//! sandbox. Each rule then meets each value at most once, and once more for each `anyOf` around it whose problems are told.
+//! A policy brings the schema and the host evaluates it, so it has to be bounded. Where a schema may refer to another,
+//! forty definitions of two references each are 2^40 visits. So only the keywords are understood that describe the
+//! value at hand and what lies within it; any other is refused when the policy is loaded, and belongs in `configure`,
+//! which runs in the sandbox. Each rule then meets each value at most once, and once more for each `anyOf` around it
+//! whose problems are reported.
 
 mod check;
 mod read;
@@ -17,7 +18,7 @@ use crate::text::short;
 
 /// The longest schema, in bytes.
 const MAX_SCHEMA_BYTES: usize = 64 << 10;
-/// How deep schemas may lie in each other.
+/// How deep schemas may be nested.
 const MAX_DEPTH: usize = 32;
 /// How many schemas one may be made of.
 const MAX_SCHEMAS: usize = 512;
@@ -25,12 +26,12 @@ const MAX_SCHEMAS: usize = 512;
 const MAX_MEMBERS: usize = 1024;
 /// The longest name of a property, in bytes.
 const MAX_NAME_BYTES: usize = 128;
-/// How many comparisons a check may take: some 20 ms.
+/// How many comparisons a check may take.
 const MAX_STEPS: usize = 1 << 20;
-/// How many problems of settings are told at once.
+/// How many problems of settings are reported at once.
 const MAX_PROBLEMS: usize = 5;
-/// How many alternatives of `anyOf` are told, where several might have been meant.
-const MAX_TOLD_ALTERNATIVES: usize = 3;
+/// How many alternatives of `anyOf` are reported, where several might have been meant.
+const MAX_REPORTED_ALTERNATIVES: usize = 3;
 
 /// What a policy says about its settings.
 pub(crate) struct SettingsSchema(Schema);

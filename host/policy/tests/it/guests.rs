@@ -18,6 +18,7 @@ pub(crate) struct Guest {
     pub(crate) slot: SlotName,
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
+    pub(crate) summary: &'static str,
     pub(crate) schema: &'static str,
     /// Core imports, and what they are in the world beside the slot's own.
     pub(crate) imports: &'static str,
@@ -36,6 +37,7 @@ impl Guest {
             slot,
             name: "test-guest",
             version: "1.2.3",
+            summary: "A guest of the tests.",
             schema: r#"{"type":"object"}"#,
             imports: "",
             world: "",
@@ -69,7 +71,7 @@ impl Guest {
         };
         let mut texts = String::new();
         let mut description = String::new();
-        for text in [self.name, self.version, "A guest of the tests.", self.schema] {
+        for text in [self.name, self.version, self.summary, self.schema] {
             for number in [TEXTS + texts.len(), text.len()] {
                 let bytes = u32::try_from(number).unwrap().to_le_bytes();
                 description.extend(bytes.iter().map(|byte| format!("\\{byte:02x}")));

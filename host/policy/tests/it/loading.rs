@@ -118,6 +118,10 @@ fn a_description_that_can_not_be_used_is_refused() {
         let guest = Guest { name, version, schema, ..Guest::waiting(1) };
         says(&refusal(Link::bytes(guest.component())), &["its description is unusable", words]);
     }
+    for summary in ["Two\nlines.", "Reversed: \u{202e}.", "Escaped: \u{1b}[2J."] {
+        let guest = Guest { summary, ..Guest::waiting(1) };
+        says(&refusal(Link::bytes(guest.component())), &["its description is unusable: `summary` must be one line"]);
+    }
 }
 
 #[test]

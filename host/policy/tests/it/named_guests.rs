@@ -1,6 +1,6 @@
 //! The guests of `tests/guests`, which the guest SDK made, by name.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_policy::slots::{
     Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
     rollback,
@@ -208,4 +208,29 @@ fn the_examples_load_with_their_grants_and_decide() {
     let link = Link::bytes(guests::STOCK_AWARE_RETRY.bytes);
     let error = host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap_err().to_string();
     assert!(error.contains("it imports `windlass:scaleway/look-ups@0.1.0`"), "{error}");
+}
+
+#[test]
+fn every_policy_takes_the_defaults_that_its_schema_shows() {
+    let state = State::new();
+    let host = state.host();
+    for (slot, guest) in [
+        (SlotName::StateMapping, guests::STATE_MAPPING),
+        (SlotName::Retry, guests::RETRY),
+        (SlotName::Rollback, guests::ROLLBACK),
+        (SlotName::Release, guests::RELEASE),
+        (SlotName::Provisioning, guests::PROVISIONING),
+        (SlotName::StateMapping, guests::GRACE_FOR_STOPPED),
+        (SlotName::Rollback, guests::KEEP_VOLUMES_FOR_INSPECTION),
+        (SlotName::Provisioning, guests::KEEP_NEW_NODES_FOR_INSPECTION),
+        (SlotName::Retry, guests::HOSTILE),
+    ] {
+        let link = Link::bytes(guest.bytes);
+        let policy = host.load(slot, &link).unwrap();
+        let schema: Value = serde_json::from_str(&policy.description().settings_schema).unwrap();
+        let default = |(key, property): (&String, &Value)| (key.clone(), property["default"].clone());
+        let defaults: Value = schema["properties"].as_object().unwrap().iter().map(default).collect();
+        let loaded = host.load(slot, &link.with_settings(defaults.clone()));
+        loaded.unwrap_or_else(|error| panic!("{} with {defaults}: {error}", guest.name));
+    }
 }
