@@ -265,8 +265,23 @@ impl Clusters {
         request: &ScaleRequest,
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
-        let stored = self.stored(name).await?;
-        self.refuse_busy(&stored).await?;
+        loop {
+            let stored = self.stored(name).await?;
+            self.refuse_busy(&stored).await?;
+            match self.begin_scale(stored, request, control).await {
+                // Somebody was quicker: look again at what it does.
+                Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn begin_scale(
+        &self,
+        stored: StoredCluster,
+        request: &ScaleRequest,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
         let selection = select(&stored.cluster, &stored.nodes, request)?;
         let now = self.shared.clock.now();
         let mut cluster = Cluster { state: ClusterState::Scaling, updated_at: now, ..stored.cluster };

@@ -20,7 +20,7 @@ pub(crate) async fn install(plane: &ControlPlane) -> Result<()> {
     apply(plane, definitions)?;
     plane.kubectl(
         User::Admin,
-        &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"],
+        &["wait", "--for=condition=Established", "--timeout=300s", "customresourcedefinitions", "--all"],
         "",
     )?;
     start(plane, port).await?;

@@ -23,7 +23,7 @@ impl ControlPlane {
         self.kubectl(User::Admin, &["apply", "--server-side", "-f", "-"], &stand_in_for_cert_manager().to_string())?;
         self.kubectl(
             User::Admin,
-            &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"],
+            &["wait", "--for=condition=Established", "--timeout=300s", "customresourcedefinitions", "--all"],
             "",
         )?;
         let core = format!("cluster-api:{}", core_version(self)?);

@@ -1,9 +1,9 @@
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::certificates::Certificates;
-use crate::process::{Process, remove_at_the_end};
+use crate::process::{Process, remove_at_the_end, wait};
 use crate::{Programs, cluster_api, eventually};
 
 /// As whom the API server is asked.
@@ -204,13 +204,14 @@ impl ControlPlane {
         run(command, "")
     }
 
-    /// Kills the API server with everything it had in memory, and starts it again on the same address after `pause`.
+    /// Kills the API server with everything it had in memory, and starts it again on the same address when `meanwhile`
+    /// has come to its end.
     ///
     /// # Errors
-    /// When it does not come back.
-    pub async fn restart_api_server(&self, pause: Duration) -> Result<()> {
+    /// That of `meanwhile`; or when it does not come back.
+    pub async fn restart_api_server(&self, meanwhile: impl Future<Output = Result<()>>) -> Result<()> {
         *self.api_server.lock() = None;
-        tokio::time::sleep(pause).await;
+        meanwhile.await?;
         self.start_api_server()?;
         self.wait_until_ready().await
     }
@@ -338,7 +339,7 @@ impl ControlPlane {
         .await?;
         self.kubectl(
             User::Admin,
-            &["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"],
+            &["wait", "--for=condition=Established", "--timeout=300s", "customresourcedefinitions", "--all"],
             "",
         )?;
         Ok(())
@@ -386,10 +387,24 @@ pub(crate) fn run(mut command: Command, input: &str) -> Result<String> {
     let input = input.to_owned();
     // Aside, because a program may print much before it has read all.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output()?;
+    let printed = listen(child.stdout.take().context("its output is piped")?);
+    let told = listen(child.stderr.take().context("its errors are piped")?);
+    let Some(status) = wait(&mut child)? else {
+        let _ = child.kill();
+        let _ = child.wait();
+        bail!("{shown} does not end");
+    };
     let _ = writer.join();
-    if !output.status.success() {
-        bail!("{shown} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let [printed, told] = [printed, told].map(|listener| listener.join().unwrap_or_default());
+    ensure!(status.success(), "{shown} failed: {}", told.trim());
+    Ok(printed)
+}
+
+/// Reads a pipe to its end.
+fn listen(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }

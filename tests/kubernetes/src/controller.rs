@@ -8,10 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control_plane::free_port;
 use crate::process::Process;
-use crate::{ControlPlane, User, compiled, eventually};
+use crate::wait::LIMIT;
+use crate::{ControlPlane, Kind, User, compiled, eventually};
 
 /// The Lease of our manifests is the only one that their rights reach; so scenes do without, except those about leaders.
-const LEASE_NAMESPACE: &str = "windlass-system";
+pub(crate) const LEASE_NAMESPACE: &str = "windlass-system";
 
 /// How a controller is started. The default: alone, with the built-in policies, quick to try again.
 #[derive(Debug, Clone)]
@@ -108,9 +109,8 @@ impl Controller {
             None => arguments.push("--leader-elect=false".to_owned()),
             Some(lease) => arguments.extend([
                 format!("--leader-elect-name={lease}"),
+                // For as long as by default: a shorter one is lost on a busy machine.
                 format!("--leader-elect-namespace={LEASE_NAMESPACE}"),
-                // Short, so that a takeover is; long enough for a holder on a busy machine to renew it in time.
-                "--lease-duration=6s".to_owned(),
             ]),
         }
         if let Some(configuration) = &options.configuration {
@@ -145,6 +145,26 @@ impl Controller {
     /// When it does not answer.
     pub async fn metrics(&self) -> Result<String> {
         get(self.metrics, "/metrics").await
+    }
+
+    /// How often it has looked at an object of this kind.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn reconciles(&self, kind: Kind) -> Result<u64> {
+        let kind = format!("kind=\"{kind:?}\"");
+        let metrics = self.metrics().await?;
+        let lines =
+            metrics.lines().filter(|line| line.starts_with("windlass_reconciles_total{") && line.contains(&kind));
+        lines.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
+    }
+
+    /// Whether it holds the Lease, or needs none, and works.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn leads(&self) -> Result<bool> {
+        Ok(self.metrics().await?.lines().any(|line| line == "windlass_leader 1"))
     }
 
     /// What it says at `/readyz`; an error for any answer but 200.
@@ -190,7 +210,7 @@ impl Controller {
     /// When it does not end within its grace.
     pub fn stop(&mut self) -> Result<ExitStatus> {
         self.process.signal("TERM")?;
-        self.process.wait(Duration::from_secs(30))
+        self.process.wait()
     }
 
     /// Stops it from running without ending it, like a node that hangs; [`Controller::thaw`] undoes it.
@@ -250,7 +270,7 @@ pub(crate) async fn get(port: u16, path: &str) -> Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await??;
+    tokio::time::timeout(LIMIT, stream.read_to_end(&mut answer)).await??;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
     ensure!(head.starts_with("HTTP/1.1 200"), "{}: {body}", head.lines().next().unwrap_or_default());

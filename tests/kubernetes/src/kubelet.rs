@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 const PAUSE: Duration = Duration::from_millis(100);
 /// Where hooks find what they are told.
@@ -35,8 +35,11 @@ impl Kubelet {
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         let (namespace, folder) = (namespace.to_owned(), folder.join("pods"));
         let task = tokio::spawn(async move {
-            let mut running: HashMap<String, JoinHandle<()>> = HashMap::new();
+            // Dropped with this task, and so all pods with it.
+            let mut pods_run = JoinSet::new();
+            let mut running: HashMap<String, AbortHandle> = HashMap::new();
             loop {
+                while pods_run.try_join_next().is_some() {}
                 // What fails is tried again: the API server may be restarting.
                 if let Ok(all) = pods.list(&ListParams::default()).await {
                     running.retain(|uid, task| {
@@ -55,15 +58,13 @@ impl Kubelet {
                         } else if !has_ended(&pod) && !running.contains_key(&uid) {
                             let (client, pods) = (client.clone(), pods.clone());
                             let (namespace, folder) = (namespace.clone(), folder.join(&uid));
-                            running.insert(
-                                uid,
-                                tokio::spawn(async move {
-                                    while let Err(error) = start(&client, &namespace, &pods, &pod, &folder).await {
-                                        eprintln!("kubelet: {name}: {error:#}");
-                                        tokio::time::sleep(PAUSE).await;
-                                    }
-                                }),
-                            );
+                            let run = pods_run.spawn(async move {
+                                while let Err(error) = start(&client, &namespace, &pods, &pod, &folder).await {
+                                    eprintln!("kubelet: {name}: {error:#}");
+                                    tokio::time::sleep(PAUSE).await;
+                                }
+                            });
+                            running.insert(uid, run);
                         }
                     }
                 }

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -110,7 +109,7 @@ impl Pod {
     /// When it does not end within its grace.
     pub fn stop(&mut self) -> Result<ExitStatus> {
         self.process.signal("TERM")?;
-        self.process.wait(Duration::from_secs(40))
+        self.process.wait()
     }
 
     /// What it and those before it on the same node wrote.

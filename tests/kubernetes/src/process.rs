@@ -2,9 +2,16 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::wait::LIMIT;
+
+/// Between two looks whether a program has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Lines of a log that stand in a message.
+const LAST_LINES: usize = 40;
 
 /// A program that runs beside the test and never outlives it.
 ///
@@ -81,24 +88,16 @@ impl Process {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// When it still runs after `limit`.
-    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            if let Some(status) = self.ended()? {
-                return Ok(status);
-            }
-            if Instant::now() > deadline {
-                bail!("{} still runs after {limit:?}; its last words:\n{}", self.name, self.last_words());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// When it still runs after far more looks than that takes; with its last words.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        let still = || format!("{} still runs; its last words:\n{}", self.name, last_words(&self.log));
+        wait(&mut self.child)?.with_context(still)
     }
 
     /// The end of what it wrote, for messages.
     #[must_use]
     pub fn last_words(&self) -> String {
-        last_lines(&std::fs::read_to_string(&self.log).unwrap_or_default(), 40)
+        last_words(&self.log)
     }
 
     /// Everything it, and those before it with the same log, wrote.
@@ -112,6 +111,18 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Waits until a program has ended by itself, for far more looks than any takes that is waited for; `None` when it
+/// still runs.
+pub(crate) fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+    for _ in 0..LIMIT.as_millis() / PAUSE.as_millis() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(child.try_wait()?)
 }
 
 /// Removes `folder` when this process ends, however that happens, and everything guarded had its time to die.
@@ -131,9 +142,10 @@ fn guard(deed: &str, argument: &str) -> Result<Child> {
         .context("start a guard (needs `sh`)")
 }
 
-fn last_lines(text: &str, count: usize) -> String {
+fn last_words(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(count)..].join("\n")
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
 #[cfg(test)]
@@ -144,11 +156,11 @@ mod tests {
     fn a_program_dies_with_its_guard_s_pipe() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("log");
-        let mut sleeper = Process::start("sleep", Command::new("sleep").arg("600"), &log).expect("started");
+        let mut sleeper = Process::start("sleep", Command::new("sleep").arg("3600"), &log).expect("started");
         assert_eq!(sleeper.ended().expect("known"), None);
         // What the system does when the test process ends.
         drop(sleeper.guard.stdin.take());
-        let status = sleeper.wait(Duration::from_secs(20)).expect("ended");
+        let status = sleeper.wait().expect("ended");
         assert!(!status.success());
     }
 }

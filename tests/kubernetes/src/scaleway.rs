@@ -145,7 +145,7 @@ impl Scaleway {
     pub fn cloud_init(&self, server: &str) -> Result<String> {
         let url = format!("{}/instance/v1/zones/fr-par-1/servers/{server}/user_data/cloud-init", self.url());
         let answer = std::process::Command::new("curl")
-            .args(["-sf", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
+            .args(["-sf", "--max-time", "300", "-H", "X-Auth-Token: 11111111-1111-4111-8111-111111111111", &url])
             .output()
             .context("run curl")?;
         ensure!(answer.status.success(), "no cloud-init at {server}");
@@ -191,18 +191,20 @@ impl Scaleway {
     /// When none comes.
     pub async fn held(&self) -> Result<()> {
         eventually("a request hangs", || async {
-            let held =
-                self.simulator.faults().iter().any(|fault| {
-                    matches!(fault.rule.kind, FaultKind::Delay(delay) if delay == HELD) && fault.applied > 0
-                });
-            ensure!(held, "none yet; so far: {:#?}", self.changes());
+            let held = FaultKind::Delay(HELD);
+            let rules = self.simulator.faults();
+            let rule = rules.iter().find(|fault| fault.rule.kind == held && fault.applied > 0);
+            let effect = rule.with_context(|| format!("none yet; so far: {:#?}", self.changes()))?.rule.effect;
+            // The newest is the one that this rule met: those of rules before it stand in the log, too.
+            let word = held.to_string();
+            let requests = self.simulator.requests();
+            let newest = requests.iter().rfind(|request| request.fault.as_ref() == Some(&word));
+            let status = newest.context("the log of requests was cleared")?.status;
+            // What was asked for is done as soon as the request has a status.
+            ensure!(effect == Effect::Before || status.is_some(), "it is not done yet");
             Ok(())
         })
-        .await?;
-        // The simulator counts a request when it comes and does its work in the same breath, without a pause in between;
-        // one round through its thread is enough to let that breath end.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        Ok(())
+        .await
     }
 
     /// Ends all faults. What hangs, hangs on.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use windlass_simulator::Options;
 
 use crate::compiled;
-use crate::controller::configuration_file;
+use crate::controller::{LEASE_NAMESPACE, configuration_file};
 use crate::objects::{cluster, deployment};
 use crate::{
     ControlPlane, Controller, ControllerOptions, Host, Kind, MachineOptions, Nodes, Scaleway, User, eventually,
@@ -24,6 +24,12 @@ const TIME_SCALE: f64 = 60.0;
 const PENDING: &str = "windlass-claim-pending-";
 /// And one on its way into its pool.
 const RETURNING: &str = "windlass-returning-";
+
+/// Enough for what follows from a look to begin, were there anything.
+const LOOKS: u32 = 5;
+/// Longer than the controller's first pause before it tries again what failed (5 s), and than several of a running
+/// operation's looks whether it is called off (2 s).
+const PATIENCE: Duration = Duration::from_secs(7);
 
 /// One test's part of the world: a namespace, a Scaleway, and the files of its controllers.
 #[allow(missing_debug_implementations, reason = "kube's client has none")]
@@ -62,7 +68,8 @@ impl<'plane> Scene<'plane> {
         Ok(scene)
     }
 
-    /// The same namespace on another control plane, over the same Scaleway, with files of its own: where objects are moved to.
+    /// The same namespace on another control plane, over the same Scaleway, with files of its own: where objects are
+    /// moved to.
     ///
     /// # Errors
     /// When the other one cannot be asked.
@@ -229,8 +236,8 @@ impl<'plane> Scene<'plane> {
         .await
     }
 
-    /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the Secrets
-    /// that belong to it; waits until Cluster API calls its infrastructure provisioned.
+    /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the
+    /// Secrets that belong to it; waits until Cluster API calls its infrastructure provisioned.
     ///
     /// # Errors
     /// When it does not come to that.
@@ -304,12 +311,12 @@ impl<'plane> Scene<'plane> {
             .collect())
     }
 
-    /// What must hold at every moment and after everything, whoever was killed meanwhile:
-    /// each host is in the pool, on its way into it or out of it, or claimed by exactly one machine; no claim went from one
-    /// machine to another without the pool in between; none was wiped under a name that anybody uses; none is gone.
+    /// What must hold at every moment and after everything, whoever was killed meanwhile: each host is in the pool, on
+    /// its way into it or out of it, or claimed by exactly one machine; no claim went from one machine to another
+    /// without the pool in between; none was wiped under a name that anybody uses; none is gone.
     ///
-    /// `given_up` are the hosts that were asked to be destroyed or kept: these may be gone, or bear the name of a machine that
-    /// is no more.
+    /// `given_up` are the hosts that were asked to be destroyed or kept: these may be gone, or bear the name of a
+    /// machine that is no more.
     ///
     /// # Errors
     /// What does not hold, with all that is known.
@@ -380,9 +387,51 @@ impl<'plane> Scene<'plane> {
         Ok(())
     }
 
-    /// Lets `duration` pass: only where the claim is that nothing happens.
-    pub async fn nothing_happens_for(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+    /// Has `controller` look at an object some more times, each because the object has changed a little: where the
+    /// claim is that nothing comes of it.
+    ///
+    /// # Errors
+    /// When it does not look.
+    pub async fn looked_at_again(&self, controller: &Controller, kind: Kind, name: &str) -> Result<()> {
+        for _ in 0..LOOKS {
+            self.looked_at(controller, kind, name).await?;
+        }
+        Ok(())
+    }
+
+    /// As [`Scene::looked_at_again`], and these looks come when the controller has had the time after which it tries
+    /// again what failed: where the claim is that it does not. A slow machine only makes that longer.
+    ///
+    /// # Errors
+    /// When it does not look.
+    pub async fn looked_at_later(&self, controller: &Controller, kind: Kind, name: &str) -> Result<()> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            self.looked_at(controller, kind, name).await?;
+        }
+        self.looked_at_again(controller, kind, name).await
+    }
+
+    async fn looked_at(&self, controller: &Controller, kind: Kind, name: &str) -> Result<()> {
+        let before = controller.reconciles(kind).await?;
+        let mark = uuid::Uuid::new_v4();
+        self.patch(kind, name, json!({"metadata": {"annotations": {"windlass.test/look": mark}}})).await?;
+        eventually("the controller looks at it again", || async {
+            ensure!(controller.reconciles(kind).await? > before, "not more than {before} times");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Who holds the Lease of this scene's controllers; nobody when it was given back.
+    ///
+    /// # Errors
+    /// When there is no such Lease.
+    pub async fn lease_holder(&self) -> Result<Option<String>> {
+        let leases: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), LEASE_NAMESPACE, &Kind::Lease.resource());
+        let lease = leases.get(&self.namespace).await?;
+        Ok(lease.data["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned))
     }
 }
 

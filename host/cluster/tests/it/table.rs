@@ -13,6 +13,7 @@ use windlass_cluster::{
     Stage, Wishes,
 };
 use windlass_policy::Host;
+use windlass_policy::slots::types::FailureClass;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
 use crate::support::{Behaviour, World, farm, host, quiet, run, scale, specification};
@@ -89,6 +90,15 @@ impl Cell {
         }
     }
 
+    /// What the failure says when Scaleway's answers are of this class.
+    fn cause(self, class: FailureClass) -> (FailureClass, &'static str) {
+        match self.step {
+            // Several things may hold a server's remains: they are told, and no one class is theirs.
+            "remove servers" => (FailureClass::Other, "could not be removed completely"),
+            _ => (class, ""),
+        }
+    }
+
     fn hook(self) -> Option<&'static str> {
         match self.stage {
             Stage::Decommission => Some("decommission"),
@@ -129,6 +139,25 @@ impl Cell {
 const BEFORE: &[&str] = &["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-3"];
 const STAYING: &[&str] = &["farm-db-1", "farm-web-2"];
 const SCALED: &[&str] = &["farm-db-1", "farm-db-2", "farm-web-2"];
+
+/// The class of a failure that this kind makes.
+fn class(kind: FaultKind) -> FailureClass {
+    match kind {
+        FaultKind::InternalServerError => FailureClass::ServerError,
+        FaultKind::GatewayTimeout | FaultKind::GatewayUnavailable => FailureClass::Gateway,
+        FaultKind::RateLimited => FailureClass::RateLimited,
+        FaultKind::OutOfStock => FailureClass::OutOfStock,
+        FaultKind::QuotaExceeded => FailureClass::QuotaExceeded,
+        FaultKind::TransientState => FailureClass::TransientState,
+        FaultKind::Locked => FailureClass::Locked,
+        FaultKind::PreconditionFailed | FaultKind::PreconditionFailedBare => FailureClass::PreconditionFailed,
+        FaultKind::PermissionDenied => FailureClass::PermissionDenied,
+        FaultKind::NotFound => FailureClass::NotFound,
+        FaultKind::DroppedConnection => FailureClass::Connection,
+        FaultKind::MalformedBody => FailureClass::MalformedAnswer,
+        other => panic!("{other} fails nothing"),
+    }
+}
 
 pub(crate) struct Played {
     pub(crate) world: World,
@@ -217,8 +246,8 @@ async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Play
 }
 
 impl Played {
-    /// The stage failed, and the default policy's answer was carried out.
-    async fn assert_recovered(&self, cell: Cell, first_reason: &str) {
+    /// The stage failed for this cause, in words of this kind, and the default policy's answer was carried out.
+    async fn assert_recovered(&self, cell: Cell, cause: FailureClass, words: &str) {
         let name = &self.name;
         let (state, servers) = cell.recovered();
         let Err(Error::Failed(failed)) = &self.ended else { panic!("{name}: {:?}", self.ended) };
@@ -228,7 +257,9 @@ impl Played {
         assert_eq!(status.cluster.reasons, failed.reasons, "{name}: what the caller hears is what is stored");
         let first = format!("{} failed at the stage {}: ", cell.operation, cell.stage);
         assert!(failed.reasons[0].starts_with(&first), "{name}: {:?}", failed.reasons);
-        assert!(failed.reasons[0].contains(first_reason), "{name}: {first_reason} in {:?}", failed.reasons);
+        assert_eq!(failed.cause.class, cause, "{name}: {:?}", failed.cause);
+        assert!(failed.reasons[0].contains(words), "{name}: {words} in {:?}", failed.reasons);
+        assert!(failed.reasons[0].len() > first.len(), "{name}: it does not say why: {:?}", failed.reasons);
         assert!(
             failed.reasons.iter().any(|reason| reason.starts_with("provisioning of ")),
             "{name}: {:?}",
@@ -295,7 +326,8 @@ fn every_api_fault_at_every_stage_ends_as_the_table_says() {
                         };
                         assert_eq!(played.world.servers(), servers, "{}", played.name);
                     } else {
-                        played.assert_recovered(*cell, "").await;
+                        let (cause, words) = cell.cause(class(kind));
+                        played.assert_recovered(*cell, cause, words).await;
                         played.assert_hooks(cell.hooks());
                     }
                     played.assert_terminates().await;
@@ -311,16 +343,16 @@ fn every_api_fault_at_every_stage_ends_as_the_table_says() {
 #[test]
 fn every_hook_that_fails_or_takes_too_long_ends_as_the_table_says() {
     for cell in CELLS.iter().filter(|cell| cell.hook().is_some()) {
-        for (behaviour, words) in [
-            (Behaviour::ExitCode(3), "exit code 3"),
+        for (behaviour, cause, words) in [
+            (Behaviour::ExitCode(3), FailureClass::HookFailed, "exit code 3"),
             // Asks to be tried again, until the retry policy's budget is spent.
-            (Behaviour::ExitCode(75), "exit code 75"),
-            (Behaviour::Hangs, "did not end within its time limit"),
-            (Behaviour::OnlyGroup("none"), "exit code 1"),
+            (Behaviour::ExitCode(75), FailureClass::HookFailed, "exit code 75"),
+            (Behaviour::Hangs, FailureClass::HookTimedOut, "did not end within its time limit"),
+            (Behaviour::OnlyGroup("none"), FailureClass::HookFailed, "exit code 1"),
         ] {
             run(async {
                 let played = play(*cell, &Thing::Hook(behaviour.clone()), host(), 7).await;
-                played.assert_recovered(*cell, words).await;
+                played.assert_recovered(*cell, cause, words).await;
                 played.assert_hooks(cell.hooks());
                 let attempts =
                     played.world.hooks.stages().iter().filter(|stage| Some(stage.as_str()) == cell.hook()).count();
@@ -345,7 +377,11 @@ fn a_provisioning_policy_that_fails_in_any_way_changes_no_ending() {
             let named = (1..=16).any(|seed| {
                 run(async {
                     let played = play(*cell, &cell.plain(), Arc::clone(&policies), seed).await;
-                    played.assert_recovered(*cell, "").await;
+                    let (cause, words) = match cell.plain() {
+                        Thing::Fault(kind, _) => cell.cause(class(kind)),
+                        _ => (FailureClass::HookFailed, "exit code 3"),
+                    };
+                    played.assert_recovered(*cell, cause, words).await;
                     played.assert_hooks(cell.hooks());
                     played.assert_terminates().await;
                     let Err(Error::Failed(failed)) = &played.ended else { unreachable!() };
@@ -363,7 +399,7 @@ fn calling_an_operation_off_at_any_stage_ends_as_the_table_says() {
         for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
             run(async {
                 let played = play(*cell, &thing, host(), 7).await;
-                played.assert_recovered(*cell, "called off").await;
+                played.assert_recovered(*cell, FailureClass::Cancelled, "called off").await;
                 played.assert_terminates().await;
             });
         }

@@ -315,7 +315,10 @@ impl Turn<'_> {
             });
             self.status.observed_generation = self.object.meta().generation;
         }
-        self.set(conditions::PROGRESSING, ConditionStatus::True, "Beginning", "an operation is about to begin");
+        // Before the operation's first write: the nodes that it tells of are not there yet, or not there any more.
+        let words = "an operation is about to begin";
+        self.set(conditions::READY, ConditionStatus::False, "Beginning", words);
+        self.set(conditions::PROGRESSING, ConditionStatus::True, "Beginning", words);
         self.write().await?;
         let Ok(name) = self.object.name_any().parse() else { return Ok(Action::await_change()) };
         let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));

@@ -1,7 +1,5 @@
 //! Two controllers at once.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail, ensure};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Moment, Scene, eventually};
 
@@ -23,9 +21,16 @@ async fn of_two_controllers_one_works_and_the_other_takes_over_when_it_is_killed
     scene.apply(&MachineOptions::default().machine("mac-0")).await?;
     scene.ready_machines(1).await?;
     let second = scene.start(&one_of_two(&scene, "second")).await?;
+    eventually("the second sees that another leads", || async {
+        ensure!(second.log().contains("another process leads; waiting"), "{}", second.last_words());
+        Ok(())
+    })
+    .await?;
     scene.apply(&MachineOptions::default().machine("mac-1")).await?;
     scene.ready_machines(2).await?;
-    ensure!(second.ready().await.is_err() || !second.log().contains("adopt"), "both work");
+    scene.looked_at_again(&first, Kind::AppleSiliconMachine, "mac-1").await?;
+    let looks = second.reconciles(Kind::AppleSiliconMachine).await?;
+    ensure!(!second.leads().await? && looks == 0, "both work: the second looked {looks} times");
 
     first.kill();
     scene.apply(&MachineOptions::default().machine("mac-2")).await?;
@@ -51,7 +56,7 @@ async fn a_leader_that_hangs_in_the_middle_of_a_release_loses_the_lease_and_does
         first.freeze()?;
         scene.scaleway().calm();
 
-        let _second = scene.start(&one_of_two(&scene, "second")).await?;
+        let second = scene.start(&one_of_two(&scene, "second")).await?;
         scene.gone(Kind::AppleSiliconMachine, "mac").await?;
         scene.all_in_pool(1).await?;
         // The host is somebody else's now, which is what a leader that believes to be one would break.
@@ -70,7 +75,7 @@ async fn a_leader_that_hangs_in_the_middle_of_a_release_loses_the_lease_and_does
             }
         })
         .await?;
-        scene.nothing_happens_for(Duration::from_secs(1)).await;
+        scene.looked_at_again(&second, Kind::AppleSiliconMachine, "heir").await?;
         scene.check_hosts(&[]).await?;
         let host = scene.scaleway().hosts().remove(0);
         ensure!(host.wiped_as.len() == wiped && !host.in_pool(), "the heir's host was touched: {host:?}");
@@ -84,13 +89,27 @@ async fn a_controller_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "handover").await?;
     scene.scaleway().add_hosts(1, [])?;
-    // A lease so long that only giving it up explains what follows.
-    let long = |state: &str| one_of_two(&scene, state).argument("--lease-duration=4m");
-    let mut first = scene.start(&long("first")).await?;
-    eventually("the first works", || async { first.ready().await }).await?;
-    let _second = scene.start(&long("second")).await?;
+    // A lease that is far from running out when the first ends. One that waits looks each sixth of it.
+    let named =
+        |name: &str| one_of_two(&scene, name).argument("--lease-duration=2m").argument(&format!("--identity={name}"));
+    let mut first = scene.start(&named("first")).await?;
+    eventually("the first works", || async {
+        ensure!(first.leads().await?, "it does not lead");
+        Ok(())
+    })
+    .await?;
+    ensure!(scene.lease_holder().await?.as_deref() == Some("first"));
+    let second = scene.start(&named("second")).await?;
     let status = first.stop()?;
     ensure!(status.success(), "it ended with {status}: {}", first.last_words());
+    // Whether the second has it already or not: it was given back.
+    let holder = scene.lease_holder().await?;
+    ensure!(holder.as_deref() != Some("first"), "the first keeps the Lease: {}", first.last_words());
+    eventually("the second works", || async {
+        ensure!(second.leads().await?, "it does not lead");
+        Ok(())
+    })
+    .await?;
     scene.apply(&MachineOptions::default().machine("mac")).await?;
     scene.ready_machines(1).await?;
     scene.end().await

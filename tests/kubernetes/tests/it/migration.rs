@@ -9,7 +9,8 @@ fn rename(scene: &Scene<'_>, host: &str, name: &str) -> Result<()> {
     let url = format!("{}/apple-silicon/v1alpha1/zones/fr-par-1/servers/{host}", scene.scaleway().url());
     let token = "X-Auth-Token: 11111111-1111-4111-8111-111111111111";
     let body = json!({"name": name}).to_string();
-    let arguments = ["-sf", "-X", "PATCH", "-H", token, "-H", "Content-Type: application/json", "-d", &body, &url];
+    let kind = "Content-Type: application/json";
+    let arguments = ["-sf", "--max-time", "300", "-X", "PATCH", "-H", token, "-H", kind, "-d", &body, &url];
     let answer = std::process::Command::new("curl").args(arguments).output().context("run curl")?;
     ensure!(answer.status.success(), "{answer:?}");
     Ok(())

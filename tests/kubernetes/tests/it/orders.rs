@@ -1,8 +1,6 @@
 //! Ordering: a host costs a day at least, so it takes the object's wish, the operator's leave and an empty pool; and one for each
 //! machine, whatever is lost on the way.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
@@ -130,11 +128,11 @@ async fn an_order_whose_answer_was_lost_is_found_by_its_claim_and_no_second_host
     for (name, kind) in [("dropped", FaultKind::DroppedConnection), ("gateway", FaultKind::GatewayTimeout)] {
         let scene = Scene::new(plane, &format!("order-{name}")).await?;
         scene.scaleway().fail("POST", SERVERS, Some(1), kind, Effect::After)?;
-        let _controller = scene.start(&allowing()).await?;
+        let controller = scene.start(&allowing()).await?;
         // Two could be had: only the look-up keeps it at one.
         scene.apply(&may_order(2).machine("mac")).await?;
         scene.ready_machines(1).await?;
-        scene.nothing_happens_for(Duration::from_secs(1)).await;
+        scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
         let hosts = scene.scaleway().hosts();
         ensure!(hosts.len() == 1 && orders(&scene) == 1, "{name}: {hosts:#?}");
         scene.check_hosts(&[]).await?;

@@ -1,11 +1,10 @@
 //! Hosts with a claim of ours that no object explains.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
+use serde_json::json;
 use tokio::sync::OnceCell;
 use windlass_simulator::AppleSiliconPool;
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually};
@@ -73,8 +72,14 @@ async fn by_default_orphans_are_told_of_and_left_alone() -> Result<()> {
     .await?;
     let metrics = controller.metrics().await?;
     ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 1\n"), "{metrics}");
-    // Long enough for a grace of a second to be over, twice.
-    scene.nothing_happens_for(Duration::from_secs(4)).await;
+    // A look each second, with a listing at least: the grace of a second is over, more than once.
+    let listings = || scene.scaleway().calls().iter().filter(|call| call.ends_with("/servers")).count();
+    let before = listings();
+    eventually("it looks some more times", || async {
+        ensure!(listings() >= before + 6, "{} more listings", listings() - before);
+        Ok(())
+    })
+    .await?;
     ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
 
     // One that somebody deletes, or names anew, is none any more.
@@ -96,10 +101,23 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     let mut options = ControllerOptions::default();
     look(&scene, &mut options, "report");
     options.all_namespaces = false;
+    options.arguments.retain(|argument| !argument.starts_with("--orphans-interval="));
+    options = options.argument("--orphans-interval=50ms");
     let controller = scene.start(&options).await?;
-    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    eventually("it says so", || async {
+        ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.last_words());
+        Ok(())
+    })
+    .await?;
+    // It works, and on what needs no call.
+    scene
+        .apply(&json!({
+            "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ExternalCluster", "metadata": {"name": "busy"},
+            "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}},
+        }))
+        .await?;
+    scene.looked_at_again(&controller, Kind::ExternalCluster, "busy").await?;
     ensure!(scene.scaleway().calls().is_empty(), "{:?}", scene.scaleway().calls());
-    ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.log());
 
     let mut options = ControllerOptions { state: "refused".to_owned(), ..ControllerOptions::default() };
     look(&scene, &mut options, "return");

@@ -106,7 +106,7 @@ async fn a_policy_replaced_while_the_controller_runs_shows_in_the_status_and_dec
     let file = scene.folder().join("release.wasm");
     std::fs::write(&file, RELEASE.bytes)?;
     let configuration = json!({"policies": {"release": {"path": "release.wasm"}}});
-    let _controller = scene.start(&ControllerOptions::configured(configuration)).await?;
+    let controller = scene.start(&ControllerOptions::configured(configuration)).await?;
     scene.apply(&MachineOptions::default().machine("mac")).await?;
     scene.ready_machines(1).await?;
     let before = eventually("the digest stands in the status", || digest(&scene)).await?;
@@ -114,7 +114,12 @@ async fn a_policy_replaced_while_the_controller_runs_shows_in_the_status_and_dec
     // A file that is no policy changes nothing.
     std::fs::write(scene.folder().join("new"), b"no component")?;
     std::fs::rename(scene.folder().join("new"), &file)?;
-    scene.nothing_happens_for(Duration::from_secs(3)).await;
+    eventually("it is refused", || async {
+        ensure!(controller.log().contains("a policy can't be replaced"), "{}", controller.last_words());
+        Ok(())
+    })
+    .await?;
+    scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
     ensure!(digest(&scene).await? == before);
 
     std::fs::write(scene.folder().join("new"), HOSTILE.bytes)?;

@@ -1,16 +1,16 @@
 //! Clusters of servers: created, scaled and terminated by their objects, with hooks as Jobs.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
+use futures::StreamExt as _;
 use kube::ResourceExt;
+use kube::api::{WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_simulator::{Effect, FaultKind};
-use windlass_test_kubernetes::{
-    ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually, eventually_within,
-};
+use windlass_test_kubernetes::{ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually};
 
 const NAME: &str = "farm";
 const SERVERS: &str = "/instance/v1/zones/*/servers";
@@ -31,8 +31,8 @@ impl<'plane> Farm<'plane> {
         Ok(Self { scene, folder, _kubelet: kubelet })
     }
 
-    /// A Job that writes its stage, its operation's number and its nodes into `done`, waits while there is a file `hold-<stage>`, and
-    /// ends as the file `exit-<stage>` says.
+    /// A Job that writes its stage, its operation's number and its nodes into `done`, waits while there is a file
+    /// `hold-<stage>`, and ends as the file `exit-<stage>` says.
     fn hook(&self) -> Value {
         let folder = self.folder.display();
         let script = format!(
@@ -145,6 +145,38 @@ echo "all is well" > /dev/termination-log"#
         .await
     }
 
+    async fn looked_at_again(&self, controller: &Controller) -> Result<()> {
+        self.scene.looked_at_again(controller, Kind::ServerCluster, NAME).await
+    }
+
+    /// Has the controller look so often, and so late, that it would have begun again what failed; it has not.
+    async fn not_tried_again(&self, controller: &Controller) -> Result<()> {
+        let begun = |status: &Value| (status["attempt"].clone(), status["operation"]["number"].clone());
+        let before = begun(&self.status().await?);
+        self.scene.looked_at_later(controller, Kind::ServerCluster, NAME).await?;
+        let status = self.status().await?;
+        ensure!(begun(&status) == before, "before: {before:?}; {}", brief(&status));
+        ensure!(condition(&status, "Progressing")["status"] == "False", "{}", brief(&status));
+        Ok(())
+    }
+
+    /// Who runs the open operation.
+    async fn runner(&self) -> Result<String> {
+        let operation = self.status().await?["operation"].clone();
+        ensure!(operation["state"] == "open", "{operation:#}");
+        Ok(operation["runner"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Waits until another than `before` runs the open operation.
+    async fn taken_over(&self, before: &str) -> Result<String> {
+        eventually("the operation is taken over", || async {
+            let runner = self.runner().await?;
+            ensure!(runner != before, "{runner} runs it");
+            Ok(runner)
+        })
+        .await
+    }
+
     async fn annotate(&self, key: &str, value: &str) -> Result<()> {
         let patch = json!({"metadata": {"annotations": {key: value}}});
         self.scene.patch(Kind::ServerCluster, NAME, patch).await.map(drop)
@@ -224,6 +256,50 @@ async fn a_cluster_is_created_with_its_hooks_in_order_and_deleted_without_a_trac
     farm.scene.end().await
 }
 
+/// Every version of the object from now on, as the API server tells it to who watches.
+fn versions(farm: &Farm<'_>, from: &DynamicObject) -> Result<Arc<Mutex<Vec<DynamicObject>>>> {
+    let (api, seen) = (farm.scene.api(Kind::ServerCluster), Arc::new(Mutex::new(Vec::new())));
+    let (into, from) = (Arc::clone(&seen), from.resource_version().context("no version")?);
+    tokio::spawn(async move {
+        let Ok(events) = api.watch(&WatchParams::default().timeout(290), &from).await else { return };
+        let mut events = std::pin::pin!(events);
+        while let Some(Ok(event)) = events.next().await {
+            if let WatchEvent::Modified(object) = event
+                && let Ok(mut all) = into.lock()
+            {
+                all.push(object);
+            }
+        }
+    });
+    Ok(seen)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_never_called_ready_while_an_operation_changes_it() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "unready").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.scene.apply(&bare(&[("web", 1)])).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    let seen = versions(&farm, &farm.object().await?)?;
+    farm.scene.apply(&bare(&[("web", 2)])).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    let last = farm.object().await?.resource_version();
+    let versions = eventually("the last version is seen", || async {
+        let seen = seen.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
+        ensure!(seen.iter().any(|object| object.resource_version() == last), "{} versions", seen.len());
+        Ok(seen)
+    })
+    .await?;
+    let open = versions.iter().map(|object| &object.data["status"]).filter(|one| one["operation"]["state"] == "open");
+    ensure!(open.clone().count() > 0, "no operation in {} versions", versions.len());
+    for status in open {
+        ensure!(condition(status, "Ready")["status"] == "False", "{}", brief(status));
+    }
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_go_up_and_down_at_once_and_named_nodes_leave_first() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
@@ -263,7 +339,7 @@ async fn groups_go_up_and_down_at_once_and_named_nodes_leave_first() -> Result<(
 async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_for() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "configure").await?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.apply(&[("web", 1)]).await?;
     farm.ready(&["farm-web-1"]).await?;
     farm.put("exit-configure", "3")?;
@@ -272,12 +348,9 @@ async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_
     let reasons = status["reasons"].to_string();
     ensure!(reasons.contains("exit code 3") && reasons.contains("no license left"), "{reasons}");
     ensure!(farm.servers() == ["farm-web-1", "farm-web-2"], "{:?}", farm.servers());
-    let (done, number) = (farm.done(), status["operation"]["number"].clone());
-    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
-    ensure!(
-        farm.done() == done && farm.status().await?["operation"]["number"] == number,
-        "it is tried again and again"
-    );
+    let done = farm.done();
+    farm.not_tried_again(&controller).await?;
+    ensure!(farm.done() == done, "it is tried again and again: {:?}", farm.done());
     let ready = condition(&farm.status().await?, "Ready");
     ensure!(ready["reason"] == "Error" && ready["message"].to_string().contains("windlass.dev/retry"), "{ready:#}");
     farm.take("exit-configure")?;
@@ -293,7 +366,7 @@ async fn a_failed_configure_deletes_nothing_and_is_begun_again_when_it_is_asked_
 async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "resize").await?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.apply(&[("cache", 2), ("web", 1)]).await?;
     farm.ready(&["farm-cache-1", "farm-cache-2", "farm-web-1"]).await?;
     farm.scene.scaleway().fail("POST", SERVERS, None, FaultKind::QuotaExceeded, Effect::Before)?;
@@ -310,7 +383,7 @@ async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()
     farm.whole()?;
     ensure!(status["reasons"][0].as_str().is_some_and(|reason| reason.contains("resize")), "{}", brief(&status));
     farm.scene.scaleway().simulator().clear_requests();
-    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
+    farm.not_tried_again(&controller).await?;
     let created: Vec<String> = farm.scene.scaleway().changes();
     ensure!(created.is_empty(), "it is tried again and again: {created:?}");
     farm.scene.scaleway().calm();
@@ -324,14 +397,14 @@ async fn a_failed_resize_returns_to_active_and_shows_what_differs() -> Result<()
 async fn a_failed_creation_is_undone_and_begun_anew_with_another_generation() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "create").await?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.put("exit-start", "1")?;
     farm.apply(&[("web", 2)]).await?;
     let status = farm.settled("error").await?;
     let resources = farm.scene.scaleway().simulator().resources();
     ensure!(resources.is_empty(), "{resources:#?}");
     ensure!(status["reasons"].to_string().contains("stage start"), "{}", brief(&status));
-    farm.scene.nothing_happens_for(Duration::from_secs(8)).await;
+    farm.not_tried_again(&controller).await?;
     ensure!(farm.done().len() == 2, "{:?}", farm.done());
     farm.take("exit-start")?;
     // Another count is another generation.
@@ -345,7 +418,7 @@ async fn a_failed_creation_is_undone_and_begun_anew_with_another_generation() ->
 async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "cancel").await?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let controller = farm.scene.start(&ControllerOptions::default()).await?;
     farm.put("hold-configure", "")?;
     farm.apply(&[("web", 2)]).await?;
     eventually("the hook runs", || async {
@@ -355,7 +428,7 @@ async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()
     .await?;
     // That of another operation says nothing.
     farm.annotate("windlass.dev/cancel", "7").await?;
-    farm.scene.nothing_happens_for(Duration::from_secs(4)).await;
+    farm.scene.looked_at_later(&controller, Kind::ServerCluster, NAME).await?;
     ensure!(farm.status().await?["operation"]["state"] == "open");
     farm.annotate("windlass.dev/cancel", "1").await?;
     let status = farm.settled("error").await?;
@@ -404,17 +477,17 @@ async fn a_decommission_that_fails_holds_the_deletion_until_it_is_forced() -> Re
     farm.scene.end().await
 }
 
-/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204.
-fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<u16> {
-    use std::io::{Read as _, Write as _};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204. It ends with the
+/// test's runtime.
+async fn receive(into: Arc<Mutex<Vec<String>>>) -> Result<u16> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
             let (mut text, mut part) = (String::new(), [0_u8; 4096]);
             while !text.ends_with("}\n") {
-                match stream.read(&mut part) {
+                match stream.read(&mut part).await {
                     Ok(0) | Err(_) => break,
                     Ok(length) => text.push_str(&String::from_utf8_lossy(&part[..length])),
                 }
@@ -422,7 +495,7 @@ fn receive(into: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> Result<u16> {
             if let Ok(mut all) = into.lock() {
                 all.push(text);
             }
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
         }
     });
     Ok(port)
@@ -433,8 +506,8 @@ async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "webhook").await?;
     let _controller = farm.scene.start(&ControllerOptions::default()).await?;
-    let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let port = receive(std::sync::Arc::clone(&received))?;
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let port = receive(Arc::clone(&received)).await?;
     let mut cluster = bare(&[("web", 1)]);
     let url = format!("http://127.0.0.1:{port}/configure?token=hunter2hunter2");
     cluster["spec"]["hooks"] =
@@ -584,13 +657,16 @@ async fn a_controller_killed_while_a_hook_runs_has_the_same_job_found_by_the_nex
         Ok(())
     })
     .await?;
+    let first = farm.runner().await?;
     controller.kill();
     controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let second = farm.taken_over(&first).await?;
+    farm.looked_at_again(&controller).await?;
     // And asked to end, it leaves the Job to the next one, too.
-    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
     controller.stop()?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
-    farm.scene.nothing_happens_for(Duration::from_secs(2)).await;
+    let controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.taken_over(&second).await?;
+    farm.looked_at_again(&controller).await?;
     farm.take("hold-decommission")?;
     farm.nothing_is_left().await?;
     ensure!(farm.done()[2..] == ["decommission 2 farm-web-1 farm-web-2"], "it ran once: {:?}", farm.done());
@@ -642,22 +718,21 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     farm.scene.scaleway().held().await?;
     first.freeze()?;
     farm.scene.scaleway().calm();
-    let _second = farm.scene.start(&one_of_two("second")).await?;
-    let status =
-        eventually_within(Duration::from_secs(180), "the second has ended it and made what is wanted", || async {
-            let status = farm.status().await?;
-            ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
-            ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
-            Ok(status)
-        })
-        .await?;
+    let second = farm.scene.start(&one_of_two("second")).await?;
+    let status = eventually("the second has ended it and made what is wanted", || async {
+        let status = farm.status().await?;
+        ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
+        ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
+        Ok(status)
+    })
+    .await?;
     first.thaw()?;
     eventually("the one that woke up ends", || {
         let ended = first.ended();
         async move { ended?.map(drop).context("it still runs") }
     })
     .await?;
-    farm.scene.nothing_happens_for(Duration::from_secs(1)).await;
+    farm.looked_at_again(&second).await?;
     ensure!(farm.servers() == names(&status["nodes"]), "{:?}", farm.servers());
     farm.whole()?;
     farm.delete().await?;

@@ -9,7 +9,7 @@ use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, ReleaseOutcome};
 use windlass_simulator::{Latency, Options};
 
 use super::support::{Macs, claim, letting_go, pool};
-use crate::support::{number, run};
+use crate::support::{number, run, seeds};
 
 /// What a process did: the hosts that it believes to have, claim by claim.
 type Belief = BTreeMap<String, String>;
@@ -81,6 +81,14 @@ fn a_hundred_claims_and_a_hundred_releases_at_once_take_turns_and_end() {
     });
 }
 
+/// Cases from which on what is true of most holds for all together.
+const ENOUGH: usize = 20;
+
+/// How a case is played again.
+fn again(seed: u64) -> String {
+    format!("WINDLASS_RACES_SEED={seed} WINDLASS_RACES=1")
+}
+
 fn world(seed: u64) -> Macs {
     // A call takes up to 0.9 s, so a rename takes effect well within the settling time of 2 s.
     let latency = Latency { base_ms: 20, jitter_ms: 880 };
@@ -93,8 +101,10 @@ fn world(seed: u64) -> Macs {
 
 #[test]
 fn processes_that_share_a_state_directory_never_have_one_host_twice() {
-    let (mut had, cases) = (0, number("WINDLASS_RACES", 60));
-    for seed in 0..cases {
+    let mut had = 0;
+    let seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", 60));
+    let cases = seeds.len();
+    for seed in seeds {
         had += run(async {
             let macs = world(seed);
             let processes = [macs.start(), macs.start(), macs.start()];
@@ -103,19 +113,21 @@ fn processes_that_share_a_state_directory_never_have_one_host_twice() {
                 .enumerate()
                 .map(|(who, lifecycle)| live(lifecycle, ChaCha8Rng::seed_from_u64(seed * 10 + who as u64), who, 4));
             let beliefs = futures::future::join_all(lives).await;
-            judge(&macs, &beliefs, &format!("seed {seed}, one directory"));
+            judge(&macs, &beliefs, &format!("one directory, {}", again(seed)));
             beliefs.iter().map(Belief::len).sum::<usize>()
         });
     }
     println!("one directory: {cases} interleavings, {had} hosts had at their ends");
-    assert!(had as u64 > cases, "they hardly ever had one: {had}");
+    assert!(had > cases || cases < ENOUGH, "they hardly ever had one: {had}");
 }
 
 #[test]
 fn processes_with_a_state_directory_each_never_have_one_host_twice_while_renames_take_effect_in_time() {
-    let (mut had, cases) = (0, number("WINDLASS_RACES", 60));
+    let mut had = 0;
+    let seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", 60));
+    let cases = seeds.len();
     let mut lost = 0;
-    for seed in 0..cases {
+    for seed in seeds {
         let (hosts, races) = run(async {
             let macs = world(seed);
             let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
@@ -125,7 +137,7 @@ fn processes_with_a_state_directory_each_never_have_one_host_twice_while_renames
                 .enumerate()
                 .map(|(who, lifecycle)| live(lifecycle, ChaCha8Rng::seed_from_u64(seed * 10 + who as u64), who, 4));
             let beliefs = futures::future::join_all(lives).await;
-            judge(&macs, &beliefs, &format!("seed {seed}, a directory each"));
+            judge(&macs, &beliefs, &format!("a directory each, {}", again(seed)));
             let lost: usize = processes
                 .iter()
                 .flat_map(|lifecycle| {
@@ -142,5 +154,5 @@ fn processes_with_a_state_directory_each_never_have_one_host_twice_while_renames
         lost += races;
     }
     println!("a directory each: {cases} interleavings, {had} hosts had at their ends, {lost} races lost on the way");
-    assert!(had as u64 > cases && lost as u64 > cases / 4, "they hardly ever met: {had} had, {lost} lost");
+    assert!(had > cases && lost > cases / 4 || cases < ENOUGH, "they hardly ever met: {had} had, {lost} lost");
 }
