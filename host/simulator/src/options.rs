@@ -83,6 +83,10 @@ pub struct Durations {
     pub reboot: Duration,
     /// A new Block Storage volume until `available`: recorded below 5 s.
     pub block_create: Duration,
+    /// A Block Storage volume's new size or speed until it is `in_use` or `available` again: recorded below 5 s.
+    pub block_update: Duration,
+    /// A file system until it is attached to a server, or detached: recorded over within a few polls.
+    pub filesystem: Duration,
     /// A volume of a deleted server until `available`: recorded 0 to 6 s.
     pub block_detach: Duration,
     /// A private network interface of API v2alpha1 until `available`: recorded about 55 s (12 polls). API v1 says
@@ -182,6 +186,8 @@ impl Default for Durations {
             stop_in_place: Duration::from_secs(45),
             reboot: Duration::from_secs(40),
             block_create: Duration::from_secs(1),
+            block_update: Duration::from_secs(1),
+            filesystem: Duration::from_secs(5),
             block_detach: Duration::from_secs(2),
             private_nic_attach: Duration::from_secs(55),
             snapshot: Duration::from_secs(10),

@@ -10,6 +10,8 @@ const INSTANCE_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 100;
 // Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products says.
 const NEWER_PAGE: usize = 20;
+/// The catalogue of products is the one list that tools read in large pages.
+const LARGEST_CATALOGUE_PAGE: usize = 10_000;
 
 /// What is wrong with a list that is well formed; nothing, by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +65,27 @@ pub(crate) fn newer_list_of<T>(
     items: Vec<T>,
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
-    let (page, size) = page_and_size(call, "page_size", NEWER_PAGE)?;
+    newer_page_of(call, key, LARGEST_PAGE, items, view)
+}
+
+/// As [`newer_list_of`], with pages of up to 10,000.
+pub(crate) fn catalogue_list_of<T>(
+    call: &Call,
+    key: &str,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
+    newer_page_of(call, key, LARGEST_CATALOGUE_PAGE, items, view)
+}
+
+fn newer_page_of<T>(
+    call: &Call,
+    key: &str,
+    largest: usize,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size_up_to(call, "page_size", NEWER_PAGE, largest)?;
     let (items, total) = one_page(call.distortion, items, page, size);
     let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(Answer::ok(&json!({ key: shown, "total_count": total })))
@@ -97,6 +119,15 @@ pub(crate) fn total_of(answer: &Answer) -> Option<usize> {
 }
 
 fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize, usize), Refusal> {
+    page_and_size_up_to(call, size_name, default, LARGEST_PAGE)
+}
+
+fn page_and_size_up_to(
+    call: &Call,
+    size_name: &str,
+    default: usize,
+    largest: usize,
+) -> Result<(usize, usize), Refusal> {
     let number = |name: &str, default: usize, most: usize| match call.parameter(name) {
         None => Ok(default),
         // Assumption: what Scaleway answers to a page of 0 or of more than 100 was not recorded.
@@ -105,7 +136,7 @@ fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize,
             _ => Err(Refusal::invalid_argument(name, Reason::Constraint, "not a valid value")),
         },
     };
-    Ok((number("page", 1, usize::MAX)?, number(size_name, default, LARGEST_PAGE)?))
+    Ok((number("page", 1, usize::MAX)?, number(size_name, default, largest)?))
 }
 
 /// The recorded form: relative to the zone, page and size first, then the rest of the query, which leaves a `&` at the

@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};
-use crate::world::{BlockSnapshot, BlockStatus, BlockVolume, Event, World, sorted};
+use crate::world::{BlockSnapshot, BlockStatus, BlockUpdate, BlockVolume, Event, World, sorted};
 
 pub(super) fn route(world: &mut World, call: &Call, zone: &str, path: &[&str]) -> Outcome {
     match (method(call), path) {
@@ -123,6 +123,7 @@ fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
         references: Vec::new(),
         parent_snapshot: parent,
         status: BlockStatus::Creating,
+        updating: None,
         tags,
         last_detached: None,
     };
@@ -137,24 +138,31 @@ fn get(world: &World, zone: &str, id: &str) -> Outcome {
     Ok(Answer::ok(&answer(world, id)))
 }
 
+/// Name and tags change at once, size and speed after a while in `updating` (recorded); speed to what it is, not at all.
+// Assumption: one change of size or speed in the middle of another is taken, and all are over when the first one is.
 fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
-    let current = find(world, zone, id)?.size;
+    let volume = find(world, zone, id)?;
+    let current = volume.updating.unwrap_or(BlockUpdate { size: volume.size, iops: volume.iops });
     let fields = call.fields()?;
     let (name, tags) = (fields.text("name")?, fields.texts("tags")?);
     let (size, iops) = (fields.number("size")?, fields.number("perf_iops")?);
-    if size.is_some_and(|size| size < current) {
+    if size.is_some_and(|size| size < current.size) {
         return Err(Refusal::invalid_argument("size", Reason::Constraint, "a volume cannot be made smaller"));
     }
     if iops.is_some_and(|iops| iops != 5_000 && iops != 15_000) {
         return Err(Refusal::invalid("perf_iops"));
     }
+    let wanted = BlockUpdate { size: size.unwrap_or(current.size), iops: iops.unwrap_or(current.iops) };
     let stamp = world.stamp();
     if let Some(volume) = world.block_volumes.get_mut(id) {
         volume.updated = stamp;
         volume.name = name.unwrap_or_else(|| volume.name.clone());
         volume.tags = tags.unwrap_or_else(|| volume.tags.clone());
-        volume.size = size.unwrap_or(volume.size);
-        volume.iops = iops.unwrap_or(volume.iops);
+        if wanted != current {
+            volume.updating = Some(wanted);
+            let delay = world.options.durations.block_update;
+            world.after(delay, Event::BlockVolumeUpdated { id: id.to_owned() });
+        }
     }
     Ok(Answer::ok(&answer(world, id)))
 }

@@ -6,6 +6,7 @@ mod iam;
 mod instance;
 mod ipam;
 mod marketplace;
+mod product_catalog;
 mod tag_filter;
 mod vpc;
 
@@ -96,6 +97,7 @@ fn route(world: &mut World, call: &Call, segments: &[&str]) -> Outcome {
             vpc::route(world, call, region, rest)
         }
         ["marketplace", "v2", rest @ ..] => marketplace::route(world, call, rest),
+        ["product-catalog", "v2alpha1", rest @ ..] => product_catalog::route(call, rest),
         ["iam", "v1alpha1", rest @ ..] => iam::route(world, call, rest),
         _ => Err(Refusal::unknown_path()),
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{BlockStatus, ReferenceStatus, ServerState, World};
+use super::{BlockStatus, FilesystemState, ReferenceStatus, ServerState, World};
 use crate::clock::{Micros, micros};
 
 /// What will happen by itself.
@@ -26,6 +26,16 @@ pub(crate) enum Event {
     /// A new Block Storage volume can be used.
     BlockVolumeReady {
         id: String,
+    },
+    /// A Block Storage volume gets the size and the speed that it was given.
+    BlockVolumeUpdated {
+        id: String,
+    },
+    /// What was done with a server's file system is over.
+    FilesystemSettled {
+        server: String,
+        filesystem: String,
+        state: FilesystemState,
     },
     /// A Block Storage volume that was being detached from `server` is free.
     BlockVolumeDetached {
@@ -114,6 +124,19 @@ impl World {
                     volume.status = BlockStatus::Available;
                     volume.updated = stamp;
                 }
+            }
+            Event::BlockVolumeUpdated { id } => {
+                let stamp = self.stamp();
+                if let Some(volume) = self.block_volumes.get_mut(&id)
+                    && let Some(wanted) = volume.updating.take()
+                {
+                    volume.size = wanted.size;
+                    volume.iops = wanted.iops;
+                    volume.updated = stamp;
+                }
+            }
+            Event::FilesystemSettled { server, filesystem, state } => {
+                self.settle_filesystem(&server, &filesystem, state);
             }
             Event::BlockVolumeDetached { id, server } => {
                 let now = self.now();

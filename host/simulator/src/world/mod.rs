@@ -24,11 +24,11 @@ use crate::random::Random;
 pub(crate) use address::{Ip, IpKind};
 pub(crate) use agenda::{Agenda, Event, Phase};
 pub(crate) use apple::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer};
-pub(crate) use block::{BlockSnapshot, BlockStatus, BlockVolume, Reference, ReferenceStatus};
+pub(crate) use block::{BlockSnapshot, BlockStatus, BlockUpdate, BlockVolume, Reference, ReferenceStatus};
 pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
 pub(crate) use image::{Image, RootVolume, Snapshot};
 pub(crate) use network::{IpamIp, PrivateNetwork, PrivateNic, SshKey, Subnet, Vpc};
-pub(crate) use server::{AttachedVolume, Server, ServerState, VolumeKind};
+pub(crate) use server::{AttachedVolume, FilesystemState, Server, ServerState, VolumeKind};
 pub(crate) use volume::Volume;
 
 /// Resources by id. Ordered maps only: iteration order is part of "same seed, same answers".

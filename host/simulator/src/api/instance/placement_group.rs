@@ -57,7 +57,10 @@ fn add(world: &mut World, zone: &str, fields: &Fields, project: String) -> Resul
 
 fn change(world: &mut World, zone: &str, id: &str, fields: &Fields) -> Result<(), Refusal> {
     find(world, zone, id)?;
-    let (mode, kind) = (policy_mode(fields)?, policy_type(fields)?);
+    let mode = policy_mode(fields)?;
+    // Recorded: Terraform sends `unknown_policy_type` for what it does not want to change.
+    let unknown = fields.text("policy_type")?.is_some_and(|kind| kind == "unknown_policy_type");
+    let kind = if unknown { None } else { policy_type(fields)? };
     let (name, tags) = (fields.text("name")?, fields.texts("tags")?);
     let stamp = world.stamp();
     if let Some(group) = world.placement_groups.get_mut(id) {

@@ -91,13 +91,18 @@ pub(super) fn get(world: &World, zone: &str, server: &str, id: &str) -> Outcome 
 
 pub(super) fn update(world: &mut World, call: &Call, zone: &str, server: &str, id: &str) -> Outcome {
     find_on(world, zone, server, id)?;
+    change(world, call, id)?;
+    Ok(Answer::ok(&answer(world, id)))
+}
+
+fn change(world: &mut World, call: &Call, id: &str) -> Result<(), Refusal> {
     let tags = call.fields()?.texts("tags")?;
     let stamp = world.stamp();
     if let (Some(tags), Some(nic)) = (tags, world.private_nics.get_mut(id)) {
         nic.tags = tags;
         nic.modified = stamp;
     }
-    Ok(Answer::ok(&answer(world, id)))
+    Ok(())
 }
 
 pub(super) fn delete(world: &mut World, zone: &str, server: &str, id: &str) -> Outcome {
@@ -135,6 +140,12 @@ pub(super) fn create_v2(world: &mut World, call: &Call, zone: &str) -> Outcome {
 pub(super) fn get_v2(world: &World, zone: &str, id: &str) -> Outcome {
     let nic = find(world, zone, id)?;
     Ok(Answer::ok(&world.show_interface(nic)))
+}
+
+pub(super) fn update_v2(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
+    find(world, zone, id)?;
+    change(world, call, id)?;
+    get_v2(world, zone, id)
 }
 
 pub(super) fn delete_v2(world: &mut World, zone: &str, id: &str) -> Outcome {

@@ -132,6 +132,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
         project,
         image: image.as_ref().map(|image| image.id.clone()),
         volumes: BTreeMap::new(),
+        filesystems: Vec::new(),
         tags,
         state: ServerState::Stopped,
         detail: String::new(),
