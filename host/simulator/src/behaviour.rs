@@ -14,6 +14,8 @@ use crate::clock::{Micros, micros};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
     /// A filter by tags does nothing: the list holds what it would hold without it.
+    ///
+    /// Breaks (assumption: tag-filter-addresses), as the three that follow do.
     TagFilterIgnored,
     /// A list that is filtered by tags is always empty.
     TagFilterEmpty,
@@ -22,23 +24,37 @@ pub enum Behaviour {
     /// A filter by tags finds nothing unless a project is named, too.
     TagFilterNeedsProject,
     /// Something new appears in lists this much later; by its id it is there at once.
+    ///
+    /// Breaks (assumption: listed-within-settle).
     LateListing(Duration),
     /// A key that IAM narrows may not see this: lists leave it out, and by its id it is as if it were gone (404, for
     /// Apple silicon 403).
+    ///
+    /// Breaks (assumption: mac-listing-complete), as the next one does.
     Unlisted(String),
     /// A key that IAM narrows may not see this: lists leave it out, and by its id the answer is 403.
     Forbidden(String),
     /// The total of a filtered list is that of the unfiltered one.
+    ///
+    /// Breaks (assumption: filtered-totals), as the next one does.
     UnfilteredTotal,
     /// The total of a list is one too many.
     TotalOff,
     /// A flexible IP that is gone is answered 403 instead of 404, as older recordings have it.
+    ///
+    /// Breaks (assumption: gone-address-answers).
     GoneForbidden,
     /// Another name of an Apple silicon server is answered at once and read this much later; the last one counts.
+    ///
+    /// Breaks (assumption: mac-rename-within-claim-settle).
     LateRename(Duration),
     /// A reinstall of an Apple silicon server is answered at once and begins this much later; until then it is `ready`.
+    ///
+    /// Breaks (assumption: mac-reinstall-shows).
     LateReinstall(Duration),
     /// Writing user data is answered with 200 and a body instead of 204.
+    ///
+    /// Breaks (assumption: user-data-answers).
     UserDataBody,
 }
 

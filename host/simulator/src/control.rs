@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -88,8 +89,23 @@ async fn unknown_control() -> Response {
     answer(StatusCode::NOT_FOUND, &json!({"message": message}))
 }
 
-async fn resources(State(simulator): State<Simulator>) -> Response {
-    answer(StatusCode::OK, &json!(simulator.resources()))
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResourcesQuery {
+    /// Only what does not carry this tag.
+    others: Option<String>,
+}
+
+async fn resources(
+    State(simulator): State<Simulator>,
+    query: Result<Query<ResourcesQuery>, QueryRejection>,
+) -> Response {
+    let all = simulator.resources();
+    match query {
+        Ok(Query(ResourcesQuery { others: None })) => answer(StatusCode::OK, &json!(all)),
+        Ok(Query(ResourcesQuery { others: Some(tag) })) => answer(StatusCode::OK, &json!(all.others(&tag))),
+        Err(rejection) => bad(rejection.body_text()),
+    }
 }
 
 async fn requests(State(simulator): State<Simulator>) -> Response {

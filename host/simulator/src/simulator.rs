@@ -75,6 +75,9 @@ pub struct RequestRecord {
     pub path: String,
     /// The query as it was written; empty when there was none.
     pub query: String,
+    /// What the caller calls itself, `windlass/1.0.0` for example: at most 200 characters; empty when it says nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
     /// The status of the answer. `None` while none was given, or when the connection was dropped instead.
     pub status: Option<u16>,
     /// The fault that was applied, `delay:1500` for example; beyond [`Options::request_limit`] it is `rate-limited`.
@@ -263,7 +266,7 @@ impl Simulator {
 
         let (sequence, latency, fault) = {
             let mut state = self.shared.state.lock();
-            let (sequence, latency, fault) = state.arrive(&call);
+            let (sequence, latency, fault) = state.arrive(&call, agent(&parts.headers));
             if let Some((FaultKind::Late(by), _)) = fault
                 && !too_large
             {
@@ -287,7 +290,7 @@ impl Simulator {
             let answer = if too_large {
                 Some(Refusal::too_large(self.shared.body_bytes).into())
             } else {
-                state.act(&call, token.as_deref(), fault)
+                state.act(sequence, &call, token.as_deref(), fault)
             };
             state.close(sequence, answer)
         };
@@ -296,6 +299,12 @@ impl Simulator {
         }
         outcome.ok_or(Dropped)
     }
+}
+
+/// What a caller calls itself.
+fn agent(headers: &http::HeaderMap) -> String {
+    let agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+    agent.unwrap_or_default().chars().take(200).collect()
 }
 
 async fn sleep(duration: Duration) {
@@ -312,29 +321,29 @@ impl State {
         while let Some(entry) = self.late.first_entry()
             && entry.key().0 <= present
         {
-            let ((due, _), late) = entry.remove_entry();
+            let ((due, sequence), late) = entry.remove_entry();
             self.world.settle(self.clock.at(due));
-            self.arrive_late(&late);
+            self.arrive_late(sequence, &late);
         }
         self.world.settle(self.clock.now());
     }
 
     fn put_off(&mut self, sequence: u64, by: Duration, late: LateCall) {
         if self.late.len() >= LATE_CALLS
-            && let Some((_, first)) = self.late.pop_first()
+            && let Some(((_, first), late)) = self.late.pop_first()
         {
-            self.arrive_late(&first);
+            self.arrive_late(first, &late);
         }
         self.late.insert((Instant::now() + by, sequence), late);
     }
 
     /// The effect of a call that nobody hears of any more.
-    fn arrive_late(&mut self, late: &LateCall) {
-        self.serve(&late.call, late.token.as_deref());
+    fn arrive_late(&mut self, sequence: u64, late: &LateCall) {
+        self.serve(sequence, &late.call, late.token.as_deref());
     }
 
     /// Logs a call and decides what will happen to it and how long it takes.
-    fn arrive(&mut self, call: &Call) -> (u64, Duration, Option<(FaultKind, Effect)>) {
+    fn arrive(&mut self, call: &Call, agent: String) -> (u64, Duration, Option<(FaultKind, Effect)>) {
         self.sequence += 1;
         // The gateway refuses before anything behind it hears of a call.
         let refused = self.account.as_mut().is_some_and(|account| !account.admits());
@@ -351,6 +360,7 @@ impl State {
             method: call.method.to_string(),
             path: call.path.clone(),
             query: call.raw_query.clone(),
+            agent,
             status: None,
             fault: fault.map(|(kind, _)| kind.to_string()),
         });
@@ -360,16 +370,22 @@ impl State {
     }
 
     /// Does what was asked, unless the fault hits before. `None`: no answer at all.
-    fn act(&mut self, call: &Call, token: Option<&str>, fault: Option<(FaultKind, Effect)>) -> Option<Answer> {
-        let Some((kind, effect)) = fault else { return Some(self.serve(call, token)) };
+    fn act(
+        &mut self,
+        sequence: u64,
+        call: &Call,
+        token: Option<&str>,
+        fault: Option<(FaultKind, Effect)>,
+    ) -> Option<Answer> {
+        let Some((kind, effect)) = fault else { return Some(self.serve(sequence, call, token)) };
         let real = match (kind, effect) {
             // It takes effect by itself.
             (FaultKind::Late(_), _) => return None,
             (FaultKind::Delay(_) | FaultKind::Omit(_) | FaultKind::OmitKeepTotal(_), _) => {
-                return Some(self.serve(call, token));
+                return Some(self.serve(sequence, call, token));
             }
             (_, Effect::Before) => None,
-            (_, Effect::After) => Some(self.serve(call, token)),
+            (_, Effect::After) => Some(self.serve(sequence, call, token)),
         };
         match kind {
             FaultKind::DroppedConnection => None,
@@ -379,11 +395,14 @@ impl State {
     }
 
     /// What Scaleway does and answers.
-    fn serve(&mut self, call: &Call, token: Option<&str>) -> Answer {
-        match self.authenticate(token) {
-            Ok(()) => api::dispatch(&mut self.world, call),
-            Err(refusal) => refusal.into(),
+    fn serve(&mut self, sequence: u64, call: &Call, token: Option<&str>) -> Answer {
+        if let Err(refusal) = self.authenticate(token) {
+            return refusal.into();
         }
+        self.world.on_behalf_of(sequence);
+        let answer = api::dispatch(&mut self.world, call);
+        self.world.on_behalf_of(0);
+        answer
     }
 
     /// Recorded: a key nobody has is `not_found`, one that is malformed `invalid_argument`.

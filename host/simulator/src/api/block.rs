@@ -138,7 +138,7 @@ fn get(world: &World, zone: &str, id: &str) -> Outcome {
     Ok(Answer::ok(&answer(world, id)))
 }
 
-/// Name and tags change at once, size and speed after a while in `updating` (recorded); speed to what it is, not at all.
+/// Name and tags change at once, size and speed after a while in `updating` (recorded); what is as it was, not at all.
 // Assumption: one change of size or speed in the middle of another is taken, and all are over when the first one is.
 fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
     let volume = find(world, zone, id)?;

@@ -1,7 +1,7 @@
 //! Product catalog API v2alpha1: what Scaleway's own tools read prices from (`scw instance server-type list`).
 //!
-//! Assumption: shapes are the SDK's, nothing was recorded. Instances alone are in it; what is asked for of any other product
-//! is an empty list.
+//! Assumption: shapes are the SDK's, nothing was recorded. Instances alone are in it; what is asked for of any other
+//! product is an empty list.
 
 use serde_json::Value;
 

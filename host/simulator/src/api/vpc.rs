@@ -252,6 +252,6 @@ fn delete_network(world: &mut World, region: &str, id: &str) -> Outcome {
         return Err(Refusal::precondition(StatusCode::PRECONDITION_FAILED, "resource_still_in_use", help));
     }
     world.private_networks.remove(id);
-    world.ipam_ips.retain(|_, ip| ip.private_network != id);
+    world.ipam_ips.remove_where(|ip| ip.private_network == id);
     Ok(Answer::no_content())
 }

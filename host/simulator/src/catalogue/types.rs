@@ -35,7 +35,7 @@ const fn family(
     Family { prefix, arch, sizes, zones }
 }
 
-/// fr-par-1 and fr-par-2 have 135 types each, nl-ams-1 has 125, pl-waw-1 has 40, the other zones lie between, as recorded.
+/// fr-par-1 and fr-par-2 have 135 types each, nl-ams-1 has 125, pl-waw-1 has 40, the others lie between, as recorded.
 /// The families are chosen so that the recorded types lie on their recorded pages; sizes between them are filled up.
 const FAMILIES: &[Family] = &[
     family("B300-SXM-", X86, &["2-288G", "4-288G", "8-288G"], PARIS_2),

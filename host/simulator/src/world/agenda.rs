@@ -11,7 +11,7 @@ use crate::clock::{Micros, micros};
 /// turns fall away.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    entries: BTreeMap<(Micros, u64), Event>,
+    entries: BTreeMap<(Micros, u64), (u64, Event)>,
     sequence: u64,
 }
 
@@ -89,24 +89,29 @@ pub(crate) enum Phase {
 }
 
 impl Agenda {
-    pub(crate) fn add(&mut self, at: Micros, event: Event) {
+    /// `request` is the one because of which it will happen.
+    fn add(&mut self, at: Micros, request: u64, event: Event) {
         self.sequence += 1;
-        self.entries.insert((at, self.sequence), event);
+        self.entries.insert((at, self.sequence), (request, event));
     }
 
-    pub(crate) fn next_until(&mut self, now: Micros) -> Option<(Micros, Event)> {
+    /// What is due next: when, because of which request, and what.
+    pub(crate) fn next_until(&mut self, now: Micros) -> Option<(Micros, u64, Event)> {
         let entry = self.entries.first_entry()?;
         (entry.key().0 <= now).then(|| {
-            let ((due, _), event) = entry.remove_entry();
-            (due, event)
+            let ((due, _), (request, event)) = entry.remove_entry();
+            (due, request, event)
         })
     }
 }
 
 impl World {
     pub(crate) fn after(&mut self, delay: Duration, event: Event) {
-        let at = self.now().saturating_add(micros(delay));
-        self.agenda.add(at, event);
+        self.at(self.now().saturating_add(micros(delay)), event);
+    }
+
+    pub(super) fn at(&mut self, moment: Micros, event: Event) {
+        self.agenda.add(moment, self.request, event);
     }
 
     pub(crate) fn happen(&mut self, event: Event) {

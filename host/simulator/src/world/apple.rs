@@ -332,7 +332,7 @@ impl World {
         let turn = server.deletion_turn;
         let at = Micros::try_from(server.deletable).unwrap_or_default().max(now);
         if server.deletion_scheduled {
-            self.agenda.add(at, Event::AppleDeletion { id: id.to_owned(), turn });
+            self.at(at, Event::AppleDeletion { id: id.to_owned(), turn });
         }
     }
 

@@ -8,6 +8,7 @@ mod group;
 mod image;
 mod network;
 mod server;
+mod table;
 mod view;
 mod volume;
 
@@ -29,10 +30,8 @@ pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
 pub(crate) use image::{Image, RootVolume, Snapshot};
 pub(crate) use network::{IpamIp, PrivateNetwork, PrivateNic, SshKey, Subnet, Vpc};
 pub(crate) use server::{AttachedVolume, FilesystemState, Server, ServerState, VolumeKind};
+pub(crate) use table::{ById, Changes};
 pub(crate) use volume::Volume;
-
-/// Resources by id. Ordered maps only: iteration order is part of "same seed, same answers".
-pub(crate) type ById<T> = BTreeMap<String, T>;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -44,6 +43,9 @@ pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) agenda: Agenda,
     pub(crate) public_images: PublicImages,
+    /// On behalf of which request the world changes now; 0: of none.
+    request: u64,
+    changes: Changes,
     now: Micros,
     last_stamp: Micros,
 
@@ -85,6 +87,8 @@ impl World {
             random,
             agenda: Agenda::default(),
             public_images,
+            request: 0,
+            changes: Changes::default(),
             now: 0,
             last_stamp: 0,
             servers: ById::new(),
@@ -116,11 +120,40 @@ impl World {
 
     /// Brings the world to `now`: everything that was due in between happens, in its order and at its own time.
     pub(crate) fn settle(&mut self, now: Micros) {
-        while let Some((due, event)) = self.agenda.next_until(now) {
+        let request = self.request;
+        while let Some((due, cause, event)) = self.agenda.next_until(now) {
             self.now = self.now.max(due);
+            self.on_behalf_of(cause);
             self.happen(event);
         }
+        self.on_behalf_of(request);
         self.now = self.now.max(now);
+    }
+
+    /// What changes from now on, changes because of this request; 0: of none.
+    pub(crate) fn on_behalf_of(&mut self, request: u64) {
+        let (changes, cause) = (&mut self.changes, self.request);
+        self.servers.tell(changes, cause);
+        self.ips.tell(changes, cause);
+        self.volumes.tell(changes, cause);
+        self.snapshots.tell(changes, cause);
+        self.images.tell(changes, cause);
+        self.block_volumes.tell(changes, cause);
+        self.block_snapshots.tell(changes, cause);
+        self.private_nics.tell(changes, cause);
+        self.private_networks.tell(changes, cause);
+        self.vpcs.tell(changes, cause);
+        self.ipam_ips.tell(changes, cause);
+        self.security_groups.tell(changes, cause);
+        self.placement_groups.tell(changes, cause);
+        self.ssh_keys.tell(changes, cause);
+        self.apple_servers.tell(changes, cause);
+        self.request = request;
+    }
+
+    /// By which request each resource was last changed or removed.
+    pub(crate) fn changes(&self) -> BTreeMap<String, u64> {
+        self.changes.show()
     }
 
     /// The present, but never the same twice: creation dates order the lists.

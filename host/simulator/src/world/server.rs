@@ -246,9 +246,7 @@ impl World {
     fn take_server(&mut self, id: &str) -> Option<Server> {
         self.release_dynamic_ip(id);
         let server = self.servers.remove(id)?;
-        for ip in self.ips.values_mut().filter(|ip| ip.server.as_deref() == Some(id)) {
-            ip.server = None;
-        }
+        self.ips.change_where(|ip| ip.server.as_deref() == Some(id), |ip| ip.server = None);
         let nics: Vec<String> =
             self.private_nics.values().filter(|nic| nic.server == id).map(|nic| nic.id.clone()).collect();
         for nic in nics {

@@ -8,7 +8,7 @@ use crate::api::{TagFilter, fits, part_of};
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::Refusal;
-use crate::world::{PlacementGroup, World, sorted};
+use crate::world::{PlacementGroup, Server, World, sorted};
 
 pub(super) fn find<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a PlacementGroup, Refusal> {
     world
@@ -117,9 +117,8 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
 pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
     find(world, zone, id)?;
     world.placement_groups.remove(id);
-    for server in world.servers.values_mut().filter(|server| server.placement_group.as_deref() == Some(id)) {
-        server.placement_group = None;
-    }
+    let has_it = |server: &Server| server.placement_group.as_deref() == Some(id);
+    world.servers.change_where(has_it, |server| server.placement_group = None);
     Ok(Answer::no_content())
 }
 

@@ -58,9 +58,8 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
     let created = world.stamp();
     let project_default = default.unwrap_or(false);
     if project_default {
-        for group in world.security_groups.values_mut().filter(|group| group.zone == zone && group.project == project) {
-            group.project_default = false;
-        }
+        let of_project = |group: &SecurityGroup| group.zone == zone && group.project == project;
+        world.security_groups.change_where(of_project, |group| group.project_default = false);
     }
     let group = SecurityGroup {
         id: id.clone(),
