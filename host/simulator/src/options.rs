@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::apple_silicon::AppleSilicon;
+use crate::behaviour::Behaviour;
 use crate::request_limit::RequestLimit;
 
 /// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
@@ -47,6 +48,9 @@ pub struct Options {
     /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be listened
     /// on: a test can so put a real ssh server behind each simulated one. Otherwise they are of 198.18.0.0/15.
     pub loopback_addresses: bool,
+    /// In what this Scaleway differs from what is believed of the real one. More can be said later with
+    /// [`Simulator::set_behaviour`](crate::Simulator::set_behaviour).
+    pub behaviours: Vec<Behaviour>,
 }
 
 /// The time an API call takes: `base_ms` and up to `jitter_ms` more, evenly spread, drawn from the seed.
@@ -79,6 +83,10 @@ pub struct Durations {
     pub reboot: Duration,
     /// A new Block Storage volume until `available`: recorded below 5 s.
     pub block_create: Duration,
+    /// A Block Storage volume's new size or speed until it is `in_use` or `available` again: recorded below 5 s.
+    pub block_update: Duration,
+    /// A file system until it is attached to a server, or detached: recorded over within a few polls.
+    pub filesystem: Duration,
     /// A volume of a deleted server until `available`: recorded 0 to 6 s.
     pub block_detach: Duration,
     /// A private network interface of API v2alpha1 until `available`: recorded about 55 s (12 polls). API v1 says
@@ -163,6 +171,7 @@ impl Default for Options {
             logged_requests: 100_000,
             body_bytes: 4 * 1024 * 1024,
             loopback_addresses: false,
+            behaviours: Vec::new(),
         }
     }
 }
@@ -177,6 +186,8 @@ impl Default for Durations {
             stop_in_place: Duration::from_secs(45),
             reboot: Duration::from_secs(40),
             block_create: Duration::from_secs(1),
+            block_update: Duration::from_secs(1),
+            filesystem: Duration::from_secs(5),
             block_detach: Duration::from_secs(2),
             private_nic_attach: Duration::from_secs(55),
             snapshot: Duration::from_secs(10),

@@ -10,6 +10,21 @@ const INSTANCE_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 100;
 // Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products says.
 const NEWER_PAGE: usize = 20;
+/// The catalogue of products is the one list that tools read in large pages.
+const LARGEST_CATALOGUE_PAGE: usize = 10_000;
+
+/// What is wrong with a list that is well formed; nothing, by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Distortion {
+    /// What stands at this place, from 0 over all pages, is left out.
+    pub(crate) omitted: Option<usize>,
+    /// Whether the total counts what is left out.
+    pub(crate) counts_omitted: bool,
+    /// Stands for the number of items.
+    pub(crate) total: Option<usize>,
+    /// What the total says too much.
+    pub(crate) surplus: usize,
+}
 
 /// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in the
 /// body but the list.
@@ -25,16 +40,16 @@ pub(crate) fn instance_list_of<T>(
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
-    let total = items.len();
-    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(with_headers(Answer::ok(&json!({ key: shown })), call, page, size, total))
 }
 
 /// As [`instance_list`], for the one list that is a map: server types by name.
 pub(crate) fn instance_map(call: &Call, key: &str, items: Vec<(String, Value)>) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
-    let total = items.len();
-    let entries: Map<String, Value> = slice(items, page, size).into_iter().collect();
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let entries: Map<String, Value> = items.into_iter().collect();
     Ok(with_headers(Answer::ok(&json!({ key: entries })), call, page, size, total))
 }
 
@@ -50,9 +65,29 @@ pub(crate) fn newer_list_of<T>(
     items: Vec<T>,
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
-    let (page, size) = page_and_size(call, "page_size", NEWER_PAGE)?;
-    let total = items.len();
-    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    newer_page_of(call, key, LARGEST_PAGE, items, view)
+}
+
+/// As [`newer_list_of`], with pages of up to 10,000.
+pub(crate) fn catalogue_list_of<T>(
+    call: &Call,
+    key: &str,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
+    newer_page_of(call, key, LARGEST_CATALOGUE_PAGE, items, view)
+}
+
+fn newer_page_of<T>(
+    call: &Call,
+    key: &str,
+    largest: usize,
+    items: Vec<T>,
+    view: impl Fn(T) -> Value,
+) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size_up_to(call, "page_size", NEWER_PAGE, largest)?;
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(Answer::ok(&json!({ key: shown, "total_count": total })))
 }
 
@@ -60,11 +95,39 @@ fn with_headers(answer: Answer, call: &Call, page: usize, size: usize, total: us
     answer.header("x-total-count", &total.to_string()).header("link", &link(call, page, size, total))
 }
 
-fn slice<T>(items: Vec<T>, page: usize, size: usize) -> Vec<T> {
-    items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect()
+/// What stands on a page, and the total.
+fn one_page<T>(distortion: Distortion, mut items: Vec<T>, page: usize, size: usize) -> (Vec<T>, usize) {
+    let all = items.len();
+    if let Some(place) = distortion.omitted.filter(|place| *place < all) {
+        items.remove(place);
+    }
+    let counted = if distortion.counts_omitted { all } else { items.len() };
+    let total = distortion.total.unwrap_or(counted) + distortion.surplus;
+    (items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect(), total)
+}
+
+/// The total that a list says of itself; `None`: it is no list.
+pub(crate) fn total_of(answer: &Answer) -> Option<usize> {
+    let header = answer.headers.iter().find(|(name, _)| name == "x-total-count");
+    match header {
+        Some((_, value)) => value.to_str().ok()?.parse().ok(),
+        None => {
+            let body: Value = serde_json::from_slice(&answer.body).ok()?;
+            usize::try_from(body.get("total_count")?.as_u64()?).ok()
+        }
+    }
 }
 
 fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize, usize), Refusal> {
+    page_and_size_up_to(call, size_name, default, LARGEST_PAGE)
+}
+
+fn page_and_size_up_to(
+    call: &Call,
+    size_name: &str,
+    default: usize,
+    largest: usize,
+) -> Result<(usize, usize), Refusal> {
     let number = |name: &str, default: usize, most: usize| match call.parameter(name) {
         None => Ok(default),
         // Assumption: what Scaleway answers to a page of 0 or of more than 100 was not recorded.
@@ -73,7 +136,7 @@ fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize,
             _ => Err(Refusal::invalid_argument(name, Reason::Constraint, "not a valid value")),
         },
     };
-    Ok((number("page", 1, usize::MAX)?, number(size_name, default, LARGEST_PAGE)?))
+    Ok((number("page", 1, usize::MAX)?, number(size_name, default, largest)?))
 }
 
 /// The recorded form: relative to the zone, page and size first, then the rest of the query, which leaves a `&` at the
@@ -146,6 +209,19 @@ mod tests {
             link_of("/instance/v1/zones/fr-par-2/servers?name=web&order=creation_date_desc", 0),
             "</servers?page=0&per_page=50&name=web&order=creation_date_desc>; rel=\"last\""
         );
+    }
+
+    #[test]
+    fn what_is_left_out_is_missing_on_its_page_and_the_pages_after_it_move_up() {
+        let items = || (1..=7).collect::<Vec<u32>>();
+        let left_out = Distortion { omitted: Some(2), ..Distortion::default() };
+        assert_eq!(one_page(left_out, items(), 1, 3), (vec![1, 2, 4], 6));
+        assert_eq!(one_page(left_out, items(), 2, 3), (vec![5, 6, 7], 6));
+        let still_counted = Distortion { counts_omitted: true, ..left_out };
+        assert_eq!(one_page(still_counted, items(), 2, 3), (vec![5, 6, 7], 7));
+        assert_eq!(one_page(still_counted, items(), 3, 3), (vec![], 7));
+        let beyond = Distortion { omitted: Some(7), ..Distortion::default() };
+        assert_eq!(one_page(beyond, items(), 1, 100), (items(), 7));
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +29,12 @@ pub struct Resources {
     /// don't exist, so no count counts them.
     #[serde(default)]
     pub gone_apple_silicon_servers: Vec<Value>,
+    /// By id, the [`sequence`](crate::RequestRecord::sequence) of the last request that changed a resource, also of
+    /// what is gone: of the last 10,000, the request that removed it. A change that comes later by itself, as the end
+    /// of a server that was terminated, counts for the request that began it; 0 stands for none, a control for
+    /// example. An IP, a volume and a server that are tied or untied are all changed by it.
+    #[serde(default)]
+    pub changes: BTreeMap<String, u64>,
 }
 
 impl Resources {
@@ -46,6 +54,7 @@ impl Resources {
                 |server| world.show_apple_server(server),
             ),
             gone_apple_silicon_servers: world.gone_apple_servers.clone(),
+            changes: world.changes(),
         }
     }
 
@@ -62,11 +71,20 @@ impl Resources {
     /// Those that carry `tag`. Apple silicon servers and ssh keys have no tags.
     #[must_use]
     pub fn tagged(&self, tag: &str) -> Resources {
-        let has_tag = |value: &Value| {
-            value["tags"].as_array().is_some_and(|tags| tags.iter().any(|candidate| candidate.as_str() == Some(tag)))
-        };
-        let keep = |list: &[Value]| list.iter().filter(|value| has_tag(value)).cloned().collect();
-        Resources {
+        self.filtered(|value| has_tag(value, tag))
+    }
+
+    /// Those that do not carry `tag`, the tag of an owner for example: what belongs to others, or to nobody. Apple
+    /// silicon servers and ssh keys have no tags and are all among them.
+    #[must_use]
+    pub fn others(&self, tag: &str) -> Resources {
+        self.filtered(|value| !has_tag(value, tag))
+    }
+
+    /// With the changes of those that are kept.
+    fn filtered(&self, kept: impl Fn(&Value) -> bool) -> Resources {
+        let keep = |list: &[Value]| list.iter().filter(|value| kept(value)).cloned().collect();
+        let mut filtered = Resources {
             servers: keep(&self.servers),
             ips: keep(&self.ips),
             volumes: keep(&self.volumes),
@@ -74,12 +92,20 @@ impl Resources {
             ssh_keys: keep(&self.ssh_keys),
             apple_silicon_servers: keep(&self.apple_silicon_servers),
             gone_apple_silicon_servers: Vec::new(),
-        }
+            changes: BTreeMap::new(),
+        };
+        let ids: Vec<&str> = filtered.lists().into_iter().flatten().filter_map(|value| value["id"].as_str()).collect();
+        filtered.changes = ids.iter().filter_map(|id| Some(((*id).to_owned(), *self.changes.get(*id)?))).collect();
+        filtered
     }
 
     fn lists(&self) -> [&Vec<Value>; 6] {
         [&self.servers, &self.ips, &self.volumes, &self.private_nics, &self.ssh_keys, &self.apple_silicon_servers]
     }
+}
+
+fn has_tag(value: &Value, tag: &str) -> bool {
+    value["tags"].as_array().is_some_and(|tags| tags.iter().any(|candidate| candidate.as_str() == Some(tag)))
 }
 
 fn shown<'a, T: 'a, K: Ord>(

@@ -3,12 +3,12 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, has_any, method, part_of, within};
+use super::{Outcome, TagFilter, fits, method, part_of, within};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};
-use crate::world::{BlockSnapshot, BlockStatus, BlockVolume, Event, World, sorted};
+use crate::world::{BlockSnapshot, BlockStatus, BlockUpdate, BlockVolume, Event, World, sorted};
 
 pub(super) fn route(world: &mut World, call: &Call, zone: &str, path: &[&str]) -> Outcome {
     match (method(call), path) {
@@ -48,10 +48,11 @@ fn volume_types(call: &Call) -> Outcome {
 }
 
 fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let ids = call.repeated("volume_ids");
     let volumes = world.block_volumes.values().filter(|volume| {
         volume.zone == zone
+            && world.lists(&volume.id, volume.created)
             && fits(call.parameter("project_id"), &volume.project)
             && call.parameter("organization_id").is_none_or(|wanted| wanted == world.organization_of(&volume.project))
             && part_of(call.parameter("name"), &volume.name)
@@ -59,8 +60,7 @@ fn list(world: &World, call: &Call, zone: &str) -> Outcome {
                 .parameter("product_resource_id")
                 .is_none_or(|server| volume.references.iter().any(|reference| reference.server == server))
             && (ids.is_empty() || ids.contains(&volume.id.as_str()))
-            // "One or more matching tags" [SDK].
-            && has_any(&volume.tags, &tags)
+            && tags.fits(&volume.tags)
     });
     let newest_first = match call.parameter("order_by") {
         None | Some("created_at_asc" | "name_asc") => false,
@@ -123,6 +123,7 @@ fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
         references: Vec::new(),
         parent_snapshot: parent,
         status: BlockStatus::Creating,
+        updating: None,
         tags,
         last_detached: None,
     };
@@ -137,24 +138,31 @@ fn get(world: &World, zone: &str, id: &str) -> Outcome {
     Ok(Answer::ok(&answer(world, id)))
 }
 
+/// Name and tags change at once, size and speed after a while in `updating` (recorded); what is as it was, not at all.
+// Assumption: one change of size or speed in the middle of another is taken, and all are over when the first one is.
 fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
-    let current = find(world, zone, id)?.size;
+    let volume = find(world, zone, id)?;
+    let current = volume.updating.unwrap_or(BlockUpdate { size: volume.size, iops: volume.iops });
     let fields = call.fields()?;
     let (name, tags) = (fields.text("name")?, fields.texts("tags")?);
     let (size, iops) = (fields.number("size")?, fields.number("perf_iops")?);
-    if size.is_some_and(|size| size < current) {
+    if size.is_some_and(|size| size < current.size) {
         return Err(Refusal::invalid_argument("size", Reason::Constraint, "a volume cannot be made smaller"));
     }
     if iops.is_some_and(|iops| iops != 5_000 && iops != 15_000) {
         return Err(Refusal::invalid("perf_iops"));
     }
+    let wanted = BlockUpdate { size: size.unwrap_or(current.size), iops: iops.unwrap_or(current.iops) };
     let stamp = world.stamp();
     if let Some(volume) = world.block_volumes.get_mut(id) {
         volume.updated = stamp;
         volume.name = name.unwrap_or_else(|| volume.name.clone());
         volume.tags = tags.unwrap_or_else(|| volume.tags.clone());
-        volume.size = size.unwrap_or(volume.size);
-        volume.iops = iops.unwrap_or(volume.iops);
+        if wanted != current {
+            volume.updating = Some(wanted);
+            let delay = world.options.durations.block_update;
+            world.after(delay, Event::BlockVolumeUpdated { id: id.to_owned() });
+        }
     }
     Ok(Answer::ok(&answer(world, id)))
 }
@@ -178,13 +186,14 @@ fn find_snapshot<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a Block
 }
 
 fn list_snapshots(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let snapshots = world.block_snapshots.values().filter(|snapshot| {
         snapshot.zone == zone
+            && world.lists(&snapshot.id, snapshot.created)
             && fits(call.parameter("project_id"), &snapshot.project)
             && part_of(call.parameter("name"), &snapshot.name)
             && call.parameter("volume_id").is_none_or(|volume| snapshot.parent_volume.as_deref() == Some(volume))
-            && has_any(&snapshot.tags, &tags)
+            && tags.fits(&snapshot.tags)
     });
     let snapshots = sorted(snapshots, false, |snapshot| snapshot.created);
     let views = snapshots.into_iter().map(|snapshot| world.show_block_snapshot(snapshot)).collect();

@@ -20,6 +20,11 @@ const HIGH_MEMORY: &[&str] = &["2C-16G", "4C-32G", "8C-64G", "16C-128G", "32C-25
 const PARIS: &[&str] = &["fr-par-1", "fr-par-2"];
 const PARIS_1: &[&str] = &["fr-par-1"];
 const PARIS_2: &[&str] = &["fr-par-2"];
+const AMSTERDAM_1: &[&str] = &["nl-ams-1"];
+const PARIS_AMSTERDAM_1: &[&str] = &["fr-par-1", "fr-par-2", "nl-ams-1"];
+const PARIS_1_AMSTERDAM_1: &[&str] = &["fr-par-1", "nl-ams-1"];
+const ALL_BUT_WARSAW_1: &[&str] =
+    &["fr-par-1", "fr-par-2", "fr-par-3", "nl-ams-1", "nl-ams-2", "nl-ams-3", "pl-waw-2", "pl-waw-3", "it-mil-1"];
 
 const fn family(
     prefix: &'static str,
@@ -30,7 +35,7 @@ const fn family(
     Family { prefix, arch, sizes, zones }
 }
 
-/// fr-par-1 and fr-par-2 have 135 types each, the other zones fewer, as recorded (`X-Total-Count`: 135, and 41 to 112).
+/// fr-par-1 and fr-par-2 have 135 types each, nl-ams-1 has 125, pl-waw-1 has 40, the others lie between, as recorded.
 /// The families are chosen so that the recorded types lie on their recorded pages; sizes between them are filled up.
 const FAMILIES: &[Family] = &[
     family("B300-SXM-", X86, &["2-288G", "4-288G", "8-288G"], PARIS_2),
@@ -38,20 +43,21 @@ const FAMILIES: &[Family] = &[
         "BASIC2-A",
         ARM,
         &["2C-4G", "2C-8G", "4C-8G", "4C-16G", "8C-16G", "8C-32G", "12C-24G", "12C-48G", "16C-32G"],
-        &[],
+        ALL_BUT_WARSAW_1,
     ),
-    family("BASIC3-X", X86, &["2C-4G", "4C-8G", "8C-16G"], PARIS),
+    family("BASIC3-X", X86, &["2C-4G", "4C-8G", "8C-16G"], PARIS_AMSTERDAM_1),
     family(
         "COMPUTE3-X",
         X86,
         &["2C-4G", "4C-8G", "8C-16G", "16C-32G", "32C-64G", "48C-96G", "64C-128G", "96C-192G"],
-        PARIS,
+        PARIS_AMSTERDAM_1,
     ),
-    family("COPARM1-", ARM, &["2C-8G", "4C-16G", "8C-32G", "16C-64G", "32C-128G"], PARIS_1),
+    family("COPARM1-", ARM, &["2C-8G", "4C-16G", "8C-32G", "16C-64G", "32C-128G"], PARIS_1_AMSTERDAM_1),
     family("DEV1-", X86, &["S", "M", "L", "XL"], &[]),
     family("ENT1-", X86, &["XXS", "XS", "S", "M", "L", "XL", "2XL"], &[]),
     family("GENERAL3-X", X86, SQUARE, PARIS),
-    family("GP1-", X86, &["XS", "S", "M", "L", "XL"], &[]),
+    family("GENERAL3-X", X86, &["2C-8G", "4C-16G", "8C-32G"], AMSTERDAM_1),
+    family("GP1-", X86, &["XS", "S", "M", "L", "XL"], ALL_BUT_WARSAW_1),
     family("H100-", X86, &["1-80G", "2-80G"], PARIS_2),
     family("H100-SXM-", X86, &["2-80G", "4-80G", "8-80G"], PARIS_2),
     family("L4-", X86, &["1-24G", "2-24G", "4-24G", "8-24G"], PARIS_2),
@@ -62,6 +68,12 @@ const FAMILIES: &[Family] = &[
         &["2C-16G", "4C-32G", "8C-64G", "16C-128G", "32C-256G", "48C-384G", "64C-512G", "96C-768G"],
         PARIS,
     ),
+    family(
+        "MEMORY3-X",
+        X86,
+        &["2C-16G", "4C-32G", "6C-48G", "8C-64G", "16C-128G", "32C-256G", "48C-384G", "64C-512G"],
+        AMSTERDAM_1,
+    ),
     family("MEMORY4-X", X86, &["2C-16G", "4C-32G", "8C-64G", "16C-128G", "32C-256G", "48C-384G"], PARIS),
     family("PLAY2-", X86, &["PICO", "NANO", "MICRO"], &[]),
     family("POP2-", X86, &["2C-8G", "4C-16G", "8C-32G", "16C-64G", "32C-128G", "48C-192G", "64C-256G"], &[]),
@@ -69,20 +81,25 @@ const FAMILIES: &[Family] = &[
         "POP2-",
         X86,
         &["2C-8G-WIN", "4C-16G-WIN", "8C-32G-WIN", "16C-64G-WIN", "32C-128G-WIN", "48C-192G-WIN", "64C-256G-WIN"],
-        PARIS,
+        PARIS_AMSTERDAM_1,
     ),
+    family("POP2-", X86, &["96C-384G"], AMSTERDAM_1),
     family("POP2-HC-", X86, HIGH_CPU, &[]),
+    family("POP2-HC-", X86, &["96C-192G"], AMSTERDAM_1),
     family("POP2-HM-", X86, HIGH_MEMORY, &[]),
-    family("POP2-HN-", X86, &["3", "5", "10"], PARIS),
+    family("POP2-HM-", X86, &["96C-768G"], AMSTERDAM_1),
+    family("POP2-HN-", X86, &["3", "5", "10"], PARIS_AMSTERDAM_1),
     family("PRO2-", X86, &["XXS", "XS", "S", "M", "L"], &[]),
-    family("RENDER-", X86, &["S"], PARIS),
-    family("STANDARD2-A", ARM, SQUARE, PARIS),
-    family("STANDARD3-X", X86, SQUARE, PARIS),
-    family("STANDARD4-X", X86, &["2C-8G", "4C-16G", "8C-32G", "16C-64G"], PARIS_1),
-    family("STARDUST1-", X86, &["S"], PARIS),
-    family("START1-", X86, &["XS", "S", "M", "L"], PARIS),
-    family("VC1", X86, &["S", "M", "L"], PARIS_1),
+    family("RENDER-", X86, &["S"], PARIS_AMSTERDAM_1),
+    family("STANDARD2-A", ARM, SQUARE, PARIS_AMSTERDAM_1),
+    family("STANDARD2-A", ARM, &["6C-24G"], AMSTERDAM_1),
+    family("STANDARD3-X", X86, SQUARE, PARIS_AMSTERDAM_1),
+    family("STANDARD4-X", X86, &["2C-8G", "4C-16G", "8C-32G", "16C-64G"], PARIS_1_AMSTERDAM_1),
+    family("STARDUST1-", X86, &["S"], PARIS_AMSTERDAM_1),
+    family("START1-", X86, &["XS", "S", "M", "L"], PARIS_AMSTERDAM_1),
+    family("VC1", X86, &["S", "M", "L"], PARIS_1_AMSTERDAM_1),
     family("X64-", X86, &["15GB", "30GB", "60GB", "120GB"], PARIS_1),
+    family("X64-", X86, &["15GB"], AMSTERDAM_1),
 ];
 
 /// Types whose size is a word: name, CPUs, GiB of memory, GB of local storage.
@@ -405,6 +422,51 @@ impl ServerType {
             "end_of_service": false,
         })
     }
+
+    /// A server type as the product catalog shows it.
+    pub(crate) fn product(&self, zone: &str) -> Value {
+        let word = self.name.to_lowercase();
+        let range = self.name.split('-').next().unwrap_or(&self.name);
+        // Money as the SDK writes it: whole euros and billionths of one.
+        let billionths = (self.hourly_price() * 1_000_000.0).round() as u64 * 1_000;
+        let bandwidth = (self.ncpus * 100_000_000).clamp(100_000_000, 20_000_000_000);
+        let gpu = self.gpu.map(|(card, count, _)| json!({"description": card, "count": count, "type": card}));
+        json!({
+            "sku": format!("/compute/{}/run_{zone}", word.replace('-', "_")),
+            "service_category": "Compute",
+            "product_category": "Instance",
+            "product": self.name,
+            "variant": format!("{} - {zone}", self.name),
+            "description": "",
+            "locality": {"zone": zone},
+            "price": {"retail_price": {
+                "currency_code": "EUR", "units": billionths / 1_000_000_000, "nanos": billionths % 1_000_000_000,
+            }},
+            "properties": {
+                "hardware": {
+                    "cpu": {
+                        "description": format!("{} vCPUs", self.ncpus),
+                        "arch": if self.arch == ARM { "arm64" } else { "x64" },
+                        "type": "",
+                        "virtual": {"count": self.ncpus},
+                        "threads": self.ncpus,
+                    },
+                    "ram": {"description": format!("{} GiB", self.memory), "size": self.memory << 30, "type": ""},
+                    "storage": {"description": "", "total": self.local_storage},
+                    "network": {
+                        "description": "", "internal_bandwidth": bandwidth, "public_bandwidth": bandwidth,
+                        "max_public_bandwidth": bandwidth,
+                    },
+                    "gpu": gpu,
+                },
+                "instance": {"range": range, "offer_id": self.name, "recommended_replacement_offer_ids": []},
+            },
+            "environmental_impact_estimation": null,
+            "unit_of_measure": {"unit": "hour", "size": 1},
+            "status": "general_availability",
+            "end_of_life_at": null,
+        })
+    }
 }
 
 fn gpu(prefix: &str, size: &str) -> Option<(&'static str, u64, u64)> {
@@ -431,8 +493,27 @@ mod tests {
             let count = server_types(zone).len();
             match zone {
                 "fr-par-1" | "fr-par-2" => assert_eq!(count, 135, "{zone}"),
+                "nl-ams-1" => assert_eq!(count, 125),
+                "pl-waw-1" => assert_eq!(count, 40),
                 _ => assert!((41..=112).contains(&count), "{zone} has {count}"),
             }
+        }
+    }
+
+    #[test]
+    fn the_recorded_pages_begin_with_the_recorded_types() {
+        for (zone, place, names) in [
+            ("fr-par-1", 0, ["BASIC2-A12C-24G", "BASIC2-A12C-48G", "BASIC2-A16C-32G"]),
+            ("fr-par-1", 50, ["MEMORY3-X2C-16G", "MEMORY3-X32C-256G", "MEMORY3-X48C-384G"]),
+            ("fr-par-1", 100, ["PRO2-XS", "PRO2-XXS", "RENDER-S"]),
+            ("fr-par-2", 0, ["B300-SXM-2-288G", "B300-SXM-4-288G", "B300-SXM-8-288G"]),
+            ("nl-ams-1", 0, ["BASIC2-A12C-24G", "BASIC2-A12C-48G", "BASIC2-A16C-32G"]),
+            ("nl-ams-1", 50, ["MEMORY3-X6C-48G", "MEMORY3-X8C-64G", "PLAY2-MICRO"]),
+            ("nl-ams-1", 100, ["STANDARD2-A64C-256G", "STANDARD2-A6C-24G", "STANDARD2-A8C-32G"]),
+            ("pl-waw-1", 0, ["DEV1-L", "DEV1-M", "DEV1-S"]),
+        ] {
+            let found: Vec<&str> = server_types(zone)[place..][..3].iter().map(|kind| kind.name.as_str()).collect();
+            assert_eq!(found, names, "{zone}");
         }
     }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{BlockStatus, ReferenceStatus, ServerState, World};
+use super::{BlockStatus, FilesystemState, ReferenceStatus, ServerState, World};
 use crate::clock::{Micros, micros};
 
 /// What will happen by itself.
@@ -11,7 +11,7 @@ use crate::clock::{Micros, micros};
 /// turns fall away.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    entries: BTreeMap<(Micros, u64), Event>,
+    entries: BTreeMap<(Micros, u64), (u64, Event)>,
     sequence: u64,
 }
 
@@ -26,6 +26,16 @@ pub(crate) enum Event {
     /// A new Block Storage volume can be used.
     BlockVolumeReady {
         id: String,
+    },
+    /// A Block Storage volume gets the size and the speed that it was given.
+    BlockVolumeUpdated {
+        id: String,
+    },
+    /// What was done with a server's file system is over.
+    FilesystemSettled {
+        server: String,
+        filesystem: String,
+        state: FilesystemState,
     },
     /// A Block Storage volume that was being detached from `server` is free.
     BlockVolumeDetached {
@@ -48,6 +58,17 @@ pub(crate) enum Event {
         id: String,
         turn: u64,
     },
+    /// An Apple silicon server gets the name that was asked for before.
+    AppleRename {
+        id: String,
+        name: String,
+    },
+    /// An Apple silicon server begins the reinstall that was asked for before.
+    AppleReinstall {
+        id: String,
+        os: String,
+        enable_kext: bool,
+    },
     /// An Apple silicon server whose deletion was scheduled goes.
     AppleDeletion {
         id: String,
@@ -68,24 +89,29 @@ pub(crate) enum Phase {
 }
 
 impl Agenda {
-    pub(crate) fn add(&mut self, at: Micros, event: Event) {
+    /// `request` is the one because of which it will happen.
+    fn add(&mut self, at: Micros, request: u64, event: Event) {
         self.sequence += 1;
-        self.entries.insert((at, self.sequence), event);
+        self.entries.insert((at, self.sequence), (request, event));
     }
 
-    pub(crate) fn next_until(&mut self, now: Micros) -> Option<(Micros, Event)> {
+    /// What is due next: when, because of which request, and what.
+    pub(crate) fn next_until(&mut self, now: Micros) -> Option<(Micros, u64, Event)> {
         let entry = self.entries.first_entry()?;
         (entry.key().0 <= now).then(|| {
-            let ((due, _), event) = entry.remove_entry();
-            (due, event)
+            let ((due, _), (request, event)) = entry.remove_entry();
+            (due, request, event)
         })
     }
 }
 
 impl World {
     pub(crate) fn after(&mut self, delay: Duration, event: Event) {
-        let at = self.now().saturating_add(micros(delay));
-        self.agenda.add(at, event);
+        self.at(self.now().saturating_add(micros(delay)), event);
+    }
+
+    pub(super) fn at(&mut self, moment: Micros, event: Event) {
+        self.agenda.add(moment, self.request, event);
     }
 
     pub(crate) fn happen(&mut self, event: Event) {
@@ -103,6 +129,19 @@ impl World {
                     volume.status = BlockStatus::Available;
                     volume.updated = stamp;
                 }
+            }
+            Event::BlockVolumeUpdated { id } => {
+                let stamp = self.stamp();
+                if let Some(volume) = self.block_volumes.get_mut(&id)
+                    && let Some(wanted) = volume.updating.take()
+                {
+                    volume.size = wanted.size;
+                    volume.iops = wanted.iops;
+                    volume.updated = stamp;
+                }
+            }
+            Event::FilesystemSettled { server, filesystem, state } => {
+                self.settle_filesystem(&server, &filesystem, state);
             }
             Event::BlockVolumeDetached { id, server } => {
                 let now = self.now();
@@ -137,6 +176,8 @@ impl World {
                 }
             }
             Event::AppleReady { id, turn } => self.apple_ready(&id, turn),
+            Event::AppleRename { id, name } => self.rename_apple_server(&id, name),
+            Event::AppleReinstall { id, os, enable_kext } => self.reinstall_apple_server(&id, os, enable_kext),
             Event::AppleDeletion { id, turn } => self.apple_deletion_due(&id, turn),
         }
     }

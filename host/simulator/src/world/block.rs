@@ -14,8 +14,17 @@ pub(crate) struct BlockVolume {
     pub(crate) references: Vec<Reference>,
     pub(crate) parent_snapshot: Option<String>,
     pub(crate) status: BlockStatus,
+    /// What it is being made; until that is done it shows what it was.
+    pub(crate) updating: Option<BlockUpdate>,
     pub(crate) tags: Vec<String>,
     pub(crate) last_detached: Option<Micros>,
+}
+
+/// The size and the speed that a volume is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockUpdate {
+    pub(crate) size: u64,
+    pub(crate) iops: u64,
 }
 
 /// What a volume is when nothing holds it; with a reference it is `in_use`.
@@ -29,6 +38,8 @@ impl BlockVolume {
     pub(crate) fn status(&self) -> &'static str {
         match self.status {
             BlockStatus::Creating => "creating",
+            // Recorded on a volume in use.
+            BlockStatus::Available if self.updating.is_some() => "updating",
             BlockStatus::Available if self.references.is_empty() => "available",
             BlockStatus::Available => "in_use",
         }

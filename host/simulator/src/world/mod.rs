@@ -8,6 +8,7 @@ mod group;
 mod image;
 mod network;
 mod server;
+mod table;
 mod view;
 mod volume;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::behaviour::Behaviours;
 use crate::catalogue::PublicImages;
 use crate::clock::Micros;
 use crate::options::{Options, Stock};
@@ -23,25 +25,27 @@ use crate::random::Random;
 pub(crate) use address::{Ip, IpKind};
 pub(crate) use agenda::{Agenda, Event, Phase};
 pub(crate) use apple::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer};
-pub(crate) use block::{BlockSnapshot, BlockStatus, BlockVolume, Reference, ReferenceStatus};
+pub(crate) use block::{BlockSnapshot, BlockStatus, BlockUpdate, BlockVolume, Reference, ReferenceStatus};
 pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
 pub(crate) use image::{Image, RootVolume, Snapshot};
 pub(crate) use network::{IpamIp, PrivateNetwork, PrivateNic, SshKey, Subnet, Vpc};
-pub(crate) use server::{AttachedVolume, Server, ServerState, VolumeKind};
+pub(crate) use server::{AttachedVolume, FilesystemState, Server, ServerState, VolumeKind};
+pub(crate) use table::{ById, Changes};
 pub(crate) use volume::Volume;
-
-/// Resources by id. Ordered maps only: iteration order is part of "same seed, same answers".
-pub(crate) type ById<T> = BTreeMap<String, T>;
 
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) options: Options,
+    pub(crate) behaviours: Behaviours,
     pub(crate) stock: Stock,
     /// How many Apple silicon hosts of a type are left, where that is counted.
     pub(crate) apple_stock: BTreeMap<String, u32>,
     pub(crate) random: Random,
     pub(crate) agenda: Agenda,
     pub(crate) public_images: PublicImages,
+    /// On behalf of which request the world changes now; 0: of none.
+    request: u64,
+    changes: Changes,
     now: Micros,
     last_stamp: Micros,
 
@@ -73,13 +77,18 @@ impl World {
             options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
         let apple_stock = options.apple_silicon.stock.clone();
         let pools = options.apple_silicon.pools.clone();
+        let mut behaviours = Behaviours::default();
+        options.behaviours.iter().cloned().for_each(|behaviour| behaviours.set(behaviour));
         let mut world = Self {
             options,
+            behaviours,
             apple_stock,
             stock,
             random,
             agenda: Agenda::default(),
             public_images,
+            request: 0,
+            changes: Changes::default(),
             now: 0,
             last_stamp: 0,
             servers: ById::new(),
@@ -111,17 +120,51 @@ impl World {
 
     /// Brings the world to `now`: everything that was due in between happens, in its order and at its own time.
     pub(crate) fn settle(&mut self, now: Micros) {
-        while let Some((due, event)) = self.agenda.next_until(now) {
+        let request = self.request;
+        while let Some((due, cause, event)) = self.agenda.next_until(now) {
             self.now = self.now.max(due);
+            self.on_behalf_of(cause);
             self.happen(event);
         }
+        self.on_behalf_of(request);
         self.now = self.now.max(now);
+    }
+
+    /// What changes from now on, changes because of this request; 0: of none.
+    pub(crate) fn on_behalf_of(&mut self, request: u64) {
+        let (changes, cause) = (&mut self.changes, self.request);
+        self.servers.tell(changes, cause);
+        self.ips.tell(changes, cause);
+        self.volumes.tell(changes, cause);
+        self.snapshots.tell(changes, cause);
+        self.images.tell(changes, cause);
+        self.block_volumes.tell(changes, cause);
+        self.block_snapshots.tell(changes, cause);
+        self.private_nics.tell(changes, cause);
+        self.private_networks.tell(changes, cause);
+        self.vpcs.tell(changes, cause);
+        self.ipam_ips.tell(changes, cause);
+        self.security_groups.tell(changes, cause);
+        self.placement_groups.tell(changes, cause);
+        self.ssh_keys.tell(changes, cause);
+        self.apple_servers.tell(changes, cause);
+        self.request = request;
+    }
+
+    /// By which request each resource was last changed or removed.
+    pub(crate) fn changes(&self) -> BTreeMap<String, u64> {
+        self.changes.show()
     }
 
     /// The present, but never the same twice: creation dates order the lists.
     pub(crate) fn stamp(&mut self) -> Micros {
         self.last_stamp = self.now.max(self.last_stamp + 1);
         self.last_stamp
+    }
+
+    /// Whether lists show what has this id and was made then.
+    pub(crate) fn lists(&self, id: &str, created: Micros) -> bool {
+        self.behaviours.lists(self.now, id, created)
     }
 
     /// The organization of a resource in `project`.

@@ -20,6 +20,8 @@ pub(crate) struct Server {
     pub(crate) image: Option<String>,
     /// By the number under which the API lists them.
     pub(crate) volumes: BTreeMap<u32, AttachedVolume>,
+    /// File systems in the order of their attachment.
+    pub(crate) filesystems: Vec<(String, FilesystemState)>,
     pub(crate) tags: Vec<String>,
     pub(crate) state: ServerState,
     pub(crate) detail: String,
@@ -61,6 +63,24 @@ impl ServerState {
             ServerState::Stopping => "stopping",
             ServerState::StoppedInPlace => "stopped in place",
             ServerState::Locked => "locked",
+        }
+    }
+}
+
+/// What a file system is to a server (recorded).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilesystemState {
+    Attaching,
+    Available,
+    Detaching,
+}
+
+impl FilesystemState {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            FilesystemState::Attaching => "attaching",
+            FilesystemState::Available => "available",
+            FilesystemState::Detaching => "detaching",
         }
     }
 }
@@ -127,6 +147,29 @@ impl World {
             server.state = state;
             server.detail = detail.to_owned();
             server.modified = stamp;
+        }
+    }
+
+    /// Sets what a file system is to a server; `None`: nothing any more.
+    pub(crate) fn set_filesystem(&mut self, server: &str, id: &str, state: Option<FilesystemState>) {
+        let Some(server) = self.servers.get_mut(server) else { return };
+        let place = server.filesystems.iter().position(|(attached, _)| attached == id);
+        match (place, state) {
+            (Some(place), Some(state)) => server.filesystems[place].1 = state,
+            (Some(place), None) => {
+                server.filesystems.remove(place);
+            }
+            (None, Some(state)) => server.filesystems.push((id.to_owned(), state)),
+            (None, None) => {}
+        }
+    }
+
+    /// A file system is attached, or it is not any more, unless something else has begun meanwhile.
+    pub(super) fn settle_filesystem(&mut self, server: &str, id: &str, began: FilesystemState) {
+        let current = self.servers.get(server).and_then(|server| server.filesystems.iter().find(|(at, _)| at == id));
+        if current.is_some_and(|(_, state)| *state == began) {
+            let end = (began == FilesystemState::Attaching).then_some(FilesystemState::Available);
+            self.set_filesystem(server, id, end);
         }
     }
 
@@ -203,9 +246,7 @@ impl World {
     fn take_server(&mut self, id: &str) -> Option<Server> {
         self.release_dynamic_ip(id);
         let server = self.servers.remove(id)?;
-        for ip in self.ips.values_mut().filter(|ip| ip.server.as_deref() == Some(id)) {
-            ip.server = None;
-        }
+        self.ips.change_where(|ip| ip.server.as_deref() == Some(id), |ip| ip.server = None);
         let nics: Vec<String> =
             self.private_nics.values().filter(|nic| nic.server == id).map(|nic| nic.id.clone()).collect();
         for nic in nics {

@@ -26,11 +26,18 @@ impl World {
             .collect();
         let security_group =
             self.security_groups.get(&server.security_group).map(|group| json!({"id": group.id, "name": group.name}));
-        let placement_group = server
-            .placement_group
-            .as_ref()
-            .and_then(|id| self.placement_groups.get(id))
-            .map(|group| self.show_placement_group(group));
+        let placement_group =
+            server.placement_group.as_ref().and_then(|id| self.placement_groups.get(id)).map(|group| {
+                // Recorded 26 of 26 times, whatever the group itself says.
+                let mut shown = self.show_placement_group(group);
+                shown["policy_respected"] = false.into();
+                shown
+            });
+        let filesystems: Vec<Value> = server
+            .filesystems
+            .iter()
+            .map(|(id, state)| json!({"filesystem_id": id, "state": state.as_str()}))
+            .collect();
         let nics: Vec<Value> = self.nics_of(&server.id).into_iter().map(|nic| self.show_private_nic(nic)).collect();
         json!({
             "id": server.id,
@@ -66,7 +73,7 @@ impl World {
             "placement_group": placement_group,
             "private_nics": nics,
             "zone": server.zone,
-            "filesystems": [],
+            "filesystems": filesystems,
             "end_of_service": false,
             "dns": format!("{}.pub.instances.scw.cloud", server.id),
             // The recorded backends came in two versions, of which one leaves this key out.

@@ -69,3 +69,23 @@ async fn tags_are_set_afterwards_and_snapshots_hold_on_to_their_volumes() {
     let path = format!("{BLOCK}/snapshots/{}", snapshot["id"].as_str().unwrap());
     assert_eq!(caller.delete(&path).await.expect(412)["precondition"], "protected_resource");
 }
+
+#[tokio::test]
+async fn another_size_or_speed_comes_after_a_while_and_another_name_at_once() {
+    let caller = Caller::still();
+    let id = volume(&caller, "data", &[]).await["id"].as_str().unwrap().to_owned();
+    caller.advance(1);
+    let path = format!("{BLOCK}/volumes/{id}");
+    let same = caller.patch(&path, json!({"perf_iops": 5_000})).await.expect(200);
+    assert_eq!(same["status"], "available", "nothing to be done");
+    let change = json!({"size": 20_000_000_000_u64, "perf_iops": 15_000, "name": "other", "tags": ["t"]});
+    let parts = |volume: &Value| (volume["status"].clone(), volume["size"].clone(), volume["type"].clone());
+    let before = (json!("updating"), json!(10_000_000_000_u64), json!("sbs_5k"));
+    let answer = caller.patch(&path, change).await.expect(200);
+    assert_eq!((parts(&answer), &answer["name"], &answer["tags"]), (before.clone(), &json!("other"), &json!(["t"])));
+    assert_eq!(parts(&caller.get(&path).await.expect(200)), before);
+    caller.patch(&path, json!({"size": 15_000_000_000_u64})).await.expect(400);
+    caller.advance(1);
+    let after = (json!("available"), json!(20_000_000_000_u64), json!("sbs_15k"));
+    assert_eq!(parts(&caller.get(&path).await.expect(200)), after);
+}

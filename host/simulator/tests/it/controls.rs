@@ -1,8 +1,11 @@
 //! The controls over HTTP: the same as in Rust, free of faults and keys, and clear about bad input.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
+use windlass_simulator::{FaultKind, FaultRule, Options};
 
 use crate::caller::{Caller, INSTANCE};
 
@@ -12,10 +15,16 @@ async fn resources_stand_under_their_kinds_and_are_whole() {
     let ip = caller.ip(json!({"tags": ["t"]})).await;
     caller.server(json!({"public_ips": [ip]})).await;
     let resources = caller.get("/_simulator/resources").await.expect(200);
-    let counts: Vec<(&String, usize)> =
-        resources.as_object().unwrap().iter().map(|(kind, list)| (kind, list.as_array().unwrap().len())).collect();
+    let counts: Vec<(&String, usize)> = resources
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(kind, list)| (kind, list.as_array().map_or_else(|| list.as_object().unwrap().len(), Vec::len)))
+        .collect();
     let expected = [
         ("apple_silicon_servers", 0),
+        // Those below, and the security group that the server was given.
+        ("changes", 4),
         ("gone_apple_silicon_servers", 0),
         ("ips", 1),
         ("private_nics", 0),
@@ -100,6 +109,8 @@ async fn bad_input_is_refused_with_what_would_be_valid() {
     let state = format!("/_simulator/servers/{id}/state");
     for (path, body, hint) in [
         ("/_simulator/faults", r#"{"path": "/x", "kind": "explode"}"#, "out-of-stock"),
+        ("/_simulator/faults", r#"{"path": "/x", "kind": "omit:0"}"#, "count from 1"),
+        ("/_simulator/faults", r#"{"path": "/x", "kind": "late:86400001"}"#, "86400000"),
         ("/_simulator/faults", r#"{"path": "/x", "kind": "locked", "efect": "after"}"#, "`effect`"),
         ("/_simulator/faults", r#"{"path": "/x", "kind": "locked", "effect": "during"}"#, "`before`"),
         ("/_simulator/faults", r#"{"kind": "locked"}"#, "path"),
@@ -121,4 +132,72 @@ async fn bad_input_is_refused_with_what_would_be_valid() {
     assert_eq!(caller.simulator.faults(), Vec::new());
     let Value::Array(log) = json!(caller.simulator.requests()) else { unreachable!() };
     assert!(log.iter().all(|record| !record["path"].as_str().unwrap().starts_with("/_simulator")));
+}
+
+/// The request that last changed a resource, as the simulator tells, and the last request that there was.
+fn last_change(caller: &Caller, id: &str) -> (Option<u64>, u64) {
+    let last = caller.simulator.requests().last().unwrap().sequence;
+    (caller.simulator.resources().changes.get(id).copied(), last)
+}
+
+#[tokio::test]
+async fn each_change_tells_by_which_request_also_when_it_came_later_and_when_something_is_gone() {
+    let caller = Caller::still();
+    let ip = caller.ip(json!({})).await;
+    let other = caller.ip(json!({})).await;
+    assert_eq!(last_change(&caller, &other), (Some(2), 2));
+    let server = caller.server(json!({})).await;
+    let (created, last) = last_change(&caller, &server);
+    assert_eq!(created, Some(last));
+    // Looking changes nothing, and what is refused neither.
+    caller.shown(&server).await;
+    caller.patch(&format!("{INSTANCE}/servers/{server}"), json!({"security_group": "none"})).await.expect(400);
+    assert_eq!(last_change(&caller, &server).0, created);
+    // A tie changes both of its ends.
+    caller.patch(&format!("{INSTANCE}/ips/{ip}"), json!({"server": server})).await.expect(200);
+    let last = caller.simulator.requests().last().unwrap().sequence;
+    assert_eq!([&ip, &server].map(|id| last_change(&caller, id).0), [Some(last); 2]);
+    caller.act(&server, "poweron").await.expect(202);
+    caller.advance(10);
+    caller.act(&server, "terminate").await.expect(202);
+    let ended = caller.simulator.requests().last().unwrap().sequence;
+    caller.shown(&server).await;
+    caller.advance(10);
+    assert!(caller.simulator.resources().servers.is_empty());
+    assert_eq!([&ip, &server].map(|id| last_change(&caller, id).0), [Some(ended); 2], "the end of what it began");
+    assert_eq!(last_change(&caller, &other).0, Some(2), "nothing of it was touched");
+    // A control is no request.
+    let server = caller.server(json!({})).await;
+    caller.post(&format!("/_simulator/servers/{server}/state"), json!({"state": "deleted"})).await.expect(200);
+    assert_eq!(last_change(&caller, &server).0, Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_change_is_that_of_the_request_that_asked_for_it() {
+    let caller = Caller::of(Options::default());
+    let ip = caller.ip(json!({})).await;
+    let late = FaultKind::Late(Duration::from_secs(30));
+    caller.simulator.add_fault(FaultRule::new("PATCH", "/**", late).nth(1)).unwrap();
+    let path = format!("{INSTANCE}/ips/{ip}");
+    assert!(caller.send(Method::PATCH, &path, Bytes::from_static(br#"{"tags": ["late"]}"#)).await.is_err());
+    caller.patch(&path, json!({"tags": ["soon"]})).await.expect(200);
+    assert_eq!(last_change(&caller, &ip).0, Some(3));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(caller.simulator.resources().ips[0]["tags"], json!(["late"]));
+    // It was asked for before the other: the later request is the last one that counts.
+    assert_eq!(last_change(&caller, &ip).0, Some(3));
+}
+
+#[tokio::test]
+async fn what_carries_no_owner_tag_is_shown_apart() {
+    let caller = Caller::still();
+    let ours = caller.ip(json!({"tags": ["owner=ci", "x"]})).await;
+    let theirs = caller.ip(json!({"tags": ["owner=others"]})).await;
+    let others = caller.get("/_simulator/resources?others=owner%3Dci").await.expect(200);
+    assert_eq!(others["ips"].as_array().unwrap().len(), 1);
+    assert_eq!(others["ips"][0]["id"], theirs);
+    assert_eq!(others["changes"], json!({theirs.clone(): 2}));
+    assert_eq!(json!(caller.simulator.resources().others("owner=ci")), others);
+    assert_eq!(caller.simulator.resources().tagged("owner=ci").changes, [(ours, 1)].into());
+    caller.get("/_simulator/resources?other=x").await.expect(400);
 }

@@ -262,3 +262,23 @@ async fn private_nics_take_addresses_and_go_with_their_server() {
     assert_eq!(caller.get("/ipam/v1/regions/fr-par/ips").await.expect(200)["total_count"], 0);
     caller.delete(&format!("/vpc/v2/regions/fr-par/private-networks/{network}")).await.expect(204);
 }
+
+#[tokio::test]
+async fn a_file_system_is_attached_and_detached_after_a_while() {
+    let caller = Caller::still();
+    let id = caller.running_server().await;
+    let filesystem = json!({"filesystem_id": "5c1a0d5e-0000-4000-8000-0000000000f5"});
+    let act = async |action: &str| {
+        let path = format!("{INSTANCE}/servers/{id}/{action}-filesystem");
+        caller.post(&path, filesystem.clone()).await
+    };
+    act("detach").await.expect(400);
+    for (action, during, after) in [("attach", "attaching", json!(["available"])), ("detach", "detaching", json!([]))] {
+        let answer = act(action).await.expect(200);
+        assert_eq!(answer["server"]["filesystems"][0]["state"], during);
+        caller.advance(5);
+        let shown = caller.shown(&id).await;
+        let states: Value = shown["filesystems"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+        assert_eq!(states, after);
+    }
+}

@@ -91,3 +91,29 @@ async fn ssh_keys_are_made_listed_changed_and_limited() {
     caller.delete(&format!("{path}/{id}")).await.expect(204);
     caller.delete(&format!("{path}/{id}")).await.expect(404);
 }
+
+#[tokio::test]
+async fn the_product_catalog_has_a_price_for_every_server_type_of_a_zone() {
+    let caller = Caller::still();
+    let catalog = "/product-catalog/v2alpha1/public-catalog/products";
+    let all = caller.get(&format!("{catalog}?product_types=instance&zone=pl-waw-1&page_size=1000")).await.expect(200);
+    let products = all["products"].as_array().unwrap();
+    let types = caller.get("/instance/v1/zones/pl-waw-1/products/servers").await.expect(200);
+    let types = types["servers"].as_object().unwrap();
+    assert_eq!((products.len(), &all["total_count"]), (types.len(), &json!(types.len())));
+    for product in products {
+        let name = product["properties"]["instance"]["offer_id"].as_str().unwrap();
+        let price = &product["price"]["retail_price"];
+        let hourly = price["units"].as_f64().unwrap() + price["nanos"].as_f64().unwrap() / 1e9;
+        assert!((hourly - types[name]["hourly_price"].as_f64().unwrap()).abs() < 1e-6, "{name}: {hourly}");
+        assert_eq!(product["properties"]["hardware"]["ram"]["size"], types[name]["ram"], "{name}");
+    }
+    for (query, status, count) in [
+        ("product_types=apple_silicon", 200, json!(0)),
+        ("global=true", 200, json!(0)),
+        ("product_types=spaceship", 400, json!(null)),
+    ] {
+        let answer = caller.get(&format!("{catalog}?{query}")).await.expect(status);
+        assert_eq!(answer["total_count"], count, "{query}");
+    }
+}

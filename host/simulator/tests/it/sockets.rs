@@ -109,4 +109,8 @@ async fn our_own_client_gets_the_same_over_a_socket_and_in_process() {
         seen.push(format!("{types:?}{missing}"));
     }
     assert_eq!(seen[0], seen[1]);
+    for simulator in [near, far] {
+        let agents: Vec<String> = simulator.requests().into_iter().map(|request| request.agent).collect();
+        assert!(agents.iter().all(|agent| agent.starts_with("windlass/")), "{agents:?}");
+    }
 }

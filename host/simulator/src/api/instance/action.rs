@@ -113,9 +113,12 @@ fn power_on(world: &mut World, id: &str, state: ServerState) -> Result<(), Refus
             let mut phases = Vec::new();
             let mut running = duration;
             if server.has_local_volumes() {
-                // Recorded: only servers with local volumes are seen in "provisioning node".
+                // Recorded: servers with local volumes are seen long in "provisioning node".
                 phases.push((allocated, Phase::Provisioning));
                 running += world.options.durations.provision;
+            } else {
+                // Recorded once: others pass through it, too.
+                phases.push((duration - duration / 4, Phase::Provisioning));
             }
             phases.push((running, Phase::Running));
             // Assumption: a dynamic IP is seen `pending` on a running server (recorded) and attached a little later.

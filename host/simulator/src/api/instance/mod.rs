@@ -1,6 +1,7 @@
 //! Instance API v1, and of v2alpha1 what current clients use beside it.
 
 mod action;
+mod filesystem;
 mod image;
 mod ip;
 mod placement_group;
@@ -37,6 +38,8 @@ pub(super) fn v1(world: &mut World, call: &Call, zone: &str, path: &[&str]) -> O
         ("GET", ["servers", id, "compatible-types"]) => server::compatible_types(world, zone, id),
         ("POST", ["servers", id, "attach-volume"]) => server_volume::attach(world, call, zone, id),
         ("POST", ["servers", id, "detach-volume"]) => server_volume::detach(world, call, zone, id),
+        ("POST", ["servers", id, "attach-filesystem"]) => filesystem::attach(world, call, zone, id),
+        ("POST", ["servers", id, "detach-filesystem"]) => filesystem::detach(world, call, zone, id),
         ("GET", ["servers", id, "user_data"]) => user_data::list(world, zone, id),
         ("GET", ["servers", id, "user_data", key]) => user_data::get(world, zone, id, key),
         ("PATCH", ["servers", id, "user_data", key]) => user_data::set(world, call, zone, id, key),
@@ -92,6 +95,7 @@ pub(super) fn v2alpha1(world: &mut World, call: &Call, zone: &str, path: &[&str]
         ("GET", ["private-network-interfaces"]) => private_nic::list_v2(world, call, zone),
         ("POST", ["private-network-interfaces"]) => private_nic::create_v2(world, call, zone),
         ("GET", ["private-network-interfaces", id]) => private_nic::get_v2(world, zone, id),
+        ("PATCH", ["private-network-interfaces", id]) => private_nic::update_v2(world, call, zone, id),
         ("DELETE", ["private-network-interfaces", id]) => private_nic::delete_v2(world, zone, id),
         ("GET", ["placement-groups"]) => placement_group::list_v2(world, call, zone),
         ("POST", ["placement-groups"]) => placement_group::create_v2(world, call, zone),

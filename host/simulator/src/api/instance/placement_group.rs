@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{Outcome, owner};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, part_of};
+use crate::api::{TagFilter, fits, part_of};
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::Refusal;
-use crate::world::{PlacementGroup, World, sorted};
+use crate::world::{PlacementGroup, Server, World, sorted};
 
 pub(super) fn find<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a PlacementGroup, Refusal> {
     world
@@ -57,7 +57,10 @@ fn add(world: &mut World, zone: &str, fields: &Fields, project: String) -> Resul
 
 fn change(world: &mut World, zone: &str, id: &str, fields: &Fields) -> Result<(), Refusal> {
     find(world, zone, id)?;
-    let (mode, kind) = (policy_mode(fields)?, policy_type(fields)?);
+    let mode = policy_mode(fields)?;
+    // Recorded: Terraform sends `unknown_policy_type` for what it does not want to change.
+    let unknown = fields.text("policy_type")?.is_some_and(|kind| kind == "unknown_policy_type");
+    let kind = if unknown { None } else { policy_type(fields)? };
     let (name, tags) = (fields.text("name")?, fields.texts("tags")?);
     let stamp = world.stamp();
     if let Some(group) = world.placement_groups.get_mut(id) {
@@ -79,13 +82,14 @@ fn answer_v2(world: &World, id: &str) -> Value {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let groups = world.placement_groups.values().filter(|group| {
         group.zone == zone
+            && world.lists(&group.id, group.created)
             && fits(call.parameter("project"), &group.project)
             && fits(call.parameter("organization"), &group.organization)
             && part_of(call.parameter("name"), &group.name)
-            && has_all(&group.tags, &tags)
+            && tags.fits(&group.tags)
     });
     let groups = sorted(groups, true, |group| group.created);
     let views = groups.into_iter().map(|group| world.show_placement_group(group)).collect();
@@ -113,9 +117,8 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
 pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
     find(world, zone, id)?;
     world.placement_groups.remove(id);
-    for server in world.servers.values_mut().filter(|server| server.placement_group.as_deref() == Some(id)) {
-        server.placement_group = None;
-    }
+    let has_it = |server: &Server| server.placement_group.as_deref() == Some(id);
+    world.servers.change_where(has_it, |server| server.placement_group = None);
     Ok(Answer::no_content())
 }
 
@@ -131,10 +134,11 @@ pub(super) fn servers(world: &World, zone: &str, id: &str) -> Outcome {
 }
 
 pub(super) fn list_v2(world: &World, call: &Call, zone: &str) -> Outcome {
-    let groups = world
-        .placement_groups
-        .values()
-        .filter(|group| group.zone == zone && fits(call.parameter("project_id"), &group.project));
+    let groups = world.placement_groups.values().filter(|group| {
+        group.zone == zone
+            && world.lists(&group.id, group.created)
+            && fits(call.parameter("project_id"), &group.project)
+    });
     let groups = sorted(groups, false, |group| group.created);
     let views = groups.into_iter().map(|group| world.show_placement_group_v2(group)).collect();
     paging::newer_list(call, "placement_groups", views)

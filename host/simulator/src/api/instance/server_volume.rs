@@ -165,6 +165,7 @@ pub(super) fn provide(world: &mut World, server: &str, number: u32, wanted: Want
                 parent_snapshot,
                 // Recorded: a root volume is in use and attached at once.
                 status: BlockStatus::Available,
+                updating: None,
                 tags: Vec::new(),
                 last_detached: None,
             };
