@@ -4,6 +4,7 @@
 #![allow(rustdoc::bare_urls)]
 
 mod cluster;
+mod conformance;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, FloorRefusal};
 
 use crate::units::{Size, parse_duration, parse_size};
+
+pub(crate) use conformance::Conformance;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -99,6 +102,8 @@ pub(crate) enum Command {
     Operation(OperationCommand),
     /// Find, and delete, what is ours and no operation explains
     Sweep(Sweep),
+    /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
+    Conformance(Conformance),
     /// Look into policies, check them, try them
     #[command(subcommand)]
     Policy(PolicyCommand),

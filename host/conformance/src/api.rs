@@ -345,8 +345,8 @@ impl Api {
         }
     }
 
-    /// Sends a call. A failure that says that it had no effect is tried again a few times, and so is any of a call that can be
-    /// repeated blindly.
+    /// Sends a call. A failure that says that it had no effect is tried again a few times, and so is any of a call that
+    /// can be repeated blindly.
     async fn send(&self, method: &str, path: &str, body: Option<(&'static str, Bytes)>) -> Result<Answer, Stop> {
         let blind = matches!(method, "GET" | "DELETE");
         let mut attempt = 1;
@@ -490,7 +490,8 @@ impl Api {
         let entries = self.pages(&self.collection(kind), &query.finish(), size, kind.key()).await?;
         let items = entries.values.into_iter().map(|(_, value)| Item::of(value));
         let items: Option<Vec<Item>> = items.collect();
-        let items = items.ok_or_else(|| Stop::unknown(format!("a listing of {} holds one without id", kind.plural())))?;
+        let items =
+            items.ok_or_else(|| Stop::unknown(format!("a listing of {} holds one without id", kind.plural())))?;
         Ok(Listing { items, totals: entries.totals })
     }
 
@@ -536,7 +537,8 @@ fn is_transient(error: &windlass_scaleway::Error) -> bool {
 }
 
 fn json(body: &impl Serialize) -> Result<(&'static str, Bytes), Stop> {
-    let body = serde_json::to_vec(body).map_err(|error| Stop::unknown(format!("a request cannot be written: {error}")))?;
+    let body =
+        serde_json::to_vec(body).map_err(|error| Stop::unknown(format!("a request cannot be written: {error}")))?;
     Ok(("application/json", body.into()))
 }
 

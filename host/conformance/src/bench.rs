@@ -286,9 +286,8 @@ impl Bench {
 
     /// Whether the server has gone within this time.
     pub(crate) async fn server_goes(&self, id: &str, limit: Duration) -> Result<bool, Stop> {
-        let gone = || async move {
-            Ok(matches!(self.api.presence(Kind::Server, id).await?, Presence::Gone).then_some(()))
-        };
+        let gone =
+            || async move { Ok(matches!(self.api.presence(Kind::Server, id).await?, Presence::Gone).then_some(())) };
         Ok(self.api.until(limit, gone).await?.is_some())
     }
 }

@@ -13,7 +13,7 @@ use crate::probe::{Asked, Fixture, Verdict};
 /// A deletion is answered when it is done, as recorded; this is what a straggler gets.
 const GOES: Duration = Duration::from_secs(10);
 
-pub(super) fn deleted_address_not_found(bench: &mut Bench) -> BoxFuture<'_, Asked> {
+pub(super) fn gone_address_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let id = bench.address().await?;
         let deleted = bench.api.delete(Kind::Ip, &id).await?;
@@ -44,7 +44,9 @@ pub(super) fn attached_address_deletable(bench: &mut Bench) -> BoxFuture<'_, Ask
         let gone = || async move { Ok(matches!(api.presence(Kind::Ip, id).await?, Presence::Gone).then_some(())) };
         Ok(match api.until(GOES, gone).await? {
             Some(()) => Verdict::Holds,
-            None => Verdict::broken(format!("answered {}, and it is there {} s later", deleted.words(), GOES.as_secs())),
+            None => {
+                Verdict::broken(format!("answered {}, and it is there {} s later", deleted.words(), GOES.as_secs()))
+            }
         })
     }
     .boxed()

@@ -61,10 +61,7 @@ fn judged(listed: Option<Listed>) -> Verdict {
         )),
         None => Verdict::broken(format!("still lacking {:.0} s after the answer", lacking.as_secs_f64())),
         Some(seen) => Verdict::Unknown {
-            why: format!(
-                "there in a look after {:.1} s; the listing takes too long to tell more",
-                seen.as_secs_f64()
-            ),
+            why: format!("there in a look after {:.1} s; the listing takes too long to tell more", seen.as_secs_f64()),
         },
     }
 }
@@ -156,7 +153,7 @@ pub(super) fn tag_filter_several(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     .boxed()
 }
 
-pub(super) fn listing_totals(bench: &mut Bench) -> BoxFuture<'_, Asked> {
+pub(super) fn filtered_totals(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let owner = bench.owner_tag();
         let mut wrong = Vec::new();

@@ -7,9 +7,7 @@ mod volumes;
 
 use crate::probe::{Fixture, Probe};
 
-use Fixture::{
-    Address, BlockVolume, LocalVolume, RunningServer, Server, SpareAddress, SpareServer,
-};
+use Fixture::{Address, BlockVolume, LocalVolume, RunningServer, Server, SpareAddress, SpareServer};
 
 pub(crate) const ALL: &[Probe] = &[
     Probe {
@@ -49,16 +47,16 @@ pub(crate) const ALL: &[Probe] = &[
         ask: listings::tag_filter_several,
     },
     Probe {
-        id: "listing-totals",
+        id: "filtered-totals",
         title: "the total of a listing, filtered or not, is the number of its items",
         needs: &[Address, LocalVolume, BlockVolume, Server],
-        ask: listings::listing_totals,
+        ask: listings::filtered_totals,
     },
     Probe {
-        id: "deleted-address-not-found",
+        id: "gone-address-answers",
         title: "a deleted address is answered 404 `not_found` by its id",
         needs: &[SpareAddress],
-        ask: addresses::deleted_address_not_found,
+        ask: addresses::gone_address_answers,
     },
     Probe {
         id: "attached-address-deletable",
@@ -67,16 +65,16 @@ pub(crate) const ALL: &[Probe] = &[
         ask: addresses::attached_address_deletable,
     },
     Probe {
-        id: "cloud-init-answer",
+        id: "user-data-answers",
         title: "setting cloud-init is answered 204 without a body, and is read back as it was set",
         needs: &[Server],
-        ask: servers::cloud_init_answer,
+        ask: servers::user_data_answers,
     },
     Probe {
-        id: "cloud-init-size",
+        id: "user-data-size",
         title: "cloud-init may have 128 KiB",
         needs: &[Server],
-        ask: servers::cloud_init_size,
+        ask: servers::user_data_size,
     },
     Probe {
         id: "root-volume-taggable",

@@ -21,7 +21,7 @@ const SERVER_GOES: Duration = Duration::from_secs(240);
 /// A volume leaves a deleted server within 6 s, as recorded.
 const PARTS_LEAVE: Duration = Duration::from_secs(60);
 
-pub(super) fn cloud_init_answer(bench: &mut Bench) -> BoxFuture<'_, Asked> {
+pub(super) fn user_data_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let server = bench.shared(Fixture::Server).await?;
         let set = bench.api.set_cloud_init(&server, Bytes::from_static(CLOUD_INIT.as_bytes())).await?;
@@ -38,7 +38,7 @@ pub(super) fn cloud_init_answer(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     .boxed()
 }
 
-pub(super) fn cloud_init_size(bench: &mut Bench) -> BoxFuture<'_, Asked> {
+pub(super) fn user_data_size(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let server = bench.shared(Fixture::Server).await?;
         let mut content = String::from(CLOUD_INIT);

@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use windlass_conformance::{Bounds, Plan, Probe, Verdict};
 use windlass_lifecycle::Control;
-use windlass_simulator::{Effect, FaultKind, FaultRule};
+use windlass_simulator::{FaultKind, FaultRule};
 
 use crate::support::{
     ask, assert_only_the_strangers_is_left, client, plan, run, simulator, strangers_address, those, zone,
 };
-
-fn rule(method: &str, path: &str, kind: FaultKind, effect: Effect, nth: Option<u64>) -> FaultRule {
-    FaultRule { method: method.to_owned(), path: path.to_owned(), nth, kind, effect }
-}
 
 #[test]
 fn a_run_that_is_called_off_at_any_time_removes_what_it_made() {
@@ -40,7 +36,7 @@ fn a_creation_whose_answer_is_lost_is_found_by_its_tag_and_removed() {
             run(async {
                 let simulator = simulator();
                 let stranger = strangers_address(&simulator).await;
-                simulator.add_fault(rule("POST", path, kind.clone(), Effect::After, None)).unwrap();
+                simulator.add_fault(FaultRule::new("POST", path, kind).after_effect()).unwrap();
                 let report = ask(client(&simulator), &[]).await;
                 assert_ne!(those(&report, "unknown"), [""; 0], "{path} {kind:?}: {report:#?}");
                 assert_eq!(those(&report, "broken"), [""; 0], "{path} {kind:?}: {report:#?}");
@@ -54,7 +50,7 @@ fn a_creation_whose_answer_is_lost_is_found_by_its_tag_and_removed() {
 fn what_cannot_be_removed_is_listed_with_why() {
     run(async {
         let simulator = simulator();
-        simulator.add_fault(rule("DELETE", "/instance/**/ips/*", FaultKind::PermissionDenied, Effect::Before, None)).unwrap();
+        simulator.add_fault(FaultRule::new("DELETE", "/instance/**/ips/*", FaultKind::PermissionDenied)).unwrap();
         let report = ask(client(&simulator), &["tag-filter-addresses"]).await;
         assert!(report.all_hold(), "{report:#?}");
         let [left] = report.left.as_slice() else { panic!("{report:#?}") };
@@ -69,7 +65,7 @@ fn a_look_that_fails_is_no_proof_that_nothing_is_left() {
         let simulator = simulator();
         let control = Control::new();
         let plan = plan(client(&simulator), &["tag-filter-addresses"], &control).await;
-        simulator.add_fault(rule("GET", "/block/**/volumes", FaultKind::PermissionDenied, Effect::Before, None)).unwrap();
+        simulator.add_fault(FaultRule::new("GET", "/block/**/volumes", FaultKind::PermissionDenied)).unwrap();
         let report = plan.run(&control, |_| {}).await;
         let [left] = report.left.as_slice() else { panic!("{report:#?}") };
         assert!(left.id == "unknown" && left.why.contains("not known"), "{left:?}");
@@ -126,7 +122,7 @@ fn a_plan_changes_nothing_and_names_the_cheapest_server() {
 fn a_type_that_is_out_of_stock_gives_way_to_the_next() {
     run(async {
         let simulator = simulator();
-        simulator.add_fault(rule("POST", "/instance/**/servers", FaultKind::OutOfStock, Effect::Before, Some(1))).unwrap();
+        simulator.add_fault(FaultRule::new("POST", "/instance/**/servers", FaultKind::OutOfStock).nth(1)).unwrap();
         let report = ask(client(&simulator), &["tag-filter-servers"]).await;
         assert!(report.all_hold() && report.left.is_empty(), "{report:#?}");
         assert!(simulator.resources().is_empty());

@@ -215,7 +215,8 @@ impl Transport for Misbehaving {
                 M::LateListing(milliseconds) if asked.is_listing() => {
                     let made = made.lock().unwrap();
                     let late = Duration::from_millis(milliseconds);
-                    let shown = |item: &Value| made.get(item["id"].as_str().unwrap()).is_none_or(|at| at.elapsed() >= late);
+                    let shown =
+                        |item: &Value| made.get(item["id"].as_str().unwrap()).is_none_or(|at| at.elapsed() >= late);
                     keep(&mut response, &key, shown);
                 }
                 M::TotalOff if asked.is_listing() => {
