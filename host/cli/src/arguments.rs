@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::SlotName;
-use windlass_simulator::{AppleSiliconPool, FloorRefusal};
+use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -423,6 +423,10 @@ pub(crate) struct Simulator {
     /// Give servers addresses of 127.64.0.0/15, on which something real can answer
     #[arg(long)]
     pub(crate) loopback_addresses: bool,
+    /// A belief about Scaleway that does not hold here: tag-filter-ignored, late-listing:5000 and more (any other word
+    /// lists them); may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) behaviour: Vec<Behaviour>,
     /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S and, if wanted, os=, age=1h+26h, zone=, project=;
     /// may be repeated
     #[arg(long, value_name = "POOL")]

@@ -2,10 +2,11 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Map, Value};
 
+use crate::paging::Distortion;
 use crate::refusal::{BadArgument, Reason, Refusal};
 
 /// One request to an API, taken apart.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -14,13 +15,20 @@ pub(crate) struct Call {
     /// The query as it was written.
     pub(crate) raw_query: String,
     pub(crate) body: Bytes,
+    /// What is to be wrong with the answer, should it be a list.
+    pub(crate) distortion: Distortion,
 }
 
 impl Call {
     pub(crate) fn new(method: Method, uri: &http::Uri, body: Bytes) -> Self {
         let raw_query = uri.query().unwrap_or_default().to_owned();
         let query = url::form_urlencoded::parse(raw_query.as_bytes()).into_owned().collect();
-        Self { method, path: uri.path().to_owned(), query, raw_query, body }
+        Self { method, path: uri.path().to_owned(), query, raw_query, body, distortion: Distortion::default() }
+    }
+
+    /// The same without any filter.
+    pub(crate) fn unfiltered(&self) -> Self {
+        Self { query: Vec::new(), raw_query: String::new(), distortion: Distortion::default(), ..self.clone() }
     }
 
     /// The last value of a query parameter; empty ones count as absent, as the SDKs send them.

@@ -23,7 +23,12 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Micros {
-        let elapsed = self.origin.elapsed().as_micros() as f64 * self.scale;
+        self.at(TokioInstant::now())
+    }
+
+    /// Simulated time at a moment of tokio's time since time was last added by hand.
+    pub(crate) fn at(&self, moment: TokioInstant) -> Micros {
+        let elapsed = moment.saturating_duration_since(self.origin).as_micros() as f64 * self.scale;
         self.added.saturating_add(elapsed as Micros)
     }
 

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::apple_silicon::AppleSiliconPool;
+use crate::behaviour::Behaviour;
 use crate::fault::FaultRule;
 use crate::forced_state::ForcedState;
 use crate::options::Availability;
@@ -29,6 +30,7 @@ impl Simulator {
             .route("/_simulator/resources", get(resources))
             .route("/_simulator/requests", get(requests).delete(clear_requests))
             .route("/_simulator/faults", get(faults).post(add_faults).delete(clear_faults))
+            .route("/_simulator/behaviours", get(behaviours).post(set_behaviours).delete(clear_behaviours))
             .route("/_simulator/servers/{id}/state", post(set_state))
             .route("/_simulator/servers/{id}/name", post(set_name))
             .route("/_simulator/apple-silicon", post(add_pool))
@@ -79,7 +81,8 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Box<Response>> {
 
 async fn unknown_control() -> Response {
     let message = "no such control; there are GET /_simulator/resources, GET and DELETE /_simulator/requests, \
-                   GET, POST and DELETE /_simulator/faults, POST /_simulator/servers/{id}/state and .../name, \
+                   GET, POST and DELETE /_simulator/faults and /_simulator/behaviours, \
+                   POST /_simulator/servers/{id}/state and .../name, \
                    POST /_simulator/apple-silicon, POST /_simulator/stock, \
                    GET and POST /_simulator/clock";
     answer(StatusCode::NOT_FOUND, &json!({"message": message}))
@@ -129,6 +132,34 @@ async fn add_faults(State(simulator): State<Simulator>, body: Bytes) -> Response
 
 async fn clear_faults(State(simulator): State<Simulator>) -> StatusCode {
     simulator.clear_faults();
+    StatusCode::NO_CONTENT
+}
+
+async fn behaviours(State(simulator): State<Simulator>) -> Response {
+    answer(StatusCode::OK, &json!(simulator.behaviours()))
+}
+
+/// One behaviour as text, or a list of them, of which none is set when one of them is wrong.
+async fn set_behaviours(State(simulator): State<Simulator>, body: Bytes) -> Response {
+    let texts = match parse::<Value>(&body) {
+        Ok(Value::Array(texts)) => texts,
+        Ok(text) => vec![text],
+        Err(response) => return *response,
+    };
+    let wanted: Vec<Behaviour> = match texts.into_iter().map(serde_json::from_value).collect() {
+        Ok(wanted) => wanted,
+        Err(error) => return bad(error.to_string()),
+    };
+    for behaviour in wanted {
+        if let Err(error) = simulator.set_behaviour(behaviour) {
+            return bad(error.to_string());
+        }
+    }
+    answer(StatusCode::CREATED, &json!(simulator.behaviours()))
+}
+
+async fn clear_behaviours(State(simulator): State<Simulator>) -> StatusCode {
+    simulator.clear_behaviours();
     StatusCode::NO_CONTENT
 }
 

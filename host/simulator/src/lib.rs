@@ -6,7 +6,8 @@
 //! - [`Simulator::transport`] puts it under a [`windlass_scaleway::Client`] in the same process, also under tokio's
 //!   paused time; [`Simulator::serve`] serves it on a socket; [`Simulator::router`] is the tower service in between.
 //! - [`Simulator::add_fault`] makes calls fail, before or after their effect; [`Simulator::set_server_state`] does what an
-//!   owner does behind our back; [`Simulator::advance`] moves simulated time; [`Simulator::resources`] and
+//!   owner does behind our back; [`Simulator::set_behaviour`] makes the whole of it differ from what is believed;
+//!   [`Simulator::advance`] moves simulated time; [`Simulator::resources`] and
 //!   [`Simulator::requests`] show what is there and what was asked. All of them exist over HTTP under `/_simulator`.
 //!
 //! Where a recording of the real API proves a behaviour, the code says *recorded*; where only the SDK does, *SDK*; where
@@ -18,6 +19,7 @@
 mod answer;
 mod api;
 mod apple_silicon;
+mod behaviour;
 mod call;
 mod catalogue;
 mod clock;
@@ -36,6 +38,7 @@ mod transport;
 mod world;
 
 pub use apple_silicon::{AppleSilicon, AppleSiliconPool, FloorRefusal, InvalidPool};
+pub use behaviour::{Behaviour, UnknownBehaviour};
 pub use fault::{Effect, Fault, FaultKind, FaultRule, UnknownFaultKind};
 pub use forced_state::{ForcedState, UnknownState};
 pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus, Span};

@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::apple_silicon::AppleSilicon;
+use crate::behaviour::Behaviour;
 use crate::request_limit::RequestLimit;
 
 /// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
@@ -47,6 +48,9 @@ pub struct Options {
     /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be listened
     /// on: a test can so put a real ssh server behind each simulated one. Otherwise they are of 198.18.0.0/15.
     pub loopback_addresses: bool,
+    /// In what this Scaleway differs from what is believed of the real one. More can be said later with
+    /// [`Simulator::set_behaviour`](crate::Simulator::set_behaviour).
+    pub behaviours: Vec<Behaviour>,
 }
 
 /// The time an API call takes: `base_ms` and up to `jitter_ms` more, evenly spread, drawn from the seed.
@@ -163,6 +167,7 @@ impl Default for Options {
             logged_requests: 100_000,
             body_bytes: 4 * 1024 * 1024,
             loopback_addresses: false,
+            behaviours: Vec::new(),
         }
     }
 }

@@ -11,6 +11,19 @@ const LARGEST_PAGE: usize = 100;
 // Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products says.
 const NEWER_PAGE: usize = 20;
 
+/// What is wrong with a list that is well formed; nothing, by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Distortion {
+    /// What stands at this place, from 0 over all pages, is left out.
+    pub(crate) omitted: Option<usize>,
+    /// Whether the total counts what is left out.
+    pub(crate) counts_omitted: bool,
+    /// Stands for the number of items.
+    pub(crate) total: Option<usize>,
+    /// What the total says too much.
+    pub(crate) surplus: usize,
+}
+
 /// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in the
 /// body but the list.
 pub(crate) fn instance_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
@@ -25,16 +38,16 @@ pub(crate) fn instance_list_of<T>(
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
-    let total = items.len();
-    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(with_headers(Answer::ok(&json!({ key: shown })), call, page, size, total))
 }
 
 /// As [`instance_list`], for the one list that is a map: server types by name.
 pub(crate) fn instance_map(call: &Call, key: &str, items: Vec<(String, Value)>) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
-    let total = items.len();
-    let entries: Map<String, Value> = slice(items, page, size).into_iter().collect();
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let entries: Map<String, Value> = items.into_iter().collect();
     Ok(with_headers(Answer::ok(&json!({ key: entries })), call, page, size, total))
 }
 
@@ -51,8 +64,8 @@ pub(crate) fn newer_list_of<T>(
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
     let (page, size) = page_and_size(call, "page_size", NEWER_PAGE)?;
-    let total = items.len();
-    let shown: Vec<Value> = slice(items, page, size).into_iter().map(view).collect();
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(Answer::ok(&json!({ key: shown, "total_count": total })))
 }
 
@@ -60,8 +73,27 @@ fn with_headers(answer: Answer, call: &Call, page: usize, size: usize, total: us
     answer.header("x-total-count", &total.to_string()).header("link", &link(call, page, size, total))
 }
 
-fn slice<T>(items: Vec<T>, page: usize, size: usize) -> Vec<T> {
-    items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect()
+/// What stands on a page, and the total.
+fn one_page<T>(distortion: Distortion, mut items: Vec<T>, page: usize, size: usize) -> (Vec<T>, usize) {
+    let all = items.len();
+    if let Some(place) = distortion.omitted.filter(|place| *place < all) {
+        items.remove(place);
+    }
+    let counted = if distortion.counts_omitted { all } else { items.len() };
+    let total = distortion.total.unwrap_or(counted) + distortion.surplus;
+    (items.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect(), total)
+}
+
+/// The total that a list says of itself; `None`: it is no list.
+pub(crate) fn total_of(answer: &Answer) -> Option<usize> {
+    let header = answer.headers.iter().find(|(name, _)| name == "x-total-count");
+    match header {
+        Some((_, value)) => value.to_str().ok()?.parse().ok(),
+        None => {
+            let body: Value = serde_json::from_slice(&answer.body).ok()?;
+            usize::try_from(body.get("total_count")?.as_u64()?).ok()
+        }
+    }
 }
 
 fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize, usize), Refusal> {
@@ -146,6 +178,19 @@ mod tests {
             link_of("/instance/v1/zones/fr-par-2/servers?name=web&order=creation_date_desc", 0),
             "</servers?page=0&per_page=50&name=web&order=creation_date_desc>; rel=\"last\""
         );
+    }
+
+    #[test]
+    fn what_is_left_out_is_missing_on_its_page_and_the_pages_after_it_move_up() {
+        let items = || (1..=7).collect::<Vec<u32>>();
+        let left_out = Distortion { omitted: Some(2), ..Distortion::default() };
+        assert_eq!(one_page(left_out, items(), 1, 3), (vec![1, 2, 4], 6));
+        assert_eq!(one_page(left_out, items(), 2, 3), (vec![5, 6, 7], 6));
+        let still_counted = Distortion { counts_omitted: true, ..left_out };
+        assert_eq!(one_page(still_counted, items(), 2, 3), (vec![5, 6, 7], 7));
+        assert_eq!(one_page(still_counted, items(), 3, 3), (vec![], 7));
+        let beyond = Distortion { omitted: Some(7), ..Distortion::default() };
+        assert_eq!(one_page(beyond, items(), 1, 100), (items(), 7));
     }
 
     #[test]

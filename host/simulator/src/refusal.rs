@@ -63,6 +63,10 @@ impl Refusal {
         Self(Answer::json(status, &body))
     }
 
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.0.status == StatusCode::NOT_FOUND
+    }
+
     /// Recorded 21,121 times: 404 `not_found`.
     pub(crate) fn not_found(resource: &str, id: &str) -> Self {
         Self::new(

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +7,12 @@ use http::header::{CONTENT_TYPE, DATE, HeaderValue, SERVER};
 use http::{Response, StatusCode};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::api;
 use crate::apple_silicon::AppleSiliconPool;
+use crate::behaviour::{Behaviour, Behaviours};
 use crate::call::Call;
 use crate::clock::{Clock, http_date};
 use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
@@ -47,6 +49,17 @@ struct State {
     account: Option<RequestAccount>,
     requests: VecDeque<RequestRecord>,
     sequence: u64,
+    /// Calls whose callers were told nothing, by when they take effect and their sequence.
+    late: BTreeMap<(Instant, u64), LateCall>,
+}
+
+/// How many calls can be on their way; of more, the first takes effect before its time.
+const LATE_CALLS: usize = 1_000;
+
+#[derive(Debug)]
+struct LateCall {
+    call: Call,
+    token: Option<String>,
 }
 
 /// One call of an API, as the simulator saw it.
@@ -75,6 +88,9 @@ pub enum ControlError {
     /// No Instance and no Apple silicon server has this id.
     #[error("no server {0}")]
     UnknownServer(String),
+    /// No more behaviours are kept at once.
+    #[error("there are {} behaviours already; remove them first", Behaviours::MOST)]
+    TooManyBehaviours,
     /// The rule can never meet a request.
     #[error("invalid fault rule: {0}")]
     InvalidRule(String),
@@ -105,6 +121,7 @@ impl Simulator {
             faults: Faults::default(),
             requests: VecDeque::new(),
             sequence: 0,
+            late: BTreeMap::new(),
         };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), body_bytes }) }
     }
@@ -144,6 +161,30 @@ impl Simulator {
     /// Removes all fault rules.
     pub fn clear_faults(&self) {
         self.shared.state.lock().faults.0.clear();
+    }
+
+    /// Makes this Scaleway differ from what is believed of the real one, until the behaviours are cleared. It takes the
+    /// place of one about the same thing.
+    ///
+    /// # Errors
+    /// [`ControlError::TooManyBehaviours`] beyond 1,000 of them.
+    pub fn set_behaviour(&self, behaviour: Behaviour) -> Result<(), ControlError> {
+        let mut state = self.settled();
+        if state.world.behaviours.all().len() >= Behaviours::MOST {
+            return Err(ControlError::TooManyBehaviours);
+        }
+        state.world.behaviours.set(behaviour);
+        Ok(())
+    }
+
+    /// In what this Scaleway differs now.
+    pub fn behaviours(&self) -> Vec<Behaviour> {
+        self.shared.state.lock().world.behaviours.all().to_vec()
+    }
+
+    /// Lets this Scaleway behave as is believed of the real one.
+    pub fn clear_behaviours(&self) {
+        self.settled().world.behaviours.clear();
     }
 
     /// What an owner does behind our back. Takes effect at once; whatever the server was about to do is off.
@@ -191,7 +232,7 @@ impl Simulator {
 
     /// Moves simulated time on. What is due in between happens in its order.
     pub fn advance(&self, by: Duration) {
-        self.shared.state.lock().clock.advance(by);
+        self.settled().clock.advance(by);
         drop(self.settled());
     }
 
@@ -217,13 +258,29 @@ impl Simulator {
         body: Option<Bytes>,
     ) -> Result<Response<Bytes>, Dropped> {
         let too_large = body.is_none();
-        let call = Call::new(parts.method, &parts.uri, body.unwrap_or_default());
+        let mut call = Call::new(parts.method, &parts.uri, body.unwrap_or_default());
         let token = parts.headers.get("x-auth-token").and_then(|value| value.to_str().ok()).map(str::to_owned);
 
-        let (sequence, latency, fault) = self.shared.state.lock().arrive(&call);
+        let (sequence, latency, fault) = {
+            let mut state = self.shared.state.lock();
+            let (sequence, latency, fault) = state.arrive(&call);
+            if let Some((FaultKind::Late(by), _)) = fault
+                && !too_large
+            {
+                // Now, and not when the caller has waited: it may go at any moment.
+                state.put_off(sequence, latency + by, LateCall { call: call.clone(), token: token.clone() });
+            }
+            (sequence, latency, fault)
+        };
         sleep(latency).await;
-        if let Some((FaultKind::Delay(delay), Effect::Before)) = fault {
-            sleep(delay).await;
+        match fault {
+            Some((FaultKind::Delay(delay), Effect::Before)) => sleep(delay).await,
+            Some((FaultKind::Late(by), Effect::After)) => sleep(by).await,
+            Some((FaultKind::Omit(place) | FaultKind::OmitKeepTotal(place), _)) => {
+                call.distortion.omitted = (place as usize).checked_sub(1);
+                call.distortion.counts_omitted = matches!(fault, Some((FaultKind::OmitKeepTotal(_), _)));
+            }
+            _ => {}
         }
         let outcome = {
             let mut state = self.settled();
@@ -249,9 +306,31 @@ async fn sleep(duration: Duration) {
 }
 
 impl State {
+    /// Brings everything to the present: late calls and what the world does by itself, in the order of time.
     fn settle(&mut self) {
-        let now = self.clock.now();
-        self.world.settle(now);
+        let present = Instant::now();
+        while let Some(entry) = self.late.first_entry()
+            && entry.key().0 <= present
+        {
+            let ((due, _), late) = entry.remove_entry();
+            self.world.settle(self.clock.at(due));
+            self.arrive_late(&late);
+        }
+        self.world.settle(self.clock.now());
+    }
+
+    fn put_off(&mut self, sequence: u64, by: Duration, late: LateCall) {
+        if self.late.len() >= LATE_CALLS
+            && let Some((_, first)) = self.late.pop_first()
+        {
+            self.arrive_late(&first);
+        }
+        self.late.insert((Instant::now() + by, sequence), late);
+    }
+
+    /// The effect of a call that nobody hears of any more.
+    fn arrive_late(&mut self, late: &LateCall) {
+        self.serve(&late.call, late.token.as_deref());
     }
 
     /// Logs a call and decides what will happen to it and how long it takes.
@@ -282,18 +361,28 @@ impl State {
 
     /// Does what was asked, unless the fault hits before. `None`: no answer at all.
     fn act(&mut self, call: &Call, token: Option<&str>, fault: Option<(FaultKind, Effect)>) -> Option<Answer> {
-        let real = match fault {
-            Some((kind, Effect::Before)) if !matches!(kind, FaultKind::Delay(_)) => None,
-            _ => Some(match self.authenticate(token) {
-                Ok(()) => api::dispatch(&mut self.world, call),
-                Err(refusal) => refusal.into(),
-            }),
+        let Some((kind, effect)) = fault else { return Some(self.serve(call, token)) };
+        let real = match (kind, effect) {
+            // It takes effect by itself.
+            (FaultKind::Late(_), _) => return None,
+            (FaultKind::Delay(_) | FaultKind::Omit(_) | FaultKind::OmitKeepTotal(_), _) => {
+                return Some(self.serve(call, token));
+            }
+            (_, Effect::Before) => None,
+            (_, Effect::After) => Some(self.serve(call, token)),
         };
-        match fault {
-            None | Some((FaultKind::Delay(_), _)) => real,
-            Some((FaultKind::DroppedConnection, _)) => None,
-            Some((FaultKind::MalformedBody, _)) => Some(fault::malformed(real)),
-            Some((kind, _)) => fault::answer(&self.world, call, kind),
+        match kind {
+            FaultKind::DroppedConnection => None,
+            FaultKind::MalformedBody => Some(fault::malformed(real)),
+            kind => fault::answer(&self.world, call, kind),
+        }
+    }
+
+    /// What Scaleway does and answers.
+    fn serve(&mut self, call: &Call, token: Option<&str>) -> Answer {
+        match self.authenticate(token) {
+            Ok(()) => api::dispatch(&mut self.world, call),
+            Err(refusal) => refusal.into(),
         }
     }
 

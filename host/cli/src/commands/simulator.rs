@@ -37,6 +37,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
             stock: arguments.apple_silicon_stock.into_iter().collect(),
             ..AppleSilicon::default()
         },
+        behaviours: arguments.behaviour,
         ..Options::default()
     });
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, has_any, method, part_of, within};
+use super::{Outcome, TagFilter, fits, method, part_of, within};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::paging;
@@ -48,10 +48,11 @@ fn volume_types(call: &Call) -> Outcome {
 }
 
 fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let ids = call.repeated("volume_ids");
     let volumes = world.block_volumes.values().filter(|volume| {
         volume.zone == zone
+            && world.lists(&volume.id, volume.created)
             && fits(call.parameter("project_id"), &volume.project)
             && call.parameter("organization_id").is_none_or(|wanted| wanted == world.organization_of(&volume.project))
             && part_of(call.parameter("name"), &volume.name)
@@ -59,8 +60,7 @@ fn list(world: &World, call: &Call, zone: &str) -> Outcome {
                 .parameter("product_resource_id")
                 .is_none_or(|server| volume.references.iter().any(|reference| reference.server == server))
             && (ids.is_empty() || ids.contains(&volume.id.as_str()))
-            // "One or more matching tags" [SDK].
-            && has_any(&volume.tags, &tags)
+            && tags.fits(&volume.tags)
     });
     let newest_first = match call.parameter("order_by") {
         None | Some("created_at_asc" | "name_asc") => false,
@@ -178,13 +178,14 @@ fn find_snapshot<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a Block
 }
 
 fn list_snapshots(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let snapshots = world.block_snapshots.values().filter(|snapshot| {
         snapshot.zone == zone
+            && world.lists(&snapshot.id, snapshot.created)
             && fits(call.parameter("project_id"), &snapshot.project)
             && part_of(call.parameter("name"), &snapshot.name)
             && call.parameter("volume_id").is_none_or(|volume| snapshot.parent_volume.as_deref() == Some(volume))
-            && has_any(&snapshot.tags, &tags)
+            && tags.fits(&snapshot.tags)
     });
     let snapshots = sorted(snapshots, false, |snapshot| snapshot.created);
     let views = snapshots.into_iter().map(|snapshot| world.show_block_snapshot(snapshot)).collect();

@@ -32,7 +32,8 @@ fn answer(world: &World, id: &str) -> Value {
 
 fn list(world: &World, call: &Call) -> Outcome {
     let keys = world.ssh_keys.values().filter(|key| {
-        fits(call.parameter("project_id"), &key.project)
+        world.lists(&key.id, key.created)
+            && fits(call.parameter("project_id"), &key.project)
             && fits(call.parameter("organization_id"), &key.organization)
             && part_of(call.parameter("name"), &key.name)
             && call.parameter("disabled").is_none_or(|wanted| (wanted == "true") == key.disabled)

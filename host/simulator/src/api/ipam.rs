@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, has_any, method};
+use super::{Outcome, TagFilter, fits, method};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::clock::{Micros, zulu_date};
@@ -49,10 +49,11 @@ fn show(world: &World, ip: &IpamIp) -> Value {
 }
 
 fn list(world: &World, call: &Call, region: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let nic_of = |ip: &IpamIp| ip.private_nic.as_ref().and_then(|id| world.private_nics.get(id));
     let private = world.ipam_ips.values().filter(|ip| {
         ip.region == region
+            && world.lists(&ip.id, ip.created)
             && fits(call.parameter("project_id"), &ip.project)
             && fits(call.parameter("private_network_id"), &ip.private_network)
             && call.parameter("resource_id").is_none_or(|id| ip.private_nic.as_deref() == Some(id))
@@ -63,7 +64,7 @@ fn list(world: &World, call: &Call, region: &str) -> Outcome {
             && call.parameter("attached").is_none_or(|wanted| (wanted == "true") == ip.private_nic.is_some())
             && call.parameter("is_ipv6").is_none_or(|wanted| (wanted == "true") == ip.is_ipv6)
             && call.parameter("zonal").is_none()
-            && has_any(&ip.tags, &tags)
+            && tags.fits(&ip.tags)
     });
     let mut entries: Vec<(Micros, Value)> = private.map(|ip| (ip.created, show(world, ip))).collect();
     let narrowed =
@@ -78,17 +79,18 @@ fn list(world: &World, call: &Call, region: &str) -> Outcome {
 
 // Assumption: flexible IPs as IPAM shows them follow the SDK's types; no such list was recorded.
 fn flexible(world: &World, call: &Call, region: &str) -> Vec<(Micros, Value)> {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     world
         .ips
         .values()
         .filter(|ip| {
             ip.zone.starts_with(region)
+                && world.lists(&ip.id, ip.created)
                 && fits(call.parameter("project_id"), &ip.project)
                 && fits(call.parameter("zonal"), &ip.zone)
                 && call.parameter("resource_id").is_none_or(|id| ip.server.as_deref() == Some(id))
                 && call.parameter("attached").is_none_or(|wanted| (wanted == "true") == ip.server.is_some())
-                && has_any(&ip.tags, &tags)
+                && tags.fits(&ip.tags)
         })
         .map(|ip| {
             let (address, is_ipv6) = match ip.kind {

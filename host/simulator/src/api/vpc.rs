@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, has_any, method, part_of};
+use super::{Outcome, TagFilter, fits, method, part_of};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::clock::zulu_date;
@@ -94,13 +94,14 @@ fn show_network(network: &PrivateNetwork) -> Value {
 }
 
 fn list_vpcs(world: &World, call: &Call, region: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let vpcs = world.vpcs.values().filter(|vpc| {
         vpc.region == region
+            && world.lists(&vpc.id, vpc.created)
             && fits(call.parameter("project_id"), &vpc.project)
             && part_of(call.parameter("name"), &vpc.name)
             && call.parameter("is_default").is_none_or(|wanted| (wanted == "true") == vpc.is_default)
-            && has_any(&vpc.tags, &tags)
+            && tags.fits(&vpc.tags)
     });
     let vpcs = sorted(vpcs, false, |vpc| vpc.created);
     paging::newer_list(call, "vpcs", vpcs.into_iter().map(|vpc| show_vpc(world, vpc)).collect())
@@ -163,15 +164,16 @@ fn delete_vpc(world: &mut World, region: &str, id: &str) -> Outcome {
 }
 
 fn list_networks(world: &World, call: &Call, region: &str) -> Outcome {
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let ids = call.repeated("private_network_ids");
     let networks = world.private_networks.values().filter(|network| {
         network.region == region
+            && world.lists(&network.id, network.created)
             && fits(call.parameter("project_id"), &network.project)
             && fits(call.parameter("vpc_id"), &network.vpc)
             && part_of(call.parameter("name"), &network.name)
             && (ids.is_empty() || ids.contains(&network.id.as_str()))
-            && has_any(&network.tags, &tags)
+            && tags.fits(&network.tags)
     });
     let networks = sorted(networks, false, |network| network.created);
     paging::newer_list(call, "private_networks", networks.into_iter().map(show_network).collect())

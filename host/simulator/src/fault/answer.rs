@@ -43,7 +43,12 @@ pub(crate) fn answer(world: &World, call: &Call, kind: FaultKind) -> Option<Answ
             Refusal::permissions_denied(if call.method == Method::GET { "read" } else { "write" }, resource)
         }
         FaultKind::NotFound => Refusal::not_found(resource, &id),
-        FaultKind::DroppedConnection | FaultKind::Delay(_) | FaultKind::MalformedBody => return None,
+        FaultKind::DroppedConnection
+        | FaultKind::Delay(_)
+        | FaultKind::MalformedBody
+        | FaultKind::Late(_)
+        | FaultKind::Omit(_)
+        | FaultKind::OmitKeepTotal(_) => return None,
     };
     Some(refusal.into())
 }
@@ -61,7 +66,7 @@ pub(crate) fn malformed(real: Option<Answer>) -> Answer {
 }
 
 /// The name that the API gives to what a path is about, and its id where the path has one.
-fn resource(path: &str) -> (&'static str, String) {
+pub(crate) fn resource(path: &str) -> (&'static str, String) {
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let instance = segments.first() == Some(&"instance");
     let mut found = ("resource", String::new());

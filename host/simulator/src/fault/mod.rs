@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(crate) use answer::{answer, malformed};
+pub(crate) use answer::{answer, malformed, resource};
 use pattern::matches;
 
 /// A rule: the requests it meets, and what happens to them.
@@ -76,10 +76,24 @@ pub enum FaultKind {
     Delay(Duration),
     /// A 2xx answer whose body is cut in the middle of its JSON.
     MalformedBody,
+    /// The request takes effect this much later, in tokio's time, unscaled, whether or not its caller is still there.
+    /// The caller gets no answer: `before` closes its connection at once, before the effect; `after` lets it wait until
+    /// the effect is there and closes it then.
+    Late(Duration),
+    /// A list leaves out what stands at this place, counted from 1 over all pages, and its total is one lower. Any
+    /// other request passes.
+    Omit(u32),
+    /// As `Omit`, and the total is what it was: the list says of itself that something is missing.
+    OmitKeepTotal(u32),
 }
 
+/// The longest that an effect can be late: a day.
+const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl FaultKind {
-    /// Every kind; of the delays, one.
+    /// Every kind that an answer, or the lack of one, tells of, and whose effect is there when the call has ended; of
+    /// the delays, one. A caller that looks when it is not answered can be held against each of these; see
+    /// [`FaultKind::UNTOLD`] for the others.
     pub const ALL: [FaultKind; 15] = [
         FaultKind::InternalServerError,
         FaultKind::GatewayTimeout,
@@ -98,6 +112,11 @@ impl FaultKind {
         FaultKind::MalformedBody,
     ];
 
+    /// The kinds that no caller can be told about, of each one: an effect that comes when everybody has looked already,
+    /// and lists that are well formed and wrong.
+    pub const UNTOLD: [FaultKind; 3] =
+        [FaultKind::Late(Duration::from_secs(60)), FaultKind::Omit(1), FaultKind::OmitKeepTotal(1)];
+
     fn word(self) -> &'static str {
         match self {
             FaultKind::InternalServerError => "internal-server-error",
@@ -115,6 +134,9 @@ impl FaultKind {
             FaultKind::DroppedConnection => "dropped-connection",
             FaultKind::Delay(_) => "delay",
             FaultKind::MalformedBody => "malformed-body",
+            FaultKind::Late(_) => "late",
+            FaultKind::Omit(_) => "omit",
+            FaultKind::OmitKeepTotal(_) => "omit-keep-total",
         }
     }
 }
@@ -122,7 +144,8 @@ impl FaultKind {
 impl fmt::Display for FaultKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FaultKind::Delay(delay) => write!(formatter, "delay:{}", delay.as_millis()),
+            FaultKind::Delay(by) | FaultKind::Late(by) => write!(formatter, "{}:{}", self.word(), by.as_millis()),
+            FaultKind::Omit(place) | FaultKind::OmitKeepTotal(place) => write!(formatter, "{}:{place}", self.word()),
             kind => formatter.write_str(kind.word()),
         }
     }
@@ -136,10 +159,15 @@ pub struct UnknownFaultKind {
 }
 
 fn kinds() -> String {
-    let words = FaultKind::ALL.map(|kind| match kind {
-        FaultKind::Delay(_) => "delay:<ms>".to_owned(),
-        kind => kind.to_string(),
-    });
+    let words: Vec<String> = FaultKind::ALL
+        .into_iter()
+        .chain(FaultKind::UNTOLD)
+        .map(|kind| match kind {
+            FaultKind::Delay(_) | FaultKind::Late(_) => format!("{}:<ms>", kind.word()),
+            FaultKind::Omit(_) | FaultKind::OmitKeepTotal(_) => format!("{}:<place>", kind.word()),
+            kind => kind.to_string(),
+        })
+        .collect();
     words.join(", ")
 }
 
@@ -148,15 +176,16 @@ impl FromStr for FaultKind {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownFaultKind { text: text.to_owned() };
+        let time = |ms: &str| ms.parse().map(Duration::from_millis).map_err(|_| unknown());
+        let place = |place: &str| place.parse().map_err(|_| unknown());
         match text.split_once(':') {
-            Some(("delay", ms)) => {
-                ms.parse().map(|ms| FaultKind::Delay(Duration::from_millis(ms))).map_err(|_| unknown())
-            }
+            Some(("delay", ms)) => time(ms).map(FaultKind::Delay),
+            Some(("late", ms)) => time(ms).map(FaultKind::Late),
+            Some(("omit", at)) => place(at).map(FaultKind::Omit),
+            Some(("omit-keep-total", at)) => place(at).map(FaultKind::OmitKeepTotal),
             Some(_) => Err(unknown()),
-            None => FaultKind::ALL
-                .into_iter()
-                .find(|kind| kind.word() == text && !matches!(kind, FaultKind::Delay(_)))
-                .ok_or_else(unknown),
+            // A kind with a number is never written without it.
+            None => FaultKind::ALL.into_iter().find(|kind| kind.to_string() == text).ok_or_else(unknown),
         }
     }
 }
@@ -200,6 +229,13 @@ impl FaultRule {
         }
         if self.nth == Some(0) {
             return Some("nth counts from 1".to_owned());
+        }
+        match self.kind {
+            FaultKind::Late(by) if by > LATEST => {
+                return Some(format!("an effect is late by at most {} ms", LATEST.as_millis()));
+            }
+            FaultKind::Omit(0) | FaultKind::OmitKeepTotal(0) => return Some("places count from 1".to_owned()),
+            _ => {}
         }
         let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "*"];
         match &self.method {
@@ -253,17 +289,20 @@ mod tests {
 
     #[test]
     fn every_kind_reads_back_as_it_was_written() {
-        for kind in FaultKind::ALL {
+        for kind in FaultKind::ALL.into_iter().chain(FaultKind::UNTOLD) {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
+        assert_eq!("omit-keep-total:12".parse(), Ok(FaultKind::OmitKeepTotal(12)));
         assert_eq!("delay:250".parse(), Ok(FaultKind::Delay(Duration::from_millis(250))));
     }
 
     #[test]
     fn an_unknown_kind_names_all_valid_ones() {
-        for text in ["", "delay", "delay:", "delay:x", "out_of_stock", "locked:1"] {
+        for text in ["", "delay", "delay:", "delay:x", "late", "late:-1", "omit", "omit:", "out_of_stock", "locked:1"] {
             let message = FaultKind::from_str(text).expect_err("no kind").to_string();
-            assert!(message.contains("out-of-stock") && message.contains("delay:<ms>"), "{message}");
+            for hint in ["out-of-stock", "delay:<ms>", "late:<ms>", "omit:<place>", "omit-keep-total:<place>"] {
+                assert!(message.contains(hint), "{message}");
+            }
         }
     }
 
@@ -291,6 +330,9 @@ mod tests {
         assert!(rule("servers").problem().is_some());
         assert!(rule("/servers").nth(0).problem().is_some());
         assert!(FaultRule::new("FETCH", "/", FaultKind::Locked).problem().is_some());
+        assert!(FaultRule::new("GET", "/", FaultKind::Omit(0)).problem().is_some());
+        assert!(FaultRule::new("GET", "/", FaultKind::Late(LATEST + Duration::from_millis(1))).problem().is_some());
+        assert_eq!(FaultRule::new("GET", "/", FaultKind::Late(LATEST)).problem(), None);
         assert_eq!(rule("**/servers").problem(), None);
     }
 }

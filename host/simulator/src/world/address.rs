@@ -17,6 +17,15 @@ pub(crate) struct Ip {
     pub(crate) created: Micros,
 }
 
+impl Ip {
+    pub(crate) fn v4(&self) -> Option<Ipv4Addr> {
+        match self.kind {
+            IpKind::V4 { address } => Some(address),
+            IpKind::V6 { .. } => None,
+        }
+    }
+}
+
 /// The two kinds that still exist; `nat` is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IpKind {

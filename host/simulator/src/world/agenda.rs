@@ -48,6 +48,17 @@ pub(crate) enum Event {
         id: String,
         turn: u64,
     },
+    /// An Apple silicon server gets the name that was asked for before.
+    AppleRename {
+        id: String,
+        name: String,
+    },
+    /// An Apple silicon server begins the reinstall that was asked for before.
+    AppleReinstall {
+        id: String,
+        os: String,
+        enable_kext: bool,
+    },
     /// An Apple silicon server whose deletion was scheduled goes.
     AppleDeletion {
         id: String,
@@ -137,6 +148,8 @@ impl World {
                 }
             }
             Event::AppleReady { id, turn } => self.apple_ready(&id, turn),
+            Event::AppleRename { id, name } => self.rename_apple_server(&id, name),
+            Event::AppleReinstall { id, os, enable_kext } => self.reinstall_apple_server(&id, os, enable_kext),
             Event::AppleDeletion { id, turn } => self.apple_deletion_due(&id, turn),
         }
     }

@@ -280,6 +280,19 @@ impl World {
         }
     }
 
+    /// A host is wiped and set up anew, under the name that it has now.
+    pub(crate) fn reinstall_apple_server(&mut self, id: &str, os: String, enable_kext: bool) {
+        let password = self.random.id()[..8].to_owned();
+        let now = self.now();
+        if let Some(server) = self.apple_servers.get_mut(id) {
+            server.os = os;
+            server.enable_kext = enable_kext;
+            server.password = password;
+            server.history.wiped(now, &server.name);
+        }
+        self.begin_apple(id, AppleStatus::Reinstalling, self.options.durations.apple_silicon_reinstall);
+    }
+
     /// A host does something that ends in `ready`.
     pub(crate) fn begin_apple(&mut self, id: &str, status: AppleStatus, span: Span) {
         let duration = self.drawn(span);

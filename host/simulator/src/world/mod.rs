@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::behaviour::Behaviours;
 use crate::catalogue::PublicImages;
 use crate::clock::Micros;
 use crate::options::{Options, Stock};
@@ -36,6 +37,7 @@ pub(crate) type ById<T> = BTreeMap<String, T>;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) options: Options,
+    pub(crate) behaviours: Behaviours,
     pub(crate) stock: Stock,
     /// How many Apple silicon hosts of a type are left, where that is counted.
     pub(crate) apple_stock: BTreeMap<String, u32>,
@@ -73,8 +75,11 @@ impl World {
             options.out_of_stock.iter().map(|name| (name.clone(), crate::options::Availability::Shortage)).collect();
         let apple_stock = options.apple_silicon.stock.clone();
         let pools = options.apple_silicon.pools.clone();
+        let mut behaviours = Behaviours::default();
+        options.behaviours.iter().cloned().for_each(|behaviour| behaviours.set(behaviour));
         let mut world = Self {
             options,
+            behaviours,
             apple_stock,
             stock,
             random,
@@ -122,6 +127,11 @@ impl World {
     pub(crate) fn stamp(&mut self) -> Micros {
         self.last_stamp = self.now.max(self.last_stamp + 1);
         self.last_stamp
+    }
+
+    /// Whether lists show what has this id and was made then.
+    pub(crate) fn lists(&self, id: &str, created: Micros) -> bool {
+        self.behaviours.lists(self.now, id, created)
     }
 
     /// The organization of a resource in `project`.

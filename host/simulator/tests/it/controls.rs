@@ -100,6 +100,8 @@ async fn bad_input_is_refused_with_what_would_be_valid() {
     let state = format!("/_simulator/servers/{id}/state");
     for (path, body, hint) in [
         ("/_simulator/faults", r#"{"path": "/x", "kind": "explode"}"#, "out-of-stock"),
+        ("/_simulator/faults", r#"{"path": "/x", "kind": "omit:0"}"#, "count from 1"),
+        ("/_simulator/faults", r#"{"path": "/x", "kind": "late:86400001"}"#, "86400000"),
         ("/_simulator/faults", r#"{"path": "/x", "kind": "locked", "efect": "after"}"#, "`effect`"),
         ("/_simulator/faults", r#"{"path": "/x", "kind": "locked", "effect": "during"}"#, "`before`"),
         ("/_simulator/faults", r#"{"kind": "locked"}"#, "path"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_scaleway::TransportError;
 use windlass_simulator::{FaultKind, FaultRule, Options, RequestLimit};
 
-use crate::caller::{Caller, INSTANCE};
+use crate::caller::{BLOCK, Caller, INSTANCE};
 
 const IPS: &str = "/instance/v1/zones/*/ips";
 
@@ -45,6 +45,8 @@ async fn each_kind_answers_as_scaleway_does_and_the_effect_is_as_ordered() {
             FaultKind::DroppedConnection => (None, Value::Null),
             // Tested below: they answer with success.
             FaultKind::Delay(_) | FaultKind::MalformedBody => continue,
+            // Not among `ALL`; tested below.
+            FaultKind::Late(_) | FaultKind::Omit(_) | FaultKind::OmitKeepTotal(_) => unreachable!("{kind}"),
         };
         let rule = FaultRule::new("POST", IPS, kind);
         assert_eq!(outcome(rule.clone()).await, (status, word.clone(), 0), "{kind} before");
@@ -154,4 +156,98 @@ async fn a_dropped_connection_is_logged_without_a_status() {
     assert!(matches!(lost, Err(TransportError::Lost(_))), "{lost:?}");
     let record = caller.simulator.requests().remove(0);
     assert_eq!((record.status, record.fault.as_deref()), (None, Some("dropped-connection")));
+}
+
+const LATE: FaultKind = FaultKind::Late(Duration::from_secs(60));
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_call_is_not_answered_and_takes_effect_all_the_same() {
+    let caller = Caller::of(Options::default());
+    caller.simulator.add_fault(FaultRule::new("POST", "**/volumes", LATE)).unwrap();
+    let request = json!({"name": "v", "from_empty": {"size": 1_000_000_000}}).to_string();
+    let begun = tokio::time::Instant::now();
+    let lost = caller.send(Method::POST, &format!("{BLOCK}/volumes"), request.into()).await;
+    assert!(matches!(lost, Err(TransportError::Lost(_))), "{lost:?}");
+    assert_eq!(begun.elapsed(), Duration::ZERO, "the connection closes at once");
+    pass(59).await;
+    assert_eq!(caller.simulator.resources().count(), 0, "nothing before its time");
+    pass(11).await;
+    let volumes = caller.simulator.resources().volumes;
+    assert_eq!(volumes.len(), 1);
+    // It came when it was due, not when somebody looked.
+    assert_eq!(volumes[0]["created_at"], "2026-08-01T00:01:00.000000Z");
+    let log = caller.simulator.requests();
+    assert_eq!((log[0].status, log[0].fault.as_deref()), (None, Some("late:60000")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_call_takes_effect_when_its_caller_has_hung_up_and_holds_one_that_waits() {
+    for patience in [10, 300] {
+        let caller = Caller::of(Options::default());
+        caller.simulator.add_fault(FaultRule::new("POST", IPS, LATE).after_effect()).unwrap();
+        let begun = tokio::time::Instant::now();
+        let path = format!("{INSTANCE}/ips");
+        let call = caller.send(Method::POST, &path, Bytes::from_static(b"{}"));
+        match tokio::time::timeout(Duration::from_secs(patience), call).await {
+            Err(_) => {
+                assert_eq!((patience, caller.simulator.resources().count()), (10, 0));
+                pass(50).await;
+            }
+            Ok(answer) => {
+                assert!(matches!(answer, Err(TransportError::Lost(_))), "{answer:?}");
+                assert_eq!((patience, begun.elapsed()), (300, Duration::from_secs(60)));
+            }
+        }
+        assert_eq!(caller.simulator.resources().ips.len(), 1, "{patience}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_calls_take_effect_in_the_order_of_their_time_and_with_their_own_key() {
+    let caller = Caller::of(Options { tokens: [crate::caller::TOKEN.to_owned()].into(), ..Options::default() });
+    let id = caller.server(json!({})).await;
+    for (nth, seconds) in [(1, 30), (2, 20), (3, 40)] {
+        let kind = FaultKind::Late(Duration::from_secs(seconds));
+        caller.simulator.add_fault(FaultRule::new("PATCH", "**/servers/*", kind).nth(nth)).unwrap();
+    }
+    let path = format!("{INSTANCE}/servers/{id}");
+    let stranger = caller.with_token(Some("00000000-0000-4000-8000-000000000000"));
+    for (who, name) in [(&caller, "first"), (&caller, "second"), (&stranger, "stranger")] {
+        let body = json!({"name": name}).to_string();
+        assert!(who.send(Method::PATCH, &path, body.into()).await.is_err());
+    }
+    for (seconds, name) in [(19, "web"), (1, "second"), (10, "first"), (60, "first")] {
+        pass(seconds).await;
+        assert_eq!(caller.shown(&id).await["name"], name);
+    }
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_one_place_and_only_its_total_can_tell() {
+    let caller = Caller::still();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.insert(0, caller.ip(json!({"tags": ["t"]})).await);
+    }
+    for (kind, total) in [(FaultKind::Omit(2), "2"), (FaultKind::OmitKeepTotal(2), "3")] {
+        caller.simulator.clear_faults();
+        caller.simulator.add_fault(FaultRule::new("GET", "/**", kind)).unwrap();
+        let pages = ["page=1&per_page=1", "page=2&per_page=1", "per_page=100&tags=t"];
+        let mut seen = Vec::new();
+        for query in pages {
+            let page = caller.get(&format!("{INSTANCE}/ips?{query}")).await;
+            assert_eq!(page.header("x-total-count"), Some(total), "{kind}");
+            let list = page.expect(200)["ips"].as_array().unwrap().clone();
+            seen.push(list.iter().map(|ip| ip["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
+        }
+        assert_eq!(seen, [vec![ids[0].clone()], vec![ids[2].clone()], vec![ids[0].clone(), ids[2].clone()]]);
+        // The total of the newer APIs stands in the body; what is no list passes.
+        let booked = caller.get("/ipam/v1/regions/fr-par/ips").await.expect(200);
+        assert_eq!((booked["total_count"].to_string().as_str(), booked["ips"].as_array().unwrap().len()), (total, 2));
+        caller.get(&format!("{INSTANCE}/ips/{}", ids[1])).await.expect(200);
+    }
 }

@@ -4,6 +4,7 @@
 
 mod apple_silicon;
 mod arbitrary_calls;
+mod behaviours;
 mod block_storage;
 mod caller;
 mod controls;

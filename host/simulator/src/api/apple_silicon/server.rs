@@ -8,11 +8,11 @@ use crate::answer::Answer;
 use crate::api::{fits, within};
 use crate::apple_silicon::FloorRefusal;
 use crate::call::Call;
-use crate::clock::{go_date, instant, micros, zulu_instant};
+use crate::clock::{Micros, go_date, instant, micros, zulu_instant};
 use crate::options::Availability;
 use crate::paging;
 use crate::refusal::Refusal;
-use crate::world::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer, World, sorted};
+use crate::world::{AppleServer, AppleStatus, Commitment, Departure, Event, NewAppleServer, World, sorted};
 
 /// What stands where a secret would in every answer but that of GET (recorded).
 const SEALED: &str = "<sealed>";
@@ -74,6 +74,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
     };
     let servers = world.apple_servers.values().filter(|server| {
         server.zone == zone
+            && world.lists(&server.id, Micros::try_from(server.created).unwrap_or_default())
             && fits(call.parameter("project_id"), &server.project)
             && fits(call.parameter("organization_id"), &server.organization)
     });
@@ -159,8 +160,12 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
     let (name, enable_vpc) = (fields.text("name")?, fields.flag("enable_vpc")?);
     let schedule = fields.flag("schedule_deletion")?;
     let stamp = world.stamp();
-    if let Some(name) = name.filter(|name| !name.is_empty()) {
-        world.rename_apple_server(id, name);
+    let name = name.filter(|name| !name.is_empty());
+    if let Some(name) = &name {
+        match world.behaviours.late_rename() {
+            None => world.rename_apple_server(id, name.clone()),
+            Some(by) => world.after(by, Event::AppleRename { id: id.to_owned(), name: name.clone() }),
+        }
     }
     if let Some(server) = world.apple_servers.get_mut(id) {
         server.updated = instant(stamp);
@@ -174,12 +179,16 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
             }
         }
     }
-    let shown = answer(world, id, true);
+    let mut shown: Value = world.apple_servers.get(id).map(|server| show(world, server, true)).into();
+    if let Some(name) = name {
+        // Also where it will be read only later.
+        shown["name"] = name.into();
+    }
     // A new commitment moves the date of a deletion that was scheduled before.
     if schedule.is_some() || commitment.is_some() {
         world.schedule_apple_deletion(id);
     }
-    Ok(shown)
+    Ok(Answer::ok(&shown))
 }
 
 pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
@@ -241,14 +250,9 @@ pub(super) fn reinstall(world: &mut World, call: &Call, zone: &str, id: &str) ->
         Some(_) => return Err(Refusal::invalid("os_id")),
     };
     let enable_kext = fields.flag("enable_kext")?.unwrap_or(false);
-    let password = world.random.id()[..8].to_owned();
-    let now = world.now();
-    if let Some(server) = world.apple_servers.get_mut(id) {
-        server.os = os;
-        server.enable_kext = enable_kext;
-        server.password = password;
-        server.history.wiped(now, &server.name);
+    match world.behaviours.late_reinstall() {
+        None => world.reinstall_apple_server(id, os, enable_kext),
+        Some(by) => world.after(by, Event::AppleReinstall { id: id.to_owned(), os, enable_kext }),
     }
-    world.begin_apple(id, AppleStatus::Reinstalling, world.options.durations.apple_silicon_reinstall);
     Ok(answer(world, id, true))
 }

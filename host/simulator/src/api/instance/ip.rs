@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, owner, precondition};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, within};
+use crate::api::{TagFilter, fits, within};
 use crate::call::{Call, wrong_type};
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};
@@ -25,19 +25,19 @@ fn answer(world: &World, id: &str) -> Value {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let ips = world.ips.values().filter(|ip| {
         let address = match ip.kind {
             IpKind::V4 { address } => address.to_string(),
             IpKind::V6 { prefix, .. } => format!("{prefix}/64"),
         };
         ip.zone == zone
+            && world.lists(&ip.id, ip.created)
             && fits(call.parameter("project"), &ip.project)
             && fits(call.parameter("organization"), &ip.organization)
             && fits(call.parameter("type"), ip.kind.as_str())
             && call.parameter("name").is_none_or(|name| address.contains(name))
-            // Assumption: several tags mean all of them ("these exact tags" [SDK]); not provable from the recordings.
-            && has_all(&ip.tags, &tags)
+            && tags.fits(&ip.tags)
     });
     paging::instance_list_of(call, "ips", sorted(ips, true, |ip| ip.created), |ip| world.show_ip(ip))
 }

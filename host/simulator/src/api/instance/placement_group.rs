@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, owner};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, part_of};
+use crate::api::{TagFilter, fits, part_of};
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::Refusal;
@@ -79,13 +79,14 @@ fn answer_v2(world: &World, id: &str) -> Value {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let groups = world.placement_groups.values().filter(|group| {
         group.zone == zone
+            && world.lists(&group.id, group.created)
             && fits(call.parameter("project"), &group.project)
             && fits(call.parameter("organization"), &group.organization)
             && part_of(call.parameter("name"), &group.name)
-            && has_all(&group.tags, &tags)
+            && tags.fits(&group.tags)
     });
     let groups = sorted(groups, true, |group| group.created);
     let views = groups.into_iter().map(|group| world.show_placement_group(group)).collect();
@@ -131,10 +132,11 @@ pub(super) fn servers(world: &World, zone: &str, id: &str) -> Outcome {
 }
 
 pub(super) fn list_v2(world: &World, call: &Call, zone: &str) -> Outcome {
-    let groups = world
-        .placement_groups
-        .values()
-        .filter(|group| group.zone == zone && fits(call.parameter("project_id"), &group.project));
+    let groups = world.placement_groups.values().filter(|group| {
+        group.zone == zone
+            && world.lists(&group.id, group.created)
+            && fits(call.parameter("project_id"), &group.project)
+    });
     let groups = sorted(groups, false, |group| group.created);
     let views = groups.into_iter().map(|group| world.show_placement_group_v2(group)).collect();
     paging::newer_list(call, "placement_groups", views)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, server};
 use crate::answer::Answer;
-use crate::api::{fits, has_any, ipam};
+use crate::api::{TagFilter, fits, ipam};
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::{Reason, Refusal};
@@ -70,8 +70,9 @@ fn answer(world: &World, id: &str) -> Value {
 
 pub(super) fn list(world: &World, call: &Call, zone: &str, server: &str) -> Outcome {
     server::find(world, zone, server)?;
-    let tags = call.joined("tags");
-    let nics = world.nics_of(server).into_iter().filter(|nic| has_any(&nic.tags, &tags));
+    let tags = TagFilter::any_joined(world, call);
+    let shown = |nic: &&PrivateNic| world.lists(&nic.id, nic.created) && tags.fits(&nic.tags);
+    let nics = world.nics_of(server).into_iter().filter(shown);
     paging::instance_list(call, "private_nics", nics.map(|nic| world.show_private_nic(nic)).collect())
 }
 
@@ -109,13 +110,14 @@ pub(super) fn list_v2(world: &World, call: &Call, zone: &str) -> Outcome {
     let servers: Vec<&str> = call.joined("server_ids");
     let networks: Vec<&str> = call.joined("private_network_ids");
     let newest_first = call.parameter("order_by").is_none_or(|order| order != "created_at_asc");
-    let tags = call.repeated("tags");
+    let tags = TagFilter::any(world, call);
     let nics = world.private_nics.values().filter(|nic| {
         nic.zone == zone
+            && world.lists(&nic.id, nic.created)
             && fits(call.parameter("project_id"), &nic.project)
             && (servers.is_empty() || servers.contains(&nic.server.as_str()))
             && (networks.is_empty() || networks.contains(&nic.private_network.as_str()))
-            && has_any(&nic.tags, &tags)
+            && tags.fits(&nic.tags)
     });
     let nics = sorted(nics, newest_first, |nic| nic.created);
     let views = nics.into_iter().map(|nic| world.show_interface(nic)).collect();

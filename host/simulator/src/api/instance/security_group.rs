@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, owner};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, part_of};
+use crate::api::{TagFilter, fits, part_of};
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::Refusal;
@@ -23,14 +23,15 @@ fn answer(world: &World, id: &str) -> Value {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let groups = world.security_groups.values().filter(|group| {
         group.zone == zone
+            && world.lists(&group.id, group.created)
             && fits(call.parameter("project"), &group.project)
             && fits(call.parameter("organization"), &group.organization)
             && part_of(call.parameter("name"), &group.name)
             && call.parameter("project_default").is_none_or(|wanted| (wanted == "true") == group.project_default)
-            && has_all(&group.tags, &tags)
+            && tags.fits(&group.tags)
     });
     let groups = sorted(groups, true, |group| group.created);
     let views = groups.into_iter().map(|group| world.show_security_group(group)).collect();

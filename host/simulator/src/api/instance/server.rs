@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::server_volume::{self, Wanted};
 use super::{Outcome, owner, precondition};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, part_of, within};
+use crate::api::{TagFilter, fits, part_of, within};
 use crate::call::{Call, Fields};
 use crate::catalogue;
 use crate::options::Availability;
@@ -29,7 +29,7 @@ pub(super) fn get(world: &World, zone: &str, id: &str) -> Outcome {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let ids = call.joined("servers");
     let networks = call.joined("private_networks");
     let (by_modification, newest_first) = match call.parameter("order") {
@@ -45,6 +45,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
         |server: &Server, network: &str| world.nics_of(&server.id).iter().any(|nic| nic.private_network == network);
     let chosen = world.servers.values().filter(|server| {
         server.zone == zone
+            && world.lists(&server.id, server.created)
             && fits(call.parameter("project"), &server.project)
             && fits(call.parameter("organization"), &server.organization)
             && part_of(call.parameter("name"), &server.name)
@@ -58,8 +59,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
             && call
                 .parameter("private_nic_mac_address")
                 .is_none_or(|mac| world.nics_of(&server.id).iter().any(|nic| nic.mac == mac))
-            // Assumption: several tags mean all of them ("these exact tags" [SDK]); not provable from the recordings.
-            && has_all(&server.tags, &tags)
+            && tags.fits(&server.tags)
     });
     let servers = sorted(chosen, newest_first, |server| if by_modification { server.modified } else { server.created });
     paging::instance_list_of(call, "servers", servers, |server| world.show_server(server))

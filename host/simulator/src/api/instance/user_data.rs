@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Outcome, server};
 use crate::answer::Answer;
+use crate::behaviour::Behaviour;
 use crate::call::Call;
 use crate::world::World;
 
@@ -29,7 +30,10 @@ pub(super) fn set(world: &mut World, call: &Call, zone: &str, id: &str, key: &st
     if let Some(server) = world.servers.get_mut(id) {
         server.user_data.insert(key.to_owned(), call.body.clone());
     }
-    Ok(Answer::text(StatusCode::NO_CONTENT, Bytes::new()))
+    Ok(match world.behaviours.stands(&Behaviour::UserDataBody) {
+        true => Answer::ok(&json!({"key": key})),
+        false => Answer::text(StatusCode::NO_CONTENT, Bytes::new()),
+    })
 }
 
 pub(super) fn delete(world: &mut World, zone: &str, id: &str, key: &str) -> Outcome {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, owner, precondition};
 use crate::answer::Answer;
-use crate::api::{fits, has_all, part_of, within};
+use crate::api::{TagFilter, fits, part_of, within};
 use crate::call::Call;
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};
@@ -19,15 +19,15 @@ fn answer(world: &World, id: &str) -> Value {
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let volumes = world.volumes.values().filter(|volume| {
         volume.zone == zone
+            && world.lists(&volume.id, volume.created)
             && fits(call.parameter("project"), &volume.project)
             && fits(call.parameter("organization"), &volume.organization)
             && fits(call.parameter("volume_type"), &volume.volume_type)
             && part_of(call.parameter("name"), &volume.name)
-            // Assumption: as for servers.
-            && has_all(&volume.tags, &tags)
+            && tags.fits(&volume.tags)
     });
     let volumes = sorted(volumes, true, |volume| volume.created);
     paging::instance_list(call, "volumes", volumes.into_iter().map(|volume| world.show_volume(volume)).collect())
@@ -121,12 +121,13 @@ fn find_snapshot<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a Snaps
 }
 
 pub(super) fn list_snapshots(world: &World, call: &Call, zone: &str) -> Outcome {
-    let tags = call.joined("tags");
+    let tags = TagFilter::all(world, call);
     let snapshots = world.snapshots.values().filter(|snapshot| {
         snapshot.zone == zone
+            && world.lists(&snapshot.id, snapshot.created)
             && fits(call.parameter("project"), &snapshot.project)
             && part_of(call.parameter("name"), &snapshot.name)
-            && has_all(&snapshot.tags, &tags)
+            && tags.fits(&snapshot.tags)
     });
     let snapshots = sorted(snapshots, true, |snapshot| snapshot.created);
     let views = snapshots.into_iter().map(|snapshot| world.show_snapshot(snapshot)).collect();
