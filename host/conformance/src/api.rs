@@ -353,7 +353,7 @@ impl Api {
         loop {
             self.check()?;
             let call = self.client.send_raw_of(method, path, body.clone());
-            // What only reads is given up at once; what changes something is waited for, so that its answer is not lost.
+            // What only reads is given up at once; what changes something is waited for, for its answer's sake.
             let answer = if method == "GET" {
                 tokio::select! {
                     biased;
@@ -396,19 +396,23 @@ impl Api {
         format!("{}/{id}", self.collection(kind))
     }
 
-    /// Creates one. The answer must name it: what cannot be named is looked for by its tag at the end.
-    pub(crate) async fn create(&self, kind: Kind, body: &impl Serialize) -> Result<Item, Stop> {
+    /// Creates one, or says how that was refused. An answer that may have made something all the same, or names
+    /// nothing, is remembered: what cannot be named is looked for by its tag at the end.
+    pub(crate) async fn create(&self, kind: Kind, body: &impl Serialize) -> Result<Result<Item, Answer>, Stop> {
         let answer = self.send("POST", &self.collection(kind), Some(json(body)?)).await?;
         if !answer.is_success() {
             if answer.status >= 500 && answer.error_type().as_deref() != Some("out_of_stock") {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            return Err(Stop::unknown(format!("no {kind} could be made: {}", answer.words())));
+            return Ok(Err(answer));
         }
-        self.item_of(kind, &answer).ok_or_else(|| {
-            self.lost.store(true, Ordering::Relaxed);
-            Stop::unknown(format!("the answer to the creation of a {kind} names none"))
-        })
+        match self.item_of(kind, &answer) {
+            Some(item) => Ok(Ok(item)),
+            None => {
+                self.lost.store(true, Ordering::Relaxed);
+                Err(Stop::unknown(format!("the answer to the creation of a {kind} names none")))
+            }
+        }
     }
 
     fn item_of(&self, kind: Kind, answer: &Answer) -> Option<Item> {

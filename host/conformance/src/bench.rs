@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 use windlass_lifecycle::OwnerName;
@@ -28,7 +29,7 @@ const ATTACHES: Duration = Duration::from_secs(60);
 const TYPES_TRIED: usize = 3;
 /// Scaleway's smallest: any smaller one might be refused for that.
 const BLOCK_VOLUME_BYTES: u64 = 10_000_000_000;
-pub(crate) const LOCAL_VOLUME_BYTES: u64 = 1_000_000_000;
+const LOCAL_VOLUME_BYTES: u64 = 1_000_000_000;
 
 /// Something that an answer of Scaleway says we made.
 #[derive(Debug, Clone)]
@@ -63,13 +64,13 @@ pub(crate) struct Bench {
     servers: Vec<ServerChoice>,
     made: Vec<Made>,
     /// The shared ones; a failure is remembered, so that it is paid for once.
-    fixtures: BTreeMap<Fixture, Result<String, String>>,
+    shared: BTreeMap<Fixture, Result<String, String>>,
     power_on: Option<PowerOn>,
 }
 
 impl Bench {
     pub(crate) fn new(api: Api, owner: OwnerName, servers: Vec<ServerChoice>) -> Self {
-        Self { api, owner, servers, made: Vec::new(), fixtures: BTreeMap::new(), power_on: None }
+        Self { api, owner, servers, made: Vec::new(), shared: BTreeMap::new(), power_on: None }
     }
 
     pub(crate) fn made(&self) -> &[Made] {
@@ -99,16 +100,18 @@ impl Bench {
         vec![self.owner_tag(), "windlass-group=conformance".to_owned(), self.plain_tag()]
     }
 
-    /// The id of a shared resource; it is made when it is first asked for.
-    pub(crate) async fn shared(&mut self, fixture: Fixture) -> Result<String, Stop> {
-        if let Some(known) = self.fixtures.get(&fixture) {
+    /// The id of what a probe needs: a spare one is made each time, a shared one when it is first asked for.
+    pub(crate) async fn fixture(&mut self, fixture: Fixture) -> Result<String, Stop> {
+        if let Some(known) = self.shared.get(&fixture) {
             return known.clone().map_err(Stop::Unknown);
         }
         let made = match fixture {
-            Fixture::Address | Fixture::SpareAddress => self.address().await,
+            Fixture::SpareAddress => return self.address().await,
+            Fixture::SpareServer => return self.server(&[]).await.map(|server| server.id),
+            Fixture::Address => self.address().await,
             Fixture::LocalVolume => self.local_volume().await,
             Fixture::BlockVolume => self.block_volume().await,
-            Fixture::Server | Fixture::SpareServer => self.server(&[]).await.map(|server| server.id),
+            Fixture::Server => self.server(&[]).await.map(|server| server.id),
             Fixture::RunningServer => self.start().await,
         };
         let kept = match &made {
@@ -116,14 +119,14 @@ impl Bench {
             Err(Stop::Unknown(why)) => Err(why.clone()),
             Err(ended) => return Err(ended.clone()),
         };
-        self.fixtures.insert(fixture, kept);
+        self.shared.insert(fixture, kept);
         made
     }
 
     /// The server has gone, as a probe wanted it: nobody gets it any more.
     pub(crate) fn spend_server(&mut self) {
         for fixture in [Fixture::Server, Fixture::RunningServer] {
-            self.fixtures.insert(fixture, Err("an earlier probe has used up the server".to_owned()));
+            self.shared.insert(fixture, Err("an earlier probe has used up the server".to_owned()));
         }
     }
 
@@ -179,18 +182,30 @@ impl Bench {
                 tags: self.tags(),
                 ..CreateServer::default()
             };
-            match self.make(Kind::Server, &request).await {
-                Err(Stop::Unknown(why)) if why.contains("out_of_stock") => refused = Stop::Unknown(why),
-                other => return other,
+            match self.make_or_refused(Kind::Server, &request).await? {
+                Ok(server) => return Ok(server),
+                Err(answer) => {
+                    refused = not_made(Kind::Server, &answer);
+                    if answer.error_type().as_deref() != Some("out_of_stock") {
+                        break;
+                    }
+                }
             }
         }
         Err(refused)
     }
 
+    async fn make(&mut self, kind: Kind, request: &impl Serialize) -> Result<Item, Stop> {
+        self.make_or_refused(kind, request).await?.map_err(|answer| not_made(kind, &answer))
+    }
+
     /// Makes one, writes it down before anything else, and watches until it is listed: whatever else is asked about it
     /// is not about that.
-    async fn make(&mut self, kind: Kind, request: &impl serde::Serialize) -> Result<Item, Stop> {
-        let item = self.api.create(kind, request).await?;
+    async fn make_or_refused(&mut self, kind: Kind, request: &impl Serialize) -> Result<Result<Item, Answer>, Stop> {
+        let item = match self.api.create(kind, request).await? {
+            Ok(item) => item,
+            Err(answer) => return Ok(Err(answer)),
+        };
         let answered = Instant::now();
         self.made.push(Made { kind, id: item.id.clone(), listed: None });
         let place = self.made.len() - 1;
@@ -199,7 +214,7 @@ impl Bench {
         }
         let listed = self.watch(kind, &item.id, answered).await?;
         self.made[place].listed = Some(listed);
-        Ok(item)
+        Ok(Ok(item))
     }
 
     async fn watch(&self, kind: Kind, id: &str, answered: Instant) -> Result<Listed, Stop> {
@@ -227,7 +242,7 @@ impl Bench {
     /// Starts the server and waits until it runs.
     fn start(&mut self) -> BoxFuture<'_, Result<String, Stop>> {
         async move {
-            let id = self.shared(Fixture::Server).await?;
+            let id = self.fixture(Fixture::Server).await?;
             let answer = self.api.on_server(&id, "action", &json!({ "action": "poweron" })).await?;
             let answered = Instant::now();
             if answer.is_refusal() {
@@ -269,6 +284,9 @@ impl Bench {
     /// Detaches it. Says what Scaleway answered, and whether the volume has left the server.
     pub(crate) async fn detach(&self, server: &str, volume: &str) -> Result<(Answer, bool), Stop> {
         let answer = self.api.on_server(server, "detach-volume", &json!({ "volume_id": volume })).await?;
+        if !answer.is_success() {
+            return Ok((answer, false));
+        }
         let left = self.api.until(ATTACHES, || self.if_attached(server, volume, false)).await?;
         Ok((answer, left.is_some()))
     }
@@ -290,4 +308,8 @@ impl Bench {
             || async move { Ok(matches!(self.api.presence(Kind::Server, id).await?, Presence::Gone).then_some(())) };
         Ok(self.api.until(limit, gone).await?.is_some())
     }
+}
+
+fn not_made(kind: Kind, answer: &Answer) -> Stop {
+    Stop::unknown(format!("no {kind} could be made: {}", answer.words()))
 }

@@ -73,8 +73,8 @@ pub struct Cost {
     pub local_volumes: usize,
     /// Block volumes of 10 GB each, root volumes included, for some minutes.
     pub block_volumes: usize,
-    /// The price of all servers for one hour, in euro, by Scaleway's catalogue. What addresses and volumes cost does not stand
-    /// there.
+    /// The price of all servers for one hour, in euro, by Scaleway's catalogue. What addresses and volumes cost does
+    /// not stand there.
     pub servers_for_an_hour: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Removes what a run made: by the ids that Scaleway's answers named, and by the run's own tag, which nothing else carries.
-//! Everything is read again by its id before it is touched, and once more at the end.
+//! Removes what a run made: by the ids that Scaleway's answers named, and by the run's own tag, which nothing else
+//! carries. Everything is read again by its id before it is touched, and once more at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(crate) async fn remove_all(api: &Api, zone: &Zone, made: &[Made], owner_tag:
     removed
 }
 
-/// Adds what carries the run's tag, and the volume that such a server was made with. Filters are on trial, so each listing is
-/// read without one as well, and filtered here in any case. The answer is what could not be looked for.
+/// Adds what carries the run's tag, and the volume that such a server was made with. Filters are on trial, so each
+/// listing is read without one as well, and filtered here in any case. The answer is what could not be looked for.
 async fn look(api: &Api, zone: &Zone, owner_tag: &str, pending: &mut Pending) -> Vec<Left> {
     let mut unseen = Vec::new();
     for kind in Kind::ALL {
@@ -135,10 +135,13 @@ async fn remove(api: &Api, kind: Kind, id: &str) -> Result<(), String> {
                 }
                 _ => Some(api.delete(kind, id).await?),
             };
-            if let Some(answer) = answer.filter(|answer| !answer.is_success()) {
+            let refused = answer.filter(|answer| !answer.is_success());
+            if let Some(answer) = &refused {
                 latest_words(format!("its removal was answered {}", answer.words()));
             }
-            if began.elapsed() >= GOES {
+            // A key that may not do it will not be let to in a moment.
+            let hopeless = refused.is_some_and(|answer| matches!(answer.status, 401 | 403));
+            if hopeless || began.elapsed() >= GOES {
                 return Ok(false);
             }
             api.pause(Duration::from_secs(1)).await?;

@@ -60,8 +60,9 @@ impl Report {
 }
 
 impl Plan {
-    /// Puts the questions and removes everything that was made for them: also when one fails, when the time is up, and when
-    /// the control cancels. (Its second word, [`Control::leave`], ends the removal, too; what is left is then listed.)
+    /// Puts the questions and removes everything that was made for them: also when one fails, when the time is up,
+    /// and when the control cancels. (Its second word, [`Control::leave`], ends the removal, too; what is left is
+    /// then listed.)
     ///
     /// `tell` hears of each answer as it comes.
     pub async fn run(self, control: &Control, mut tell: impl FnMut(&Answered) + Send) -> Report {

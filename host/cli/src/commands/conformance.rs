@@ -95,8 +95,8 @@ fn told(plan: &Plan, api: &str) -> String {
     );
     match plan.server() {
         Some(choice) => text.push_str(&format!(
-            "The cheapest server is {} at {:.5} € an hour: at most about {:.4} € for all servers. Addresses and volumes come on\n\
-             top, by Scaleway's price list, for the minutes that they exist.\n",
+            "The cheapest server is {} at {:.5} € an hour: {:.4} € for an hour of all servers. Addresses and\n\
+             volumes come on top, by Scaleway's price list, for the minutes that they exist.\n",
             printable(&choice.server_type),
             choice.hourly_price,
             cost.servers_for_an_hour

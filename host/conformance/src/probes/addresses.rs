@@ -15,7 +15,7 @@ const GOES: Duration = Duration::from_secs(10);
 
 pub(super) fn gone_address_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let id = bench.address().await?;
+        let id = bench.fixture(Fixture::SpareAddress).await?;
         let deleted = bench.api.delete(Kind::Ip, &id).await?;
         if !deleted.is_success() {
             return Err(Stop::unknown(format!("the address could not be deleted: {}", deleted.words())));
@@ -33,8 +33,8 @@ pub(super) fn gone_address_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn attached_address_deletable(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::Server).await?;
-        let id = bench.address().await?;
+        let server = bench.fixture(Fixture::Server).await?;
+        let id = bench.fixture(Fixture::SpareAddress).await?;
         attach(bench, &id, &server).await?;
         let deleted: Answer = bench.api.delete(Kind::Ip, &id).await?;
         if !deleted.is_success() {

@@ -31,7 +31,7 @@ pub(super) fn listed_within_settle(bench: &mut Bench) -> BoxFuture<'_, Asked> {
         let mut late = Vec::new();
         let mut unclear = Vec::new();
         for (kind, fixture) in LISTED {
-            let id = bench.shared(fixture).await?;
+            let id = bench.fixture(fixture).await?;
             match judged(bench.listed(&id)) {
                 Verdict::Holds => {}
                 Verdict::Broken { seen } => late.push(format!("{}: {seen}", kind.plural())),
@@ -97,7 +97,7 @@ async fn tag_filter(bench: &mut Bench, kind: Kind, fixture: Fixture) -> Asked {
 
 /// The fixture, which the listing without a filter must hold: otherwise a filter cannot be asked about.
 async fn listed_fixture(bench: &mut Bench, fixture: Fixture) -> Result<String, Stop> {
-    let id = bench.shared(fixture).await?;
+    let id = bench.fixture(fixture).await?;
     match bench.listed(&id).and_then(|listed| listed.seen) {
         Some(_) => Ok(id),
         None => Err(Stop::unknown("the listing without any filter does not hold it either")),
@@ -158,7 +158,7 @@ pub(super) fn filtered_totals(bench: &mut Bench) -> BoxFuture<'_, Asked> {
         let owner = bench.owner_tag();
         let mut wrong = Vec::new();
         for (kind, fixture) in LISTED {
-            bench.shared(fixture).await?;
+            bench.fixture(fixture).await?;
             for (tags, what) in [(vec![owner.as_str()], "by a tag"), (vec![], "without a filter")] {
                 if let Some(seen) = total_problem(bench, kind, &tags).await? {
                     wrong.push(format!("{} {what}: {seen}", kind.plural()));

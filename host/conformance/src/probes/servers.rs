@@ -23,7 +23,7 @@ const PARTS_LEAVE: Duration = Duration::from_secs(60);
 
 pub(super) fn user_data_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::Server).await?;
+        let server = bench.fixture(Fixture::Server).await?;
         let set = bench.api.set_cloud_init(&server, Bytes::from_static(CLOUD_INIT.as_bytes())).await?;
         let read = bench.api.cloud_init(&server).await?;
         let mut seen = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn user_data_answers(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn user_data_size(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::Server).await?;
+        let server = bench.fixture(Fixture::Server).await?;
         let mut content = String::from(CLOUD_INIT);
         content.push_str(&"#".repeat(LONGEST_CLOUD_INIT - CLOUD_INIT.len()));
         let set = bench.api.set_cloud_init(&server, content.into()).await?;
@@ -59,7 +59,7 @@ pub(super) fn user_data_size(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn delete_leaves_parts(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let address = bench.address().await?;
+        let address = bench.fixture(Fixture::SpareAddress).await?;
         let server = bench.server(&[&address]).await?;
         let mut parts = parts_of(&server.volumes());
         parts.push((Kind::Ip, address));
@@ -77,7 +77,7 @@ pub(super) fn delete_leaves_parts(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn action_takes_effect(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let started = bench.shared(Fixture::RunningServer).await;
+        let started = bench.fixture(Fixture::RunningServer).await;
         let Some(power_on) = bench.power_on() else {
             return Err(started.err().unwrap_or(Stop::unknown("the server was not started")));
         };
@@ -97,7 +97,7 @@ pub(super) fn action_takes_effect(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn running_delete_refused(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::RunningServer).await?;
+        let server = bench.fixture(Fixture::RunningServer).await?;
         let deleted = bench.api.delete(Kind::Server, &server).await?;
         let present = matches!(bench.api.presence(Kind::Server, &server).await?, Presence::Here(_));
         if deleted.is_refusal() && present {
@@ -111,8 +111,8 @@ pub(super) fn running_delete_refused(bench: &mut Bench) -> BoxFuture<'_, Asked> 
 
 pub(super) fn terminate_leaves_parts(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::RunningServer).await?;
-        let address = bench.shared(Fixture::Address).await?;
+        let server = bench.fixture(Fixture::RunningServer).await?;
+        let address = bench.fixture(Fixture::Address).await?;
         addresses::attach(bench, &address, &server).await?;
         let mut parts = parts_of(&bench.api.read(Kind::Server, &server).await?.volumes());
         parts.push((Kind::Ip, address));

@@ -10,7 +10,7 @@ use crate::probe::{Asked, Fixture, Verdict};
 
 pub(super) fn root_volume_taggable(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let server = bench.shared(Fixture::Server).await?;
+        let server = bench.fixture(Fixture::Server).await?;
         let volumes = bench.api.read(Kind::Server, &server).await?.volumes();
         let root = volumes.into_iter().find(|(position, ..)| position == "0");
         let Some((_, kind, id)) = root else {
@@ -32,7 +32,7 @@ pub(super) fn root_volume_taggable(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 
 pub(super) fn attached_volume_refused(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
-        let (server, volume) = (bench.shared(Fixture::Server).await?, bench.shared(Fixture::BlockVolume).await?);
+        let (server, volume) = (bench.fixture(Fixture::Server).await?, bench.fixture(Fixture::BlockVolume).await?);
         bench.attach(&server, &volume).await?;
         let deleted = bench.api.delete(Kind::BlockVolume, &volume).await?;
         let attached = bench.is_attached(&server, &volume).await?;
@@ -54,7 +54,7 @@ pub(super) fn detached_from_running(bench: &mut Bench) -> BoxFuture<'_, Asked> {
 }
 
 async fn detached(bench: &mut Bench, from: Fixture) -> Asked {
-    let (server, volume) = (bench.shared(from).await?, bench.shared(Fixture::BlockVolume).await?);
+    let (server, volume) = (bench.fixture(from).await?, bench.fixture(Fixture::BlockVolume).await?);
     bench.attach(&server, &volume).await?;
     let (answer, left) = bench.detach(&server, &volume).await?;
     if !answer.is_success() {

@@ -1,5 +1,5 @@
-//! An API that behaves otherwise than assumed, in a way that the simulator's own behaviours don't have: a transport that
-//! changes requests and answers on their way.
+//! An API that behaves otherwise than assumed, in a way that the simulator's own behaviours don't have: a transport
+//! that changes requests and answers on their way.
 
 use std::sync::Arc;
 use std::time::Duration;
