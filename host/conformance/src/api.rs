@@ -416,9 +416,9 @@ impl Api {
     }
 
     fn item_of(&self, kind: Kind, answer: &Answer) -> Option<Item> {
-        let mut body = answer.json();
+        let body = answer.json();
         Item::of(match kind.wrapping() {
-            Some(key) => body[key].take(),
+            Some(key) => body[key].clone(),
             None => body,
         })
     }
@@ -481,17 +481,8 @@ impl Api {
     ///
     /// A total never shortens the reading, since totals are on trial; it only makes it go on after a short page.
     pub(crate) async fn list(&self, kind: Kind, tags: &[&str], project: Option<&str>) -> Result<Listing, Stop> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        if kind.is_block() {
-            query.extend_pairs(tags.iter().map(|tag| ("tags", tag)));
-        } else if !tags.is_empty() {
-            query.append_pair("tags", &tags.join(","));
-        }
-        if let Some(project) = project {
-            query.append_pair(if kind.is_block() { "project_id" } else { "project" }, project);
-        }
         let size = if kind.is_block() { "page_size" } else { "per_page" };
-        let entries = self.pages(&self.collection(kind), &query.finish(), size, kind.key()).await?;
+        let entries = self.pages(&self.collection(kind), &query(kind, tags, project), size, kind.key()).await?;
         let items = entries.values.into_iter().map(|(_, value)| Item::of(value));
         let items: Option<Vec<Item>> = items.collect();
         let items =
@@ -509,8 +500,8 @@ impl Api {
             if !answer.is_success() {
                 return Err(Stop::unknown(format!("GET {path} was answered {}", answer.words())));
             }
-            let mut body = answer.json();
-            let values: Vec<(String, Value)> = match body[key].take() {
+            let body = answer.json();
+            let values: Vec<(String, Value)> = match body[key].clone() {
                 Value::Array(items) => {
                     items.into_iter().map(|item| (item["id"].as_str().unwrap_or_default().to_owned(), item)).collect()
                 }
@@ -528,6 +519,20 @@ impl Api {
         }
         Err(Stop::unknown(format!("the listing {path} has more than {PAGES} pages")))
     }
+}
+
+/// The query of a listing with these tags, of this project.
+fn query(kind: Kind, tags: &[&str], project: Option<&str>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if kind.is_block() {
+        query.extend_pairs(tags.iter().map(|tag| ("tags", tag)));
+    } else if !tags.is_empty() {
+        query.append_pair("tags", &tags.join(","));
+    }
+    if let Some(project) = project {
+        query.append_pair(if kind.is_block() { "project_id" } else { "project" }, project);
+    }
+    query.finish()
 }
 
 /// What a paged list holds.

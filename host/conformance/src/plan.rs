@@ -205,8 +205,12 @@ fn choose(
             Some(Stock::Scarce) => true,
             _ => continue,
         };
-        let image = images.iter().find(|image| image.zone == zone.as_str() && image.is_compatible_with(&name));
-        let Some(image) = image.filter(|image| image.storage == ImageStorage::BlockStorage) else { continue };
+        let fits = |image: &&LocalImage| {
+            image.zone == zone.as_str()
+                && image.storage == ImageStorage::BlockStorage
+                && image.is_compatible_with(&name)
+        };
+        let Some(image) = images.iter().find(fits) else { continue };
         if server_type.hourly_price > 0.0 && server_type.gpu == 0 && !server_type.end_of_service {
             let (hourly_price, image) = (server_type.hourly_price, image.id.clone());
             choices.push((scarce, ServerChoice { server_type: name, hourly_price, image }));

@@ -113,7 +113,7 @@ async fn remove(api: &Api, kind: Kind, id: &str) -> Result<(), String> {
     let mut latest = "it is still there".to_owned();
     let began = tokio::time::Instant::now();
     let mut latest_words = |words: String| latest = words;
-    let result = async {
+    let result: Result<bool, Stop> = async {
         loop {
             let Presence::Here(item) = api.presence(kind, id).await? else {
                 return Ok(true);

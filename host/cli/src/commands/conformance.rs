@@ -101,7 +101,9 @@ fn told(plan: &Plan, api: &str) -> String {
             choice.hourly_price,
             cost.servers_for_an_hour
         )),
-        None if cost.servers > 0 => text.push_str("No server type with a price is in stock: what needs a server stays unknown.\n"),
+        None if cost.servers > 0 => {
+            text.push_str("No server type with a price is in stock: what needs a server stays unknown.\n")
+        }
         None => text.push_str("They cost what Scaleway's price list says, for the minutes that they exist.\n"),
     }
     text.push_str(&format!(

@@ -79,7 +79,7 @@ pub(super) fn action_takes_effect(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let started = bench.fixture(Fixture::RunningServer).await;
         let Some(power_on) = bench.power_on() else {
-            return Err(started.err().unwrap_or(Stop::unknown("the server was not started")));
+            return Err(started.err().unwrap_or_else(|| Stop::unknown("the server was not started")));
         };
         let mut seen = Vec::new();
         if power_on.answer.status != 202 {

@@ -65,7 +65,7 @@ pub fn those(report: &Report, word: &str) -> Vec<&'static str> {
 /// What exists, without the stranger's address.
 #[track_caller]
 pub fn assert_only_the_strangers_is_left(simulator: &Simulator, stranger: &str, report: &Report) {
-    assert_eq!(report.left, [], "{report:#?}");
+    assert!(report.left.is_empty(), "{report:#?}");
     let resources = simulator.resources();
     let ips: Vec<&str> = resources.ips.iter().filter_map(|ip| ip["id"].as_str()).collect();
     assert_eq!(ips, [stranger], "{report:#?}");
