@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde::Serialize;
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_scaleway::Zone;
 
 use crate::api::{Api, Kind, Presence, Stop};
@@ -16,6 +17,8 @@ use crate::bench::Made;
 const GOES: Duration = Duration::from_secs(240);
 /// How long a volume may stay attached before its deletion is tried all the same.
 const LEAVES: Duration = Duration::from_secs(60);
+/// How far two looks at one that goes lie apart.
+const APART: Duration = Duration::from_secs(1);
 /// When to look again for what a lost answer may still bring.
 const LATE: Duration = Duration::from_secs(30);
 
@@ -109,49 +112,57 @@ async fn round(api: &Api, pending: &mut Pending, gone: &mut BTreeSet<(Kind, Stri
     }
 }
 
+/// How far a removal is.
+enum Step {
+    Gone,
+    /// It goes, or could not be told to yet.
+    Waiting(String),
+    /// It will not be removed by this key.
+    Hopeless(String),
+}
+
+/// Removes one. A failure is no reason to give up before the time for it is over.
 async fn remove(api: &Api, kind: Kind, id: &str) -> Result<(), String> {
-    let mut latest = "it is still there".to_owned();
-    let began = tokio::time::Instant::now();
-    let mut latest_words = |words: String| latest = words;
-    let result: Result<bool, Stop> = async {
-        loop {
-            let Presence::Here(item) = api.presence(kind, id).await? else {
-                return Ok(true);
-            };
-            let answer = match kind {
-                Kind::Server => match item.state() {
-                    "running" | "stopped in place" => {
-                        Some(api.on_server(id, "action", &json!({ "action": "terminate" })).await?)
-                    }
-                    "stopped" => Some(api.delete(kind, id).await?),
-                    state => {
-                        latest_words(format!("it is {state}"));
-                        None
-                    }
-                },
-                _ if !item.servers().is_empty() && kind != Kind::Ip && began.elapsed() < LEAVES => {
-                    latest_words(format!("it is attached to {}", item.servers().join(", ")));
-                    None
-                }
-                _ => Some(api.delete(kind, id).await?),
-            };
-            let refused = answer.filter(|answer| !answer.is_success());
-            if let Some(answer) = &refused {
-                latest_words(format!("its removal was answered {}", answer.words()));
-            }
-            // A key that may not do it will not be let to in a moment.
-            let hopeless = refused.is_some_and(|answer| matches!(answer.status, 401 | 403));
-            if hopeless || began.elapsed() >= GOES {
-                return Ok(false);
-            }
-            api.pause(Duration::from_secs(1)).await?;
+    let began = Instant::now();
+    let mut latest = String::new();
+    loop {
+        match step(api, kind, id, began).await {
+            Ok(Step::Gone) => return Ok(()),
+            Ok(Step::Hopeless(why)) => return Err(why),
+            Ok(Step::Waiting(why)) | Err(Stop::Unknown(why)) => latest = why,
+            Err(stop) => return Err(ended(&latest, &stop)),
+        }
+        if began.elapsed() >= GOES {
+            return Err(latest);
+        }
+        if let Err(stop) = api.pause(APART).await {
+            return Err(ended(&latest, &stop));
         }
     }
-    .await;
-    match result {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(latest),
-        Err(Stop::Unknown(why)) => Err(why),
-        Err(stop) => Err(format!("{latest}; {}", stop.words())),
-    }
+}
+
+fn ended(latest: &str, stop: &Stop) -> String {
+    if latest.is_empty() { stop.words() } else { format!("{latest}; {}", stop.words()) }
+}
+
+/// Reads it, and tells it to go as its state allows.
+async fn step(api: &Api, kind: Kind, id: &str, began: Instant) -> Result<Step, Stop> {
+    let Presence::Here(item) = api.presence(kind, id).await? else {
+        return Ok(Step::Gone);
+    };
+    let attached = kind != Kind::Ip && !item.servers().is_empty();
+    let answer = match (kind, item.state()) {
+        (Kind::Server, "running" | "stopped in place") => {
+            api.on_server(id, "action", &json!({ "action": "terminate" })).await?
+        }
+        (Kind::Server, "stopped") => api.delete(kind, id).await?,
+        (Kind::Server, state) => return Ok(Step::Waiting(format!("it is {state}"))),
+        _ if attached && began.elapsed() < LEAVES => {
+            return Ok(Step::Waiting(format!("it is attached to {}", item.servers().join(", "))));
+        }
+        _ => api.delete(kind, id).await?,
+    };
+    let why = format!("its removal was answered {}", answer.words());
+    // A key that may not do it will not be let to in a moment.
+    Ok(if matches!(answer.status, 401 | 403) { Step::Hopeless(why) } else { Step::Waiting(why) })
 }
