@@ -102,14 +102,14 @@ pub(crate) enum Command {
     Operation(OperationCommand),
     /// Find, and delete, what is ours and no operation explains
     Sweep(Sweep),
-    /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
-    Conformance(Conformance),
     /// Look into policies, check them, try them
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// The decision log: who decided what, and why
     #[command(subcommand)]
     Decision(DecisionCommand),
+    /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
+    Conformance(Conformance),
     /// Serve a simulated Scaleway API; the first line on stdout is its URL
     Simulator(Simulator),
     /// Write a shell's completion script on stdout

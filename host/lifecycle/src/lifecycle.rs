@@ -39,8 +39,7 @@ pub struct Limits {
     /// Steps of one rollback plan under way at a time.
     pub parallel_steps: usize,
     /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way at
-    /// Scaleway gets the time to arrive, and to be listed (assumption: listed-within-settle).
-    /// (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
+    /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
     /// the look at the end, or by the sweep.)
     pub settle: Duration,
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run

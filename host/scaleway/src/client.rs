@@ -35,8 +35,7 @@ const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 /// - All waiting is `tokio::time`; no thread or task is started by this type. (The HTTP transport's connections are
 ///   driven by tasks of their own, as in any hyper client.)
 ///
-/// Dropping a call's future abandons the call; whether it took effect, or will, is then as unknown as after a timeout
-/// (assumption: late-effect-within-second-look).
+/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,

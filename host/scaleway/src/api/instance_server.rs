@@ -29,7 +29,7 @@ impl InstanceApi {
     ///
     /// # Caveats
     /// When the answer is lost the server may exist ([`Error::is_ambiguous`]): give it a unique tag, and look for the
-    /// tag before you call again.
+    /// tag before you call again (assumption: listed-within-settle).
     pub async fn create_server(&self, request: &CreateServer) -> Result<Server, Error> {
         let mut request = request.clone();
         owned_by_default(&mut request.project, request.organization.as_ref(), &self.client);
