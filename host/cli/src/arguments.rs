@@ -4,6 +4,7 @@
 #![allow(rustdoc::bare_urls)]
 
 mod cluster;
+mod conformance;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::units::{Size, parse_duration, parse_size};
+
+pub(crate) use conformance::Conformance;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -105,6 +108,8 @@ pub(crate) enum Command {
     /// The decision log: who decided what, and why
     #[command(subcommand)]
     Decision(DecisionCommand),
+    /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
+    Conformance(Conformance),
     /// Serve a simulated Scaleway API; the first line on stdout is its URL
     Simulator(Simulator),
     /// Write a shell's completion script on stdout

@@ -54,8 +54,26 @@ impl Ends for ClusterControl {
     }
 }
 
+/// What is said at the first interruption, and at the second.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    pub(crate) first: &'static str,
+    pub(crate) second: &'static str,
+}
+
+/// The words about work that is journalled.
+const JOURNALLED: Words = Words {
+    first: "interrupted: undoing what is in flight; once more leaves it to the next start",
+    second: "interrupted again: leaving it to the next start; the journal knows what to finish",
+};
+
 /// Listens from now on and ends the work through its control.
 pub(crate) fn listen(control: &impl Ends, output: Output) -> Result<Interrupted, Failure> {
+    listen_saying(control, output, JOURNALLED)
+}
+
+/// The same with other words.
+pub(crate) fn listen_saying(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
     };
@@ -72,11 +90,11 @@ pub(crate) fn listen(control: &impl Ends, output: Output) -> Result<Interrupted,
             flag.store(true, Ordering::Relaxed);
             match count {
                 1 => {
-                    output.say("interrupted: undoing what is in flight; once more leaves it to the next start");
+                    output.say(words.first);
                     control.cancel();
                 }
                 2 => {
-                    output.say("interrupted again: leaving it to the next start; the journal knows what to finish");
+                    output.say(words.second);
                     control.leave();
                 }
                 _ => process::exit(Exit::Interrupted as i32),

@@ -58,6 +58,8 @@ pub struct RawAnswer {
     pub request_id: Option<String>,
     /// The body's media type.
     pub content_type: Option<String>,
+    /// How many items a list of the Instance API has in all, as its header `X-Total-Count` tells.
+    pub total_count: Option<u64>,
     /// The body, whole but for passwords, which are `<sealed>`; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
     pub body: Bytes,
 }
@@ -156,19 +158,37 @@ impl Client {
     /// [`Error::InvalidArgument`] for such paths and unknown methods; [`Error::Transport`] and [`Error::Deadline`] when
     /// no answer came.
     pub async fn send_raw(&self, method: &str, path_and_query: &str, body: Option<Bytes>) -> Result<RawAnswer, Error> {
+        self.send_raw_of(method, path_and_query, body.map(|body| ("application/json", body))).await
+    }
+
+    /// The same with a body of any media type: user data are `text/plain`.
+    ///
+    /// # Errors
+    /// Those of [`send_raw`](Self::send_raw).
+    ///
+    /// # Panics
+    /// When the media type holds anything but visible ASCII.
+    pub async fn send_raw_of(
+        &self,
+        method: &str,
+        path_and_query: &str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<RawAnswer, Error> {
         let (method, url) = crate::raw::checked(method, path_and_query, self.shared.settings.api_url())?;
         let target = Target {
             method: method_label(&method),
             template: crate::raw::TEMPLATE,
             path: path_and_query.split('?').next().unwrap_or_default().to_owned(),
         };
-        let content_type = body.is_some().then(|| (CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        let (content_type, body) = body.unzip();
+        let content_type = content_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type)));
         let request = self.shared.request(method, &url, content_type, body.unwrap_or_default(), &target)?;
         let understand = |response: http::Response<Bytes>| {
             Ok(RawAnswer {
                 status: response.status().as_u16(),
                 request_id: header_text(response.headers(), &REQUEST_ID),
                 content_type: header_text(response.headers(), &CONTENT_TYPE),
+                total_count: total_count(response.headers()),
                 body: self.shared.without_secret(response.body()),
             })
         };
@@ -331,7 +351,7 @@ impl Shared {
             path: target.path.clone(),
             status: status.as_u16(),
             request_id,
-            total_count: header_text(response.headers(), &TOTAL_COUNT).and_then(|text| text.trim().parse().ok()),
+            total_count: total_count(response.headers()),
             body: response.into_body(),
         })
     }
@@ -424,6 +444,10 @@ fn api_path(url: &Url, base: &Url) -> String {
 fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     Some(text.chars().take(256).collect())
+}
+
+fn total_count(headers: &HeaderMap) -> Option<u64> {
+    header_text(headers, &TOTAL_COUNT).and_then(|text| text.trim().parse().ok())
 }
 
 fn method_label(method: &http::Method) -> &'static str {

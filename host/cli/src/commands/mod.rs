@@ -2,6 +2,7 @@
 
 mod cluster;
 mod completions;
+mod conformance;
 mod decision;
 mod demo;
 mod operation;
@@ -31,6 +32,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
+        Command::Conformance(conformance) => {
+            runtime()?.block_on(conformance::run(&Context::load(global)?, conformance))
+        }
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
         Command::Decision(decision) => runtime()?.block_on(decision::run(&Context::load(global)?, decision)),
         Command::Demo(demo) => runtime()?.block_on(demo::run(Output::new(&global), &demo)),

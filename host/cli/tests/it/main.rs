@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod clusters;
+mod conformance;
 mod demo;
 mod failures;
 mod policies;

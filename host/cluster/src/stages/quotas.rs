@@ -113,8 +113,8 @@ fn wanted<'a>(quotas: &'a [Quotum], specification: &ClusterSpecification) -> Vec
 }
 
 /// A name as it is compared: `cp_servers_type_DEV1_S` and `CpServersTypeDev1S` are the same.
-// Assumption: quotas of servers are named by "servers", and by the type where they count one. Scaleway documents no names, and only
-// `IamSshKeys` was recorded. A name that is not understood limits nothing here.
+// Quotas of servers are taken to be named by "servers", and by the type where they count one. Scaleway documents no names, and only
+// `IamSshKeys` was recorded (assumption: quota-names). A name that is not understood limits nothing here.
 fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }

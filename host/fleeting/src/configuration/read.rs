@@ -23,7 +23,8 @@ use super::{
 const GIGABYTE: u64 = 1_000_000_000;
 /// The smallest volume that the existing plugins accept, in gigabytes.
 const SMALLEST_VOLUME_GB: u64 = 10;
-/// The largest, in gigabytes: Block Storage's own limit (assumption: Scaleway's documentation, no recording).
+/// The largest, in gigabytes: Block Storage's own limit by Scaleway's documentation
+/// (assumption: block-volume-size).
 const LARGEST_VOLUME_GB: u64 = 10_000;
 /// What Block Storage offers, in operations per second (SDK).
 const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];

@@ -9,10 +9,11 @@ pub(crate) struct Family {
     pub(crate) user: &'static str,
 }
 
-/// Scaleway's Linux images let root log in with the authorized keys. (Assumption for all of them but those the existing
-/// plugins are used with, Ubuntu and Debian: their default is root for every image. `connector_config.username` wins.)
+/// Scaleway's Linux images let root log in with the authorized keys. Known of those the existing plugins are used
+/// with, Ubuntu and Debian: their default is root for every image (assumption: image-accounts).
+/// `connector_config.username` wins.
 const LINUX: Family = Family { operating_system: "linux", user: "root" };
-/// Scaleway's Windows images (assumption: the name of the account is Microsoft's default).
+/// Scaleway's Windows images log in as Microsoft's default account (assumption: image-accounts).
 const WINDOWS: Family = Family { operating_system: "windows", user: "Administrator" };
 
 /// The family of an image, by its label or name.

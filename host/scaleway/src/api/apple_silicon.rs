@@ -71,7 +71,8 @@ impl AppleSiliconApi {
         self.client.call_and(self.server(Call::get(SERVER), server_id), |answer| answer.object(None)).await
     }
 
-    /// All hosts of the zone that match; all pages.
+    /// All hosts of the zone that match; all pages. Complete only as far as the key's rights go
+    /// (assumption: mac-listing-complete).
     pub async fn list_servers(&self, request: &ListServers) -> Result<Vec<Server>, Error> {
         let order = request.order.as_ref().unwrap_or(&ListServersOrder::CreatedAtAscending);
         let call = self
@@ -100,7 +101,9 @@ impl AppleSiliconApi {
         self.client.call_and(call, |answer| answer.object(None)).await
     }
 
-    /// Wipes a host's disk and installs it anew. Everything on it is lost, and its passwords change.
+    /// Wipes a host's disk and installs it anew. Everything on it is lost, and its passwords change. Once it is answered,
+    /// the host is `reinstalling` (assumption: mac-reinstall-shows). A host that is busy refuses
+    /// (assumption: mac-busy-answer).
     pub async fn reinstall_server(&self, server_id: &str, request: &ReinstallServer) -> Result<Server, Error> {
         let call = self.server(Call::post(REINSTALL), server_id).json(request)?;
         self.client.call_and(call, |answer| answer.object(None)).await

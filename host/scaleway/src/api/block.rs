@@ -62,13 +62,15 @@ impl BlockApi {
         list(&self.client, Paging::Body, call, "volumes").await
     }
 
-    /// Changes what is set in the request: how volumes that came with a server get their tags.
+    /// Changes what is set in the request: how volumes that came with a server get their tags, attached as they are
+    /// (assumption: root-volume-taggable).
     pub async fn update_volume(&self, volume_id: &str, request: &UpdateBlockVolume) -> Result<BlockVolume, Error> {
         let call = self.volume(Call::patch(VOLUME), volume_id).json(request)?;
         self.client.call_and(call, |answer| answer.object(None)).await
     }
 
-    /// Deletes a volume. What Scaleway answers while it is attached was never recorded.
+    /// Deletes a volume. What Scaleway answers while it is attached was never recorded; that it refuses is relied on
+    /// (assumption: attached-volume-refused).
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Error> {
         self.client.call(self.volume(Call::delete(VOLUME), volume_id)).await?;
         Ok(())

@@ -50,7 +50,8 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("ip"))).await
     }
 
-    /// Gives an address back. That Scaleway accepts it while a server uses the address is assumed, not recorded.
+    /// Gives an address back. That Scaleway accepts it while a server uses the address was not recorded
+    /// (assumption: attached-address-deletable).
     pub async fn delete_ip(&self, ip: &str) -> Result<(), Error> {
         self.client.call(self.ip(Call::delete(IP), ip)).await?;
         Ok(())

@@ -29,7 +29,7 @@ impl InstanceApi {
     ///
     /// # Caveats
     /// When the answer is lost the server may exist ([`Error::is_ambiguous`]): give it a unique tag, and look for the
-    /// tag before you call again.
+    /// tag before you call again (assumption: listed-within-settle).
     pub async fn create_server(&self, request: &CreateServer) -> Result<Server, Error> {
         let mut request = request.clone();
         owned_by_default(&mut request.project, request.organization.as_ref(), &self.client);
@@ -79,8 +79,8 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("server"))).await
     }
 
-    /// Deletes a `stopped` server; its volumes and flexible addresses stay (recorded). A running one is refused: use
-    /// [`ServerAction::Terminate`].
+    /// Deletes a `stopped` server; its volumes and flexible addresses stay (recorded) (assumption: delete-leaves-parts).
+    /// A running one is refused (assumption: running-delete-refused): use [`ServerAction::Terminate`].
     pub async fn delete_server(&self, server_id: &str) -> Result<(), Error> {
         self.client.call(self.server(Call::delete(SERVER), server_id)).await?;
         Ok(())
@@ -88,7 +88,8 @@ impl InstanceApi {
 
     /// Tells a server to do something: `server_action(id, ServerAction::PowerOn)`.
     ///
-    /// The task in the answer is a fake one; read the server to see how far it is.
+    /// The task in the answer is a fake one; read the server to see how far it is: one that was told to start is seen to
+    /// (assumption: action-takes-effect).
     pub async fn server_action(&self, server_id: &str, request: impl Into<ServerActionRequest>) -> Result<Task, Error> {
         let call = self.server(Call::post(ACTION), server_id).json(&request.into())?;
         self.client.call_and(call, |answer| answer.field("task")).await
@@ -105,7 +106,8 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("server"))).await
     }
 
-    /// Detaches a volume; the answer is the server.
+    /// Detaches a volume; the answer is the server. The volume survives, whether the server stands still
+    /// (assumption: detached-from-stopped) or runs (assumption: detached-from-running).
     pub async fn detach_server_volume(&self, server_id: &str, volume_id: &str) -> Result<Server, Error> {
         let call = self.server(Call::post(DETACH_VOLUME), server_id).json(&json!({ "volume_id": volume_id }))?;
         self.client.call_and(call, |answer| answer.object(Some("server"))).await

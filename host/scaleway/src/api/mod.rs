@@ -29,7 +29,7 @@ pub use instance::InstanceApi;
 pub use ipam::IpamApi;
 pub use marketplace::MarketplaceApi;
 
-/// How an API pages its lists.
+/// How an API pages its lists, and where it tells how many items there are (assumption: filtered-totals).
 #[derive(Debug, Clone, Copy)]
 enum Paging {
     /// Instance: `per_page`, the total in the header `X-Total-Count`.

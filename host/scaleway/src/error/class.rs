@@ -5,7 +5,8 @@ use std::fmt;
 /// is the contract's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorClass {
-    /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`).
+    /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`). As any refusal it had no
+    /// effect (assumption: refusals-have-no-effect).
     InvalidArguments,
     /// The credentials are unknown, expired or malformed (`denied_authentication`).
     AuthenticationDenied,
@@ -25,9 +26,11 @@ pub enum ErrorClass {
     TransientState,
     /// The resource is locked (`locked`).
     Locked,
-    /// Too many requests: HTTP 429 with an empty body.
+    /// Too many requests: HTTP 429 with an empty body, and never yet with a `Retry-After`
+    /// (assumption: retry-after-header).
     RateLimited,
-    /// The type is not to be had in this zone now (`out_of_stock`).
+    /// The type is not to be had in this zone now (`out_of_stock`), of an Instance at creation or at power-on
+    /// (assumption: instance-out-of-stock).
     OutOfStock,
     /// Scaleway failed inside (5xx without a more telling type).
     ServerError,

@@ -72,7 +72,8 @@ pub struct ExplicitSettings {
 pub struct Limits {
     /// Calls per second in the long run. Default 30.
     ///
-    /// Scaleway publishes no number. Recorded: the first 429 came when one client sent 65 or more calls within a second.
+    /// Scaleway publishes no number (assumption: rate-limit). Recorded: the first 429 came when one client sent 65 or more
+    /// calls within a second.
     /// A burst of 30 and 30 per second is at most 60 in any second.
     pub calls_per_second: NonZeroU32,
     /// Calls that may be made at once after a pause. Default 30.

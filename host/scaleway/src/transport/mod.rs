@@ -34,7 +34,8 @@ pub enum TransportError {
     /// No connection could be made: the request never left.
     #[error("no connection could be made, the request was not sent: {}", chain(.0.as_ref()))]
     NotConnected(#[source] Cause),
-    /// The connection was lost after the request may have left.
+    /// The connection was lost after the request may have left. It may still take effect
+    /// (assumption: late-effect-within-second-look).
     #[error("the connection was lost before an answer came: {}", chain(.0.as_ref()))]
     Lost(#[source] Cause),
     /// The answer is larger than the client reads. The request did arrive.

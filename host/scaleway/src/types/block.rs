@@ -216,5 +216,6 @@ pub struct ListBlockVolumes {
     /// Only attached to this server.
     pub product_resource_id: Option<String>,
     /// Only with **one or more** of these tags (SDK). Filter again with [`BlockVolume::has_all_tags`].
+    /// (assumption: tag-filter-block-volumes)
     pub tags: Vec<String>,
 }

@@ -198,10 +198,13 @@ pub struct CreateServer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateServer {
-    /// New name.
+    /// New name. It takes effect within the lifecycle's `claim_settle` (assumption: mac-rename-within-claim-settle),
+    /// also while the host is reinstalled (assumption: mac-rename-while-reinstalling), and moves `updated_at`
+    /// (assumption: mac-updated-at-moves).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// True: Scaleway deletes it by itself at [`Server::deletable_at`]; false: calls that off (SDK, never recorded).
+    /// True: Scaleway deletes it by itself at [`Server::deletable_at`]; false: calls that off (SDK, never recorded)
+    /// (assumption: mac-scheduled-deletion).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_deletion: Option<bool>,
     /// Whether it takes part in private networks.

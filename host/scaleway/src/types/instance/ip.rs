@@ -30,7 +30,8 @@ words! {
 }
 
 answers! {
-    /// A flexible public address. It outlives its server in every case (recorded).
+    /// A flexible public address. It outlives its server in every case (recorded). One that was deleted is not there
+    /// (assumption: gone-address-answers).
     pub struct Ip {
         /// UUID.
         pub id: String,
@@ -113,6 +114,7 @@ pub struct ListIps {
     /// Only of this project.
     pub project: Option<String>,
     /// Only with these tags, joined by commas as the SDK does. Filter again with [`Ip::has_all_tags`].
+    /// (assumption: tag-filter-addresses)
     pub tags: Vec<String>,
     /// Only with this text in the address.
     pub name: Option<String>,

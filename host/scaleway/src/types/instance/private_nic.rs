@@ -45,7 +45,7 @@ answers! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CreatePrivateNic {
-    /// The private network to join.
+    /// The private network to join. A server joins one once (assumption: one-nic-per-network).
     pub private_network_id: String,
     /// Tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]

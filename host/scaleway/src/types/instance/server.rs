@@ -20,7 +20,7 @@ words! {
         Starting = "starting",
         /// On its way down: stopping, terminating (see the detail), or the first half of a reboot.
         Stopping = "stopping",
-        /// Locked by Scaleway. Never recorded; the SDK's waits treat it as final.
+        /// Locked by Scaleway. Never recorded; the SDK's waits treat it as final (assumption: locked-is-final).
         Locked = "locked",
     }
 }
@@ -37,7 +37,7 @@ words! {
         /// Stops a server and moves it off its hypervisor; ends in `stopped`.
         PowerOff = "poweroff",
         /// Deletes a running (or `stopped in place`) server together with its local volumes (`l_ssd`, `scratch`).
-        /// Block volumes are only detached and flexible addresses stay (recorded).
+        /// Block volumes are only detached and flexible addresses stay (recorded) (assumption: terminate-leaves-parts).
         Terminate = "terminate",
         /// Stops and starts.
         Reboot = "reboot",
@@ -451,6 +451,7 @@ pub struct ListServers {
     pub state: Option<ServerState>,
     /// Only with these tags, joined by commas as the SDK does. Filter again with [`Server::has_all_tags`]: whether
     /// Scaleway means all or any of them is not proven. Tags with a comma cannot be asked for.
+    /// (assumption: tag-filter-servers)
     pub tags: Vec<String>,
     /// Only in this private network.
     pub private_network: Option<String>,

@@ -140,6 +140,7 @@ pub struct ListVolumes {
     /// Only of this project.
     pub project: Option<String>,
     /// Only with these tags, joined by commas as the SDK does. Filter again with [`Volume::has_all_tags`].
+    /// (assumption: tag-filter-local-volumes)
     pub tags: Vec<String>,
     /// Only with this text in the name.
     pub name: Option<String>,
