@@ -11,6 +11,9 @@ use tokio::sync::oneshot;
 use crate::failure::{Exit, Failure};
 use crate::output::{ask, bold, table};
 
+/// The option by which a command only says what it would do.
+pub(crate) const DRY_RUN: &str = "--dry-run";
+
 /// One resource that a command would remove.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Planned {
@@ -38,10 +41,11 @@ pub(crate) enum Confirmation {
 impl Confirmation {
     /// Where this invocation's confirmation comes from. Asked before anything else, so that a script without `--yes` fails
     /// each time, and not only on the day when there is something to remove.
-    pub(crate) fn source(yes: bool, command: &str) -> Result<Self, Failure> {
+    /// `look` is the command's option that asks nobody.
+    pub(crate) fn source(yes: bool, command: &str, look: &str) -> Result<Self, Failure> {
         // The question is written on stderr: stdout belongs to the result.
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        source_of(yes, terminal, command)
+        source_of(yes, terminal, command, look)
     }
 
     /// Shows what would go and waits for the answer. Everything but a clear yes is a no: nothing has been touched then.
@@ -68,14 +72,14 @@ impl Confirmation {
     }
 }
 
-fn source_of(yes: bool, terminal: bool, command: &str) -> Result<Confirmation, Failure> {
+fn source_of(yes: bool, terminal: bool, command: &str, look: &str) -> Result<Confirmation, Failure> {
     match (yes, terminal) {
         (true, _) => Ok(Confirmation::Given),
         (false, true) => Ok(Confirmation::OnTerminal),
         (false, false) => Err(Failure::usage(format!(
-            "`windlass {command}` asks before it removes anything, and there is no terminal to ask on; nothing was touched"
+            "`windlass {command}` asks first, and there is no terminal to ask on; nothing was touched"
         ))
-        .remedy(format!("look with `windlass {command} ... --dry-run`, then add --yes"))),
+        .remedy(format!("look with `windlass {command} ... {look}`, then add --yes"))),
     }
 }
 
@@ -150,10 +154,10 @@ mod tests {
 
     #[test]
     fn without_a_terminal_only_the_option_confirms() {
-        assert_eq!(source_of(true, false, "sweep").ok(), Some(Confirmation::Given));
-        assert_eq!(source_of(true, true, "sweep").ok(), Some(Confirmation::Given));
-        assert_eq!(source_of(false, true, "sweep").ok(), Some(Confirmation::OnTerminal));
-        let refused = source_of(false, false, "sweep").expect_err("nobody can be asked");
+        assert_eq!(source_of(true, false, "sweep", DRY_RUN).ok(), Some(Confirmation::Given));
+        assert_eq!(source_of(true, true, "sweep", DRY_RUN).ok(), Some(Confirmation::Given));
+        assert_eq!(source_of(false, true, "sweep", DRY_RUN).ok(), Some(Confirmation::OnTerminal));
+        let refused = source_of(false, false, "sweep", DRY_RUN).expect_err("nobody can be asked");
         assert_eq!(refused.exit, Exit::Usage);
         assert!(refused.remedy.as_deref().is_some_and(|remedy| remedy.contains("--yes")), "{:?}", refused.remedy);
     }

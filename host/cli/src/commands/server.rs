@@ -16,7 +16,7 @@ use windlass_scaleway::types::instance;
 
 use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
-use crate::confirmation::{Confirmation, Planned, counted, rows};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted, rows};
 use crate::context::{Context, Work, cluster_store};
 use crate::failure::{Exit, Failure, Leftover};
 use crate::files::{read_bounded, read_stdin};
@@ -413,7 +413,7 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
 
 async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Failure> {
     let confirmation =
-        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "server delete")).transpose()?;
+        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "server delete", DRY_RUN)).transpose()?;
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
     let machines = machines(&work, group.as_ref()).await?;

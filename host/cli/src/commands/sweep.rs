@@ -5,7 +5,7 @@ use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
 use super::{left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments;
-use crate::confirmation::{Confirmation, Planned, counted};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
 use crate::context::{Context, Work};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -13,7 +13,8 @@ use crate::output::table;
 use crate::progress::Progress;
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Result<(), Failure> {
-    let confirmation = (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "sweep")).transpose()?;
+    let confirmation =
+        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "sweep", DRY_RUN)).transpose()?;
     let work = context.work(None, None)?;
     let mut request = SweepRequest::new(vec![work.zone.clone()]);
     request.dry_run = arguments.dry_run;
@@ -84,10 +85,10 @@ async fn confirm(work: &Work, request: &mut SweepRequest) -> Result<(), Failure>
     let seen = work.lifecycle.sweep(&look, &Control::new()).await.map_err(|error| failed(&error))?;
     request.only = Some(removable(&seen).map(|found| found.resource.clone()).collect());
     let planned: Vec<Planned> = removable(&seen).map(planned).collect();
-    let open = left_open_words(work)?;
-    if planned.is_empty() && open.is_empty() {
+    if planned.is_empty() {
         return Ok(());
     }
+    let open = left_open_words(work)?;
     Confirmation::OnTerminal.ask(&planned, &format!("{open}Remove {}?", counted(planned.len(), "resource"))).await
 }
 

@@ -8,7 +8,7 @@ use windlass_cluster::{
 
 use super::{failure_of, live, look, operation_failure, plan};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
-use crate::confirmation::{Confirmation, Planned, counted};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
 use crate::context::{ClusterWork, Context};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -49,7 +49,7 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
     let confirmation = if plan.remove.is_empty() {
         Confirmation::Given
     } else {
-        Confirmation::source(arguments.yes, "cluster scale")?
+        Confirmation::source(arguments.yes, "cluster scale", DRY_RUN)?
     };
     confirm_leaving(confirmation, clusters, &plan).await?;
     // What an earlier process left open is ended in between, and may change who leaves.
@@ -72,7 +72,7 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
         let plan = work.clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
     }
-    let confirmation = Confirmation::source(arguments.yes, "cluster terminate")?;
+    let confirmation = Confirmation::source(arguments.yes, "cluster terminate", DRY_RUN)?;
     let work = context.clusters(arguments.parallel)?;
     let clusters = &work.clusters;
     let plan = clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
