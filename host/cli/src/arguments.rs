@@ -100,8 +100,10 @@ pub(crate) enum Command {
     /// The journal: what was done, what failed, what was undone
     #[command(subcommand)]
     Operation(OperationCommand),
-    /// Find, and delete, what is ours and no operation explains
+    /// Find what is ours and no operation explains, and delete it after asking
     Sweep(Sweep),
+    /// Look whether everything is there that Windlass needs; changes nothing and costs nothing
+    Doctor,
     /// Look into policies, check them, try them
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -241,6 +243,12 @@ pub(crate) struct DeleteServers {
     /// All servers of this group
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
+    /// Only say what would be deleted
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
@@ -285,9 +293,13 @@ pub(crate) struct Sweep {
     /// Leave alone what is younger than this, since another process may be at work on it [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) older_than: Option<Duration>,
-    /// Also remove servers that run and that no journal entry explains; otherwise they are only reported
+    /// Also remove servers that this journal does not know, whatever their state, and what hangs on them; otherwise they
+    /// are only reported
     #[arg(long)]
     pub(crate) running_too: bool,
+    /// Remove without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

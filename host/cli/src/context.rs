@@ -40,11 +40,20 @@ impl Context {
         self.global.verbose > 0
     }
 
+    /// Credentials and defaults; what the user should know about them is said.
+    pub(crate) fn settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
+        let settings = self.quiet_settings(project)?;
+        for notice in settings.notices() {
+            self.output.say(&format!("note: {notice}"));
+        }
+        Ok(settings)
+    }
+
     /// Credentials and defaults: options first, then our configuration, then Scaleway's variables and file.
     ///
     /// An option beats a variable and a variable beats a file, ours before Scaleway's. So what our file says counts
     /// only where the variable says nothing.
-    pub(crate) fn settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
+    pub(crate) fn quiet_settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
         let unless_variable = |option: Option<&str>, variable: &str, configured: Option<&String>| {
             option.map(str::to_owned).or_else(|| {
                 let variable_speaks = self.environment.get(variable).is_some_and(|value| !value.is_empty());
@@ -81,14 +90,10 @@ impl Context {
             ..ExplicitSettings::default()
         };
         let environment = self.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let settings = Settings::load(&explicit, &environment).map_err(|error| {
+        Settings::load(&explicit, &environment).map_err(|error| {
             Failure::usage(error.to_string())
                 .remedy("`windlass demo` needs no account; docs/operating.md tells where credentials are looked for")
-        })?;
-        for notice in settings.notices() {
-            self.output.say(&format!("note: {notice}"));
-        }
-        Ok(settings)
+        })
     }
 
     /// Where the state directory is: option or variable, configuration, usual place.
@@ -126,8 +131,9 @@ impl Context {
         let zone = settings.require_zone();
         let zone =
             zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone();
-        let (lifecycle, _, host, watch) = self.lifecycle(client(settings)?, parallel)?;
-        Ok(Work { lifecycle, zone, host, _watch: watch })
+        let state = self.state_directory()?;
+        let (lifecycle, _, host, watch) = self.lifecycle(client(settings)?, &state, parallel)?;
+        Ok(Work { lifecycle, zone, state, host, _watch: watch })
     }
 
     /// Everything that work on clusters needs. The zone stands in a cluster's specification.
@@ -146,9 +152,8 @@ impl Context {
 
     fn clusters_with(&self, client: Client, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
         let state = self.state_directory()?;
-        let store = SqliteClusterStore::open(&state, Durability::Full)
-            .map_err(|error| Failure::usage("the clusters' store cannot be opened").because(error.to_string()))?;
-        let (lifecycle, client, host, watch) = self.lifecycle(client, parallel)?;
+        let store = cluster_store(&state)?;
+        let (lifecycle, client, host, watch) = self.lifecycle(client, &state, parallel)?;
         let mut limits = ClusterLimits::default();
         if let Some(parallel) = self.parallel(parallel) {
             limits.parallel_nodes = parallel;
@@ -167,9 +172,13 @@ impl Context {
         Ok(ClusterWork { clusters, host, _watch: watch })
     }
 
-    fn lifecycle(&self, client: Client, parallel: Option<u32>) -> Result<(Lifecycle, Client, Host, Watch), Failure> {
-        let state = self.state_directory()?;
-        let folder = self.folder_of(&state)?;
+    fn lifecycle(
+        &self,
+        client: Client,
+        state: &StateDirectory,
+        parallel: Option<u32>,
+    ) -> Result<(Lifecycle, Client, Host, Watch), Failure> {
+        let folder = self.folder_of(state)?;
         let mut options = HostOptions::new(folder);
         options.capabilities = scaleway_capabilities(&client);
         let host = start(options)?;
@@ -178,7 +187,7 @@ impl Context {
         let watch = host
             .watch()
             .map_err(|error| Failure::undone("the program cannot watch its policies").because(error.to_string()))?;
-        let mut options = Options::new(client.clone(), Arc::new(host.clone()), state);
+        let mut options = Options::new(client.clone(), Arc::new(host.clone()), state.clone());
         options.owner = self.configuration.owner.clone();
         if let Some(parallel) = self.parallel(parallel) {
             options.limits.parallel_operations = parallel;
@@ -213,6 +222,13 @@ impl Context {
         start(options)
     }
 
+    /// A policy host in this folder that asks nobody, whatever credentials there are.
+    pub(crate) fn offline_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+        let mut options = HostOptions::new(folder);
+        options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
+        start(options)
+    }
+
     /// Puts the configured policies in place. What is wrong with one is told with its line.
     pub(crate) fn configure(&self, host: &Host) -> Result<(), Failure> {
         host.configure(&self.configuration.policies).map_err(|error| {
@@ -239,6 +255,7 @@ impl Context {
 pub(crate) struct Work {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) zone: Zone,
+    pub(crate) state: StateDirectory,
     host: Host,
     _watch: Watch,
 }
@@ -264,11 +281,18 @@ impl Work {
     }
 }
 
+/// Where the clusters of a state directory are kept.
+pub(crate) fn cluster_store(state: &StateDirectory) -> Result<SqliteClusterStore, Failure> {
+    SqliteClusterStore::open(state, Durability::Full)
+        .map_err(|error| Failure::usage("the clusters' store cannot be opened").because(error.to_string()))
+}
+
 fn start(options: HostOptions) -> Result<Host, Failure> {
     Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
 }
 
-fn client(settings: Settings) -> Result<Client, Failure> {
+/// A client with these settings.
+pub(crate) fn client(settings: Settings) -> Result<Client, Failure> {
     Client::new(settings).map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
 }
 

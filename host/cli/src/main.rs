@@ -4,6 +4,7 @@
 mod arguments;
 mod commands;
 mod configuration;
+mod confirmation;
 mod context;
 mod failure;
 mod files;

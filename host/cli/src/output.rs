@@ -75,6 +75,11 @@ pub(crate) fn print(text: &str) {
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
+/// Writes a question on stderr, also under `--quiet`: whoever is asked must see what about.
+pub(crate) fn ask(text: &str) {
+    note(text);
+}
+
 fn note(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());

@@ -39,13 +39,15 @@ pub struct SweepRequest {
     /// Also remove servers that run, and what hangs on them, when no journal entry explains them. Otherwise they are
     /// reported only: after the loss of a journal a running server is more likely in use than lost.
     pub running_too: bool,
+    /// Remove nothing but these: what somebody was shown and confirmed. `None`: all that is found.
+    pub only: Option<BTreeSet<ResourceName>>,
 }
 
 impl SweepRequest {
     /// These zones, an hour of grace, running servers spared.
     #[must_use]
     pub fn new(zones: Vec<Zone>) -> Self {
-        Self { zones, dry_run: false, grace: Duration::from_secs(3_600), running_too: false }
+        Self { zones, dry_run: false, grace: Duration::from_secs(3_600), running_too: false, only: None }
     }
 }
 
@@ -360,6 +362,10 @@ impl Lifecycle {
                     Standing::Explained => sweep.explained += 1,
                     Standing::Kept => sweep.kept.push(resource.name.clone()),
                     Standing::Unexplained { why, spared } => {
+                        let unconfirmed =
+                            request.only.as_ref().is_some_and(|confirmed| !confirmed.contains(&resource.name));
+                        let spared =
+                            spared.or_else(|| unconfirmed.then(|| "it was not among those confirmed".to_owned()));
                         if spared.is_none() {
                             remove.push(resource.name.clone());
                         }

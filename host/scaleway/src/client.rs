@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
@@ -60,6 +60,8 @@ pub struct RawAnswer {
     pub content_type: Option<String>,
     /// How many items a list of the Instance API has in all, as its header `X-Total-Count` tells.
     pub total_count: Option<u64>,
+    /// When it was answered, by the clock of whoever answered: the header `Date`, word for word.
+    pub date: Option<String>,
     /// The body, whole but for passwords, which are `<sealed>`; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
     pub body: Bytes,
 }
@@ -189,6 +191,7 @@ impl Client {
                 request_id: header_text(response.headers(), &REQUEST_ID),
                 content_type: header_text(response.headers(), &CONTENT_TYPE),
                 total_count: total_count(response.headers()),
+                date: header_text(response.headers(), &DATE),
                 body: self.shared.without_secret(response.body()),
             })
         };

@@ -56,6 +56,9 @@ pub(crate) struct ScaleCluster {
     /// Only say what would change, and which hooks would be run with what input
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Let nodes leave without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
@@ -79,6 +82,9 @@ pub(crate) struct TerminateCluster {
     /// Only say what would be removed, and which hook would be run with what input
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Terminate without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,

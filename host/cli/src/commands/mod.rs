@@ -5,13 +5,14 @@ mod completions;
 mod conformance;
 mod decision;
 mod demo;
+mod doctor;
 mod operation;
 mod policy;
 mod server;
 mod simulator;
 mod sweep;
 
-use windlass_lifecycle::{Control, Error, Report};
+use windlass_lifecycle::{Control, Error, OperationFilter, OperationState, Report};
 use windlass_policy::slots::types;
 
 use crate::arguments::{Arguments, Command};
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::Doctor => runtime()?.block_on(doctor::run(global)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Conformance(conformance) => {
             runtime()?.block_on(conformance::run(&Context::load(global)?, conformance))
@@ -68,6 +70,19 @@ async fn note_resumed(context: &Context, work: &Work, control: &Control) {
             context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"))
         }
     }
+}
+
+/// What will be ended before the command's own work, in words to be followed by its question: operations that this state
+/// directory has open and whose process has died. Empty where there are none.
+fn left_open_words(work: &Work) -> Result<String, Failure> {
+    let filter = OperationFilter { states: vec![OperationState::Open], ..OperationFilter::default() };
+    let open = work.lifecycle.journal().operations(&filter);
+    let open = open.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    Ok(match open.iter().filter(|operation| !work.state.runner_lives(&operation.runner)).count() {
+        0 => String::new(),
+        1 => "An operation that an earlier process left open is finished or undone first. ".to_owned(),
+        count => format!("{count} operations that an earlier process left open are finished or undone first. "),
+    })
 }
 
 /// An error of the lifecycle that is not about a single server.

@@ -1,18 +1,23 @@
 //! `windlass server`: servers created, listed, shown and deleted, each as an operation that is whole or undone.
+//!
+//! What is to be deleted is shown and confirmed first; a cluster's servers are left to the cluster's own commands.
 
 use std::path::Path;
 
 use futures::StreamExt;
 use serde::Serialize;
 use serde_json::{Value, json};
+use windlass_cluster::{ClusterStore, Node, StoreError};
 use windlass_lifecycle::{
     AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
-    Operation, Report, RootVolume, ServerSpecification, Target, VolumeKind,
+    Operation, Report, ResourceKind, RootVolume, ServerSpecification, Target, VolumeKind,
 };
+use windlass_scaleway::types::instance;
 
-use super::{failure_words, left_of, lifecycle_failure, note_resumed};
+use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
-use crate::context::{Context, Work};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted, rows};
+use crate::context::{Context, Work, cluster_store};
 use crate::failure::{Exit, Failure, Leftover};
 use crate::files::{read_bounded, read_stdin};
 use crate::interrupt;
@@ -311,14 +316,34 @@ fn doing(machine: &Machine) -> String {
     }
 }
 
-/// The servers that a text names, by id, by name or by operation.
-fn named<'m>(machines: &'m [Machine], text: &str) -> Vec<&'m Machine> {
-    let is_named = |machine: &&Machine| {
-        machine.id == text
-            || machine.name == text
-            || machine.operation.as_ref().is_some_and(|operation| operation.as_str() == text)
+/// The one server that a text names: by its id, else by its operation, else by its name where only one has it.
+///
+/// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
+fn the_one<'m>(work: &Work, machines: &'m [Machine], text: &str) -> Result<&'m Machine, Failure> {
+    let operation_of = |machine: &Machine| machine.operation.as_ref().map(ToString::to_string);
+    let by_id = machines.iter().find(|machine| machine.id == text);
+    let by_operation = || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).collect();
+    let by_name = || machines.iter().filter(|machine| machine.name == text).collect();
+    let found: Vec<&Machine> = match by_id {
+        Some(machine) => vec![machine],
+        None => Some(by_operation()).filter(|found: &Vec<_>| !found.is_empty()).unwrap_or_else(by_name),
     };
-    machines.iter().filter(is_named).collect()
+    match found.as_slice() {
+        [machine] => Ok(machine),
+        [] => Err(no_such_server(work, text)),
+        several => {
+            let mut failure = Failure::usage(format!("{} servers are called '{text}'", several.len()))
+                .remedy("name the one that you mean by its id");
+            failure.causes = several
+                .iter()
+                .map(|machine| {
+                    let group = machine.group.as_deref().unwrap_or("none");
+                    format!("{} (group {group}, {}, created {})", machine.id, machine.state, machine.created_at)
+                })
+                .collect();
+            Err(failure)
+        }
+    }
 }
 
 fn no_such_server(work: &Work, text: &str) -> Failure {
@@ -339,16 +364,7 @@ struct Shown<'m> {
 async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let machines = machines(&work, None).await?;
-    let machine = match named(&machines, &arguments.server).as_slice() {
-        [machine] => *machine,
-        [] => return Err(no_such_server(&work, &arguments.server)),
-        several => {
-            let ids: Vec<&str> = several.iter().map(|machine| machine.id.as_str()).collect();
-            return Err(Failure::usage(format!("{} servers have the name '{}'", several.len(), arguments.server))
-                .because(ids.join(", "))
-                .remedy("name it by its id"));
-        }
-    };
+    let machine = the_one(&work, &machines, &arguments.server)?;
     let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     let shown = Shown {
@@ -396,23 +412,34 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
 }
 
 async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Failure> {
+    let confirmation =
+        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "server delete", DRY_RUN)).transpose()?;
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
+    let machines = machines(&work, group.as_ref()).await?;
+    let targets = targets(&work, &machines, arguments)?;
+    let nodes = cluster_nodes(&cluster_store(&work.state)?).await?;
+    refuse_cluster_nodes(&targets, &nodes)?;
+    let planned: Vec<Planned> = targets.iter().flat_map(|machine| planned(machine, group.as_ref())).collect();
+    let Some(confirmation) = confirmation else {
+        context.output.result(&json!({ "planned": planned }), || match planned.as_slice() {
+            [] => "no servers to delete\n".to_owned(),
+            planned => rows(planned),
+        });
+        return Ok(());
+    };
+    if !targets.is_empty() {
+        let open = left_open_words(&work)?;
+        let question = format!(
+            "{open}What was made with a server goes with it; what was attached later is detached and stays. Delete {}?",
+            counted(targets.len(), "server")
+        );
+        confirmation.ask(&planned, &question).await?;
+    }
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     note_resumed(context, &work, &control).await;
-    let machines = machines(&work, group.as_ref()).await;
-    let targets = machines.as_ref().map_err(Clone::clone).and_then(|machines| targets(&work, machines, arguments));
-    let targets = match targets {
-        Ok(targets) => targets,
-        Err(failure) => {
-            drop(control);
-            interrupted.stop();
-            progress.end().await;
-            return Err(failure);
-        }
-    };
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
     let results: Vec<(&Machine, Result<CleanedUp, Error>)> = futures::stream::iter(targets)
         .map(|machine| {
@@ -432,25 +459,100 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     deleted(context, &results, was_interrupted)
 }
 
-/// The machines that the arguments name.
+/// The machines that the arguments name, each once.
 fn targets<'m>(work: &Work, machines: &'m [Machine], arguments: &DeleteServers) -> Result<Vec<&'m Machine>, Failure> {
-    let mut targets: Vec<&Machine> = Vec::new();
     if arguments.group.is_some() {
-        targets.extend(machines);
+        return Ok(machines.iter().collect());
     }
+    let mut targets: Vec<&Machine> = Vec::new();
     for text in &arguments.servers {
-        match named(machines, text).as_slice() {
-            [] => return Err(no_such_server(work, text)),
-            found => {
-                for machine in found {
-                    if !targets.iter().any(|target| target.id == machine.id) {
-                        targets.push(machine);
-                    }
-                }
-            }
+        let machine = the_one(work, machines, text)?;
+        if !targets.iter().any(|target| target.id == machine.id) {
+            targets.push(machine);
         }
     }
     Ok(targets)
+}
+
+/// The nodes of all clusters of this state directory, each with its cluster's name.
+async fn cluster_nodes(store: &impl ClusterStore) -> Result<Vec<(String, Node)>, Failure> {
+    let unreadable = |error: StoreError| {
+        Failure::usage("whether a server belongs to a cluster cannot be read; nothing was touched").caused_by(&error)
+    };
+    let mut nodes = Vec::new();
+    for cluster in store.clusters().await.map_err(unreadable)? {
+        let name = &cluster.cluster.name;
+        // A cluster that has gone meanwhile has no nodes.
+        let stored = store.cluster(name).await.map_err(unreadable)?;
+        nodes.extend(stored.into_iter().flat_map(|stored| stored.nodes).map(|node| (name.to_string(), node)));
+    }
+    Ok(nodes)
+}
+
+/// A cluster's nodes leave it by the cluster's own commands: its hooks are run then, and it knows that they are gone.
+fn refuse_cluster_nodes(targets: &[&Machine], nodes: &[(String, Node)]) -> Result<(), Failure> {
+    let is_node = |machine: &Machine, node: &Node| {
+        node.exists()
+            && (node.server.as_ref() == Some(&machine.id)
+                || (node.creation.is_some() && node.creation == machine.operation))
+    };
+    let members: Vec<(&Machine, &str, &Node)> = targets
+        .iter()
+        .filter_map(|machine| {
+            let (cluster, node) = nodes.iter().find(|(_, node)| is_node(machine, node))?;
+            Some((*machine, cluster.as_str(), node))
+        })
+        .collect();
+    let Some((_, first, node)) = members.first() else { return Ok(()) };
+    let whole = nodes.iter().filter(|(cluster, node)| cluster == first && node.exists()).count();
+    let of_first = members.iter().filter(|(_, cluster, _)| cluster == first).count();
+    let mut failure = Failure::usage(format!(
+        "{} of {} servers belong to a cluster, whose hooks would not be run; nothing was touched",
+        members.len(),
+        targets.len()
+    ));
+    failure.causes = members
+        .iter()
+        .map(|(machine, cluster, node)| format!("{} is {} of {cluster}", machine.id, node.name))
+        .collect();
+    Err(failure.remedy(if of_first == whole {
+        format!("windlass cluster terminate {first}")
+    } else {
+        format!("windlass cluster scale {first} --remove {}, or windlass cluster terminate {first}", node.name)
+    }))
+}
+
+/// A server that would go, and what hangs on it.
+fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
+    let why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
+    let on = || format!("hangs on {}", machine.name);
+    let one = |kind: ResourceKind, id: &str, name: &str, state: &str, why: String| Planned {
+        kind: kind.to_string(),
+        id: id.to_owned(),
+        name: name.to_owned(),
+        state: state.to_owned(),
+        why,
+    };
+    let server = &machine.server;
+    let mut planned = vec![one(ResourceKind::Server, &machine.id, &machine.name, &machine.state, why)];
+    planned.extend(
+        server
+            .public_ips
+            .iter()
+            .filter(|ip| !ip.dynamic)
+            .map(|ip| one(ResourceKind::Ip, &ip.id, &ip.address, ip.state.as_str(), on())),
+    );
+    planned.extend(server.volumes.values().map(|volume| {
+        let kind = match volume.volume_type {
+            instance::VolumeType::BlockStorage => ResourceKind::BlockVolume,
+            _ => ResourceKind::LocalVolume,
+        };
+        one(kind, &volume.id, &volume.name, volume.state.as_str(), on())
+    }));
+    planned.extend(
+        server.private_nics.iter().map(|nic| one(ResourceKind::PrivateNic, &nic.id, "", nic.state.as_str(), on())),
+    );
+    planned
 }
 
 fn deleted(

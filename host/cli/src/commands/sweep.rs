@@ -1,35 +1,42 @@
-//! `windlass sweep`: what is ours, and explained by nothing.
+//! `windlass sweep`: what is ours, and explained by nothing. What would be removed is shown and confirmed first, and no
+//! more than that is removed.
 
-use windlass_lifecycle::{Control, SweepRequest};
+use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
-use super::{left_of, lifecycle_failure, note_resumed};
+use super::{left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments;
-use crate::context::Context;
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
+use crate::context::{Context, Work};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::table;
 use crate::progress::Progress;
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Result<(), Failure> {
+    let confirmation =
+        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "sweep", DRY_RUN)).transpose()?;
     let work = context.work(None, None)?;
-    let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
-    let progress = Progress::follow(events, 0, context.output, context.verbose());
-    if !arguments.dry_run {
-        note_resumed(context, &work, &control).await;
-    }
     let mut request = SweepRequest::new(vec![work.zone.clone()]);
     request.dry_run = arguments.dry_run;
     request.running_too = arguments.running_too;
     if let Some(grace) = arguments.older_than {
         request.grace = grace;
     }
+    if confirmation == Some(Confirmation::OnTerminal) {
+        confirm(&work, &mut request).await?;
+    }
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen(&control, context.output)?;
+    let progress = Progress::follow(events, 0, context.output, context.verbose());
+    if !arguments.dry_run {
+        note_resumed(context, &work, &control).await;
+    }
     let result = work.lifecycle.sweep(&request, &control).await;
     drop(control);
     work.end();
     interrupted.stop();
     progress.end().await;
-    let swept = result.map_err(|error| lifecycle_failure("the sweep failed", &error))?;
+    let swept = result.map_err(|error| failed(&error))?;
 
     let left: Vec<_> = swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)).collect();
     if !arguments.dry_run && !swept.is_clean() {
@@ -66,4 +73,35 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         text
     });
     Ok(())
+}
+
+fn failed(error: &windlass_lifecycle::Error) -> Failure {
+    lifecycle_failure("the sweep failed", error)
+}
+
+/// Looks, shows, asks, and binds the sweep to what was shown.
+async fn confirm(work: &Work, request: &mut SweepRequest) -> Result<(), Failure> {
+    let look = SweepRequest { dry_run: true, ..request.clone() };
+    let seen = work.lifecycle.sweep(&look, &Control::new()).await.map_err(|error| failed(&error))?;
+    request.only = Some(removable(&seen).map(|found| found.resource.clone()).collect());
+    let planned: Vec<Planned> = removable(&seen).map(planned).collect();
+    if planned.is_empty() {
+        return Ok(());
+    }
+    let open = left_open_words(work)?;
+    Confirmation::OnTerminal.ask(&planned, &format!("{open}Remove {}?", counted(planned.len(), "resource"))).await
+}
+
+fn removable(seen: &Sweep) -> impl Iterator<Item = &Unexplained> {
+    seen.unexplained.iter().filter(|found| found.spared.is_none())
+}
+
+fn planned(found: &Unexplained) -> Planned {
+    Planned {
+        kind: found.resource.kind.to_string(),
+        id: found.resource.id.clone(),
+        name: found.label.clone(),
+        state: found.state.clone(),
+        why: found.why.clone(),
+    }
 }

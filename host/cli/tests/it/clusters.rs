@@ -101,7 +101,7 @@ fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_i
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1", "farm-web-2"]);
 
     let scaled = farm
-        .cluster(&["scale", "farm", "web=1", "db=2", "--remove", "farm-web-1", "--output", "json"])
+        .cluster(&["scale", "farm", "web=1", "db=2", "--remove", "farm-web-1", "--yes", "--output", "json"])
         .expect(0)
         .says("scale farm: db 1 → 2, web 2 → 1");
     assert_eq!(scaled.json()["state"], "done");
@@ -116,7 +116,7 @@ fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_i
     let told = farm.cluster(&["history", "farm", "--operation", "1"]).expect(0).stdout;
     assert!(told.contains("run the configure hook 3/3") && told.contains("did start"), "{told}");
 
-    let ended = farm.cluster(&["terminate", "farm"]).expect(0);
+    let ended = farm.cluster(&["terminate", "farm", "--yes"]).expect(0);
     assert!(ended.stdout.contains("is gone"), "{}", ended.stdout);
     assert_eq!(farm.world.resources(), 0);
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_hook_that_fails_in_a_creation_undoes_it_with_exit_code_1_and_its_last_words
     assert_eq!(farm.status()["cluster"]["state"], "error");
     // The failed one is in the way of another until it is terminated, and then no more.
     farm.create().expect(2).says("there is a cluster farm already, in the state error");
-    farm.cluster(&["terminate", "farm"]).expect(0);
+    farm.cluster(&["terminate", "farm", "--yes"]).expect(0);
     farm.replace_hook("configure", HOOK);
     farm.create().expect(0);
 }
@@ -175,7 +175,7 @@ fn a_scaling_that_cannot_make_its_servers_is_taken_back_with_exit_code_1() {
     let farm = Farm::new();
     farm.create().expect(0);
     farm.world.fault("POST", "/instance/v1/zones/*/servers", "quota-exceeded");
-    let ran = farm.cluster(&["scale", "farm", "web=1", "db=2"]).expect(1).says("failed at the stage resize");
+    let ran = farm.cluster(&["scale", "farm", "web=1", "db=2", "--yes"]).expect(1).says("failed at the stage resize");
     assert!(ran.stderr.contains("the cluster is now active"), "{}", ran.stderr);
     // The way down is finished, the way up is taken back.
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
@@ -194,7 +194,7 @@ fn a_policy_keeps_new_nodes_for_inspection_where_the_default_deletes_them() {
         .says("keep-new-nodes-for-inspection");
     assert!(ran.stderr.contains("LEFT"), "{}", ran.stderr);
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
-    farm.cluster(&["terminate", "farm", "--force"]).expect(0);
+    farm.cluster(&["terminate", "farm", "--force", "--yes"]).expect(0);
     assert_eq!(farm.world.resources(), 0);
 }
 
@@ -250,7 +250,7 @@ fn a_termination_from_elsewhere_stops_a_creation_quietly() {
     let create = farm.start_creation();
     written(&farm, "begun");
     farm.cluster(&["scale", "farm", "web=3"]).expect(2).says("is busy: operation 1 (create) is at the stage configure");
-    farm.cluster(&["terminate", "farm"]).expect(0);
+    farm.cluster(&["terminate", "farm", "--yes"]).expect(0);
     let stopped = create.end().expect(1).says("was deleted meanwhile; nothing of it is left");
     assert!(stopped.stderr.contains("stopping quietly"), "{}", stopped.stderr);
     assert_eq!(farm.world.resources(), 0);
@@ -336,6 +336,6 @@ fn looking_needs_no_credentials() {
     assert!(look(&["cluster", "list"]).stdout.contains("db=1 web=2"));
     assert!(look(&["cluster", "status", "farm"]).stdout.contains("farm-db-1"));
     look(&["cluster", "history", "farm"]);
-    Ran::of(bare(farm.world.home.path()).args(["cluster", "terminate", "farm"])).expect(2);
+    Ran::of(bare(farm.world.home.path()).args(["cluster", "terminate", "farm", "--yes"])).expect(2);
     assert_eq!(farm.servers().len(), 3);
 }

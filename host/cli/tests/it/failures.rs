@@ -49,8 +49,8 @@ fn a_server_of_somebody_else_is_neither_listed_nor_deleted() {
     let other = other.to_str().unwrap();
     let listed = world.json(&["server", "list", "--state-dir", other]);
     assert_eq!(listed["servers"].as_array().unwrap().len(), 0);
-    world.run(&["server", "delete", id, "--state-dir", other]).expect(2).says("there is no server");
-    let swept = world.json(&["sweep", "--state-dir", other, "--older-than", "0s", "--running-too"]);
+    world.run(&["server", "delete", "--yes", id, "--state-dir", other]).expect(2).says("there is no server");
+    let swept = world.json(&["sweep", "--yes", "--state-dir", other, "--older-than", "0s", "--running-too"]);
     assert_eq!(swept["unexplained"].as_array().unwrap().len(), 0);
     assert_eq!(world.resources(), 3);
 }
@@ -67,8 +67,8 @@ fn what_a_lost_journal_explained_is_found_by_the_sweep() {
     assert_eq!(dry["unexplained"].as_array().unwrap().len(), 3);
     assert_eq!(world.resources(), 3);
     // A running server is more likely in use than lost.
-    world.run(&[&["sweep"], &other[..]].concat()).expect(0);
+    world.run(&[&["sweep", "--yes"], &other[..]].concat()).expect(0);
     assert_eq!(world.resources(), 3);
-    world.run(&[&["sweep", "--running-too"], &other[..]].concat()).expect(0);
+    world.run(&[&["sweep", "--yes", "--running-too"], &other[..]].concat()).expect(0);
     assert_eq!(world.resources(), 0, "{id}");
 }

@@ -1,10 +1,12 @@
 //! The binary `windlass` from outside, against its own simulator.
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
+mod asking;
 mod bad_input;
 mod clusters;
 mod conformance;
 mod demo;
+mod doctor;
 mod failures;
 mod policies;
 mod servers;

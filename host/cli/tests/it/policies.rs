@@ -124,7 +124,7 @@ fn a_configured_policy_that_cannot_be_used_stops_before_anything_is_touched() {
 fn decisions_are_listed_shown_and_replayed() {
     let world = World::new("50");
     world.create("1").expect(0);
-    world.run(&["server", "delete", "--group", "ci"]).expect(0);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
     let listed = world.json(&["decision", "list", "--slot", "rollback"]);
     let id = listed["decisions"][0]["id"].as_str().unwrap();
     let shown = world.json(&["decision", "show", id]);
@@ -151,7 +151,7 @@ fn a_plan_that_forgets_a_resource_is_replaced_by_the_default_and_the_log_says_wh
         file.display()
     ));
     world.create("1").expect(0);
-    world.run(&["server", "delete", "--group", "ci"]).expect(0);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
     assert_eq!(world.resources(), 0);
     let fallbacks = world.json(&["decision", "list", "--fallbacks"]);
     let first = &fallbacks["decisions"][0];

@@ -22,13 +22,13 @@ fn servers_are_created_listed_shown_swept_and_deleted() {
     assert_eq!(shown["operations"][0]["state"], "done");
 
     // All of it is explained, so a sweep leaves it alone.
-    let swept = world.json(&["sweep"]);
+    let swept = world.json(&["sweep", "--yes"]);
     assert_eq!(swept["unexplained"].as_array().unwrap().len(), 0);
     assert_eq!(world.resources(), 9);
 
-    world.run(&["server", "delete", servers[0]["name"].as_str().unwrap()]).expect(0);
+    world.run(&["server", "delete", "--yes", servers[0]["name"].as_str().unwrap()]).expect(0);
     assert_eq!(world.resources(), 6);
-    let deleted = world.json(&["server", "delete", "--group", "ci"]);
+    let deleted = world.json(&["server", "delete", "--yes", "--group", "ci"]);
     assert_eq!(deleted["servers"].as_array().unwrap().len(), 2);
     assert_eq!(world.resources(), 0);
 }
@@ -94,7 +94,7 @@ fn options_reach_the_server() {
     let sizes: Vec<u64> =
         resources["volumes"].as_array().unwrap().iter().filter_map(|volume| volume["size"].as_u64()).collect();
     assert!(sizes.contains(&30_000_000_000) && sizes.contains(&10_000_000_000), "{sizes:?}");
-    world.run(&["server", "delete", "runner"]).expect(0);
+    world.run(&["server", "delete", "--yes", "runner"]).expect(0);
     assert_eq!(world.resources(), 0);
 }
 

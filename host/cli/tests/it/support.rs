@@ -1,5 +1,6 @@
 //! The real binary, a simulator of its own for each test, and HTTP by hand for the simulator's controls.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::pty::OpenptFlags;
 use serde_json::Value;
 
 /// Far more than anything here takes, also on a busy machine.
@@ -43,6 +45,15 @@ pub struct Running {
     stderr: Heard,
 }
 
+/// Where somebody types.
+pub struct Keyboard(File);
+
+impl Keyboard {
+    pub fn types(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).expect("typed");
+    }
+}
+
 /// What a process has written so far.
 struct Heard {
     text: Arc<Mutex<Vec<u8>>>,
@@ -73,6 +84,22 @@ impl Running {
         let stdout = Heard::from(child.stdout.take().expect("piped"));
         let stderr = Heard::from(child.stderr.take().expect("piped"));
         Running { child, stdout, stderr }
+    }
+
+    /// Starts it at a terminal, which is its stdin and its stderr, and gives what types there. Its stdout is a pipe.
+    ///
+    /// By value: a command keeps its ends of the terminal open, which would then never end.
+    pub fn at_terminal(mut command: Command) -> (Running, Keyboard) {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let screen = rustix::pty::openpt(flags).expect("a terminal");
+        rustix::pty::grantpt(&screen).expect("granted");
+        rustix::pty::unlockpt(&screen).expect("unlocked");
+        let end = || rustix::pty::ioctl_tiocgptpeer(&screen, flags).expect("its other end");
+        let mut child = command.stdin(end()).stderr(end()).stdout(Stdio::piped()).spawn().expect("spawned");
+        drop(command);
+        let stdout = Heard::from(child.stdout.take().expect("piped"));
+        let keyboard = Keyboard(File::from(screen.try_clone().expect("a second handle")));
+        (Running { child, stdout, stderr: Heard::from(File::from(screen)) }, keyboard)
     }
 
     pub fn signal(&self, name: &str) {

@@ -1,29 +1,41 @@
-//! The tutorial of docs/clusters.md, run as it stands: its files are written, its commands run, its output looked for.
+//! The tutorial of docs/clusters.md and parts of docs/operating.md, run as they stand: files are written, commands run, and their
+//! output is looked for.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
-use crate::support::{BINARY, Ran, World};
+use crate::support::{BINARY, Ran, Running, World};
 
 /// What the tutorial does, in order.
 #[derive(Debug, PartialEq)]
 enum Step {
-    File { name: String, content: String },
-    Command { line: String, output: Vec<String> },
+    File {
+        name: String,
+        content: String,
+    },
+    /// `typed`: at a terminal, where this answers whatever is asked.
+    Command {
+        line: String,
+        output: Vec<String>,
+        typed: Option<String>,
+    },
 }
 
 /// `<!-- file: NAME -->` before a block makes it a file; in a console block, lines that begin with `$ ` are commands and the
-/// others output.
+/// others output; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed there.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = text.lines();
-    let mut file = None;
+    let (mut file, mut typed) = (None, None);
     while let Some(line) = lines.next() {
         if let Some(name) = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->")) {
             file = Some(name.to_owned());
+        }
+        if let Some(text) = line.strip_prefix("<!-- typed: ").and_then(|rest| rest.strip_suffix(" -->")) {
+            typed = Some(text.to_owned());
         }
         let Some(language) = line.strip_prefix("```") else { continue };
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
@@ -32,10 +44,15 @@ fn steps(text: &str) -> Vec<Step> {
         } else if language == "console" {
             for line in block {
                 match (line.strip_prefix("$ "), steps.last_mut()) {
-                    (Some(command), _) => steps.push(Step::Command { line: command.to_owned(), output: Vec::new() }),
+                    (Some(command), _) => {
+                        steps.push(Step::Command { line: command.to_owned(), output: Vec::new(), typed: None });
+                    }
                     (None, Some(Step::Command { output, .. })) => output.push(line.to_owned()),
                     (None, _) => panic!("output without a command: {line}"),
                 }
+            }
+            if let Some(Step::Command { typed: answer, .. }) = steps.last_mut() {
+                *answer = typed.take();
             }
         }
     }
@@ -59,56 +76,102 @@ fn is_like(line: &str, documented: &str) -> bool {
     open || rest.is_empty()
 }
 
-fn run(folder: &Path, world: &World, environment: &[(String, String)], line: &str) -> Ran {
-    let binaries = Path::new(BINARY).parent().unwrap().display().to_string();
-    let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(folder).env_clear();
-    command.env("HOME", world.home.path()).env("PATH", format!("{binaries}:/usr/local/bin:/usr/bin:/bin"));
-    command.envs(environment.iter().cloned());
-    Ran::of(&mut command)
+/// A world, and a folder in it to run commands in.
+struct Reader {
+    world: World,
+    folder: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        let world = World::new("100");
+        let folder = world.home.path().join("empty-folder");
+        std::fs::create_dir_all(&folder).unwrap();
+        Reader { world, folder, environment: Vec::new() }
+    }
+
+    fn export(&mut self, line: &str) {
+        let line = line.replace("http://127.0.0.1:8080", &self.world.url);
+        let pairs = line.split_whitespace().skip(1).map(|pair| pair.split_once('=').unwrap());
+        self.environment.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    fn run(&self, line: &str, typed: Option<&str>) -> Ran {
+        let binaries = Path::new(BINARY).parent().unwrap().display().to_string();
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(&self.folder).env_clear();
+        command.env("HOME", self.world.home.path()).env("PATH", format!("{binaries}:/usr/local/bin:/usr/bin:/bin"));
+        command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
+        let Some(typed) = typed else { return Ran::of(&mut command) };
+        let (running, mut keyboard) = Running::at_terminal(command);
+        running.until_it_says("[y/N]");
+        keyboard.types(&format!("{typed}\n"));
+        running.end()
+    }
+
+    /// Does what a text says, and gives the number of its commands.
+    fn follow(&mut self, text: &str) -> usize {
+        let mut commands = 0;
+        for step in steps(text) {
+            match step {
+                Step::File { name, content } => {
+                    let file = self.folder.join(name);
+                    let mode = std::fs::metadata(&file).map_or(0o644, |known| known.permissions().mode());
+                    std::fs::write(&file, content).unwrap();
+                    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+                }
+                // The test has a simulator already, and the policy is built.
+                Step::Command { line, .. } if line.ends_with('&') || line.starts_with("cargo ") => {}
+                Step::Command { line, .. } if line.starts_with("export ") => self.export(&line),
+                Step::Command { line, output, typed } => {
+                    let ran = self.run(&line, typed.as_deref());
+                    let said = format!("{}{}", ran.stdout, ran.stderr);
+                    // What is answered with a no ends with it.
+                    assert_eq!(ran.code, if typed.as_deref() == Some("n") { 2 } else { 0 }, "{line}\n{said}");
+                    for documented in output {
+                        let is_said = said.lines().any(|line| is_like(line, &documented));
+                        assert!(is_said, "{line}\nlacks: {documented}\n{said}");
+                    }
+                    commands += 1;
+                }
+            }
+        }
+        commands
+    }
+}
+
+/// The part of a document from one heading up to another.
+fn part(document: &str, begin: &str, end: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let text = std::fs::read_to_string(path).unwrap();
+    let begin = text.find(begin).unwrap_or_else(|| panic!("{document} lacks {begin}"));
+    let end = text.find(end).unwrap_or_else(|| panic!("{document} lacks {end}"));
+    text[begin..end].to_owned()
 }
 
 #[test]
 fn the_tutorial_of_clusters_does_what_it_says() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clusters.md");
-    let text = std::fs::read_to_string(document).unwrap();
-    let begin = text.find("## Tutorial").expect("a tutorial");
-    let end = text.find("## What a failure leads to").expect("the section after it");
-    let world = World::new("100");
-    // So that a step that fails is given up soon; the tutorial itself does not need it.
-    let folder = world.home.path().join("empty-folder");
-    std::fs::create_dir_all(folder.join("target/policies")).unwrap();
-    KEEP_NEW_NODES_FOR_INSPECTION.write_to(folder.join("target/policies")).unwrap();
-    let mut environment = Vec::new();
-    let mut commands = 0;
-    for step in steps(&text[begin..end]) {
-        match step {
-            Step::File { name, content } => {
-                let file = folder.join(name);
-                let mode = std::fs::metadata(&file).map_or(0o644, |known| known.permissions().mode());
-                std::fs::write(&file, content).unwrap();
-                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            }
-            // The test has a simulator already, and the policy is built.
-            Step::Command { line, .. } if line.ends_with('&') || line.starts_with("cargo ") => {}
-            Step::Command { line, .. } if line.starts_with("export ") => {
-                let line = line.replace("http://127.0.0.1:8080", &world.url);
-                let pairs = line.split_whitespace().skip(1).map(|pair| pair.split_once('=').unwrap());
-                environment.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
-            }
-            Step::Command { line, output } => {
-                let ran = run(&folder, &world, &environment, &line);
-                let said = format!("{}{}", ran.stdout, ran.stderr);
-                assert_eq!(ran.code, 0, "{line}\n{said}");
-                for documented in output {
-                    assert!(said.lines().any(|line| is_like(line, &documented)), "{line}\nlacks: {documented}\n{said}");
-                }
-                commands += 1;
-            }
-        }
-    }
+    let mut reader = Reader::new();
+    let policies = reader.folder.join("target/policies");
+    std::fs::create_dir_all(&policies).unwrap();
+    KEEP_NEW_NODES_FOR_INSPECTION.write_to(&policies).unwrap();
+    let commands = reader.follow(&part("clusters.md", "## Tutorial", "## What a failure leads to"));
     assert!(commands >= 13, "only {commands} commands were found");
-    assert_eq!(world.resources(), 0);
+    assert_eq!(reader.world.resources(), 0);
+}
+
+#[test]
+fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
+    let mut reader = Reader::new();
+    reader.export(
+        "export SCW_API_URL=http://127.0.0.1:8080 SCW_SECRET_KEY=11111111-1111-4111-8111-111111111111 \
+         SCW_DEFAULT_PROJECT_ID=22222222-2222-4222-8222-222222222222 SCW_DEFAULT_ZONE=fr-par-1",
+    );
+    assert_eq!(reader.follow(&part("operating.md", "## Is everything there?", "## Credentials")), 1);
+    let asked = part("operating.md", "### Before something is removed", "## When something fails");
+    assert_eq!(reader.follow(&asked), 5);
+    assert_eq!(reader.world.resources(), 0);
 }
 
 #[test]
@@ -124,6 +187,7 @@ fn files_commands_and_output_are_told_apart() {
     let command = |line: &str, output: &[&str]| Step::Command {
         line: line.to_owned(),
         output: output.iter().map(|&line| line.to_owned()).collect(),
+        typed: None,
     };
     let file = Step::File { name: "f".to_owned(), content: "echo\n".to_owned() };
     assert_eq!(steps(text), [file, command("one", &["says"]), command("two", &[])]);

@@ -62,8 +62,8 @@ impl Settings {
                 sources.text(&["SCW_ACCESS_KEY", "SCALEWAY_ACCESS_KEY"], |profile| &profile.access_key, "access_key")
             }
         };
-        let secret_key = match &explicit.secret_key {
-            Some(key) => key.clone(),
+        let (secret_key, secret_key_place) = match &explicit.secret_key {
+            Some(key) => (key.clone(), super::GIVEN_SECRET_KEY.to_owned()),
             None => sources.secret_key(&looked_in_file)?,
         };
         let access_key = access_key.map(access_key_checked).transpose()?.flatten();
@@ -129,6 +129,7 @@ impl Settings {
         }
         Ok(Settings {
             secret_key,
+            secret_key_place,
             access_key,
             organization_id: organization_id.map(identifier).transpose()?,
             project_id: project_id.map(identifier).transpose()?,
@@ -228,14 +229,15 @@ impl Sources<'_> {
         })
     }
 
-    fn secret_key(&mut self, looked_in_file: &str) -> Result<SecretKey, ConfigurationError> {
+    /// The secret key, and where it was found.
+    fn secret_key(&mut self, looked_in_file: &str) -> Result<(SecretKey, String), ConfigurationError> {
         // SCALEWAY_ACCESS_KEY was once used for both keys (SDK); it is the secret one only when it looks like one.
         let names = match self.environment.get("SCALEWAY_ACCESS_KEY") {
             Some(key) if is_uuid(key) => &["SCW_SECRET_KEY", "SCW_TOKEN", "SCALEWAY_TOKEN", "SCALEWAY_ACCESS_KEY"][..],
             _ => &["SCW_SECRET_KEY", "SCW_TOKEN", "SCALEWAY_TOKEN"][..],
         };
         match self.text(names, |profile| &profile.secret_key, "secret_key") {
-            Some(found) => SecretKey::parse(&found.value, &found.place),
+            Some(found) => Ok((SecretKey::parse(&found.value, &found.place)?, found.place)),
             None => Err(ConfigurationError::Missing {
                 what: "secret key",
                 variable: "SCW_SECRET_KEY",

@@ -21,11 +21,15 @@ pub use secret::SecretKey;
 /// Scaleway's API.
 pub const DEFAULT_API_URL: &str = "https://api.scaleway.com";
 
+/// The place of a key that the caller gave itself.
+const GIVEN_SECRET_KEY: &str = "the given secret key";
+
 /// Everything a [`Client`](crate::Client) needs to know. Make one with [`Settings::load`] (as Scaleway's tools do) or
 /// [`Settings::new`] (explicitly). Its `Debug` form shows no secret.
 #[derive(Debug, Clone)]
 pub struct Settings {
     secret_key: SecretKey,
+    secret_key_place: String,
     access_key: Option<String>,
     organization_id: Option<String>,
     project_id: Option<String>,
@@ -116,6 +120,7 @@ impl Settings {
     pub fn new(secret_key: SecretKey) -> Self {
         Self {
             secret_key,
+            secret_key_place: GIVEN_SECRET_KEY.to_owned(),
             access_key: None,
             organization_id: None,
             project_id: None,
@@ -166,6 +171,11 @@ impl Settings {
     /// The secret key, wrapped so that it does not show.
     pub fn secret_key(&self) -> &SecretKey {
         &self.secret_key
+    }
+
+    /// Where the secret key was found, for people: `SCW_SECRET_KEY`, `` `secret_key` in profile ci of ... ``.
+    pub fn secret_key_place(&self) -> &str {
+        &self.secret_key_place
     }
 
     /// The access key, when one is configured. Not a secret.

@@ -81,6 +81,20 @@ fn explicit_wins_over_environment_over_named_profile_over_top_level() {
 }
 
 #[test]
+fn the_place_of_the_secret_key_is_told_without_the_key() {
+    let home = Home::with(FILE);
+    let place = |explicit: &ExplicitSettings, variables: &[(&str, &str)]| {
+        Settings::load(explicit, &home.environment(variables)).unwrap().secret_key_place().to_owned()
+    };
+    let none = ExplicitSettings::default();
+    assert_eq!(place(&none, &[("SCW_SECRET_KEY", KEY_A)]), "SCW_SECRET_KEY");
+    let of_profile = place(&none, &[("SCW_PROFILE", "named")]);
+    assert!(of_profile.starts_with("`secret_key` in profile named of "), "{of_profile}");
+    let given = ExplicitSettings { secret_key: Some(KEY_A.parse().unwrap()), ..ExplicitSettings::default() };
+    assert_eq!(place(&given, &[("SCW_SECRET_KEY", KEY_B)]), "the given secret key");
+}
+
+#[test]
 fn the_profile_is_the_given_one_else_scw_profile_else_active_profile_else_the_top_level() {
     let home = Home::with(&format!("active_profile: named\n{FILE}\n  other:\n    default_zone: pl-waw-1\n"));
     let zone = |explicit: Option<&str>, variables: &[(&str, &str)]| {

@@ -1,13 +1,14 @@
-//! The operations: create, scale, terminate, resume.
+//! The operations: create, scale, terminate, resume. Nodes that would be removed are shown and confirmed first.
 
 use serde_json::{Value, json};
 use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterSpecification, ClusterStatus, Clusters, Error,
-    OperationState, ResumedCluster, ScaleRequest,
+    OperationKind, OperationState, ResumedCluster, ScaleRequest, Stage,
 };
 
 use super::{failure_of, live, look, operation_failure, plan};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
 use crate::context::{ClusterWork, Context};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
@@ -21,7 +22,11 @@ pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Resu
     }
     let work = context.clusters(arguments.parallel)?;
     let name = specification.name.clone();
-    operate(context, &work, &name, async |control| work.clusters.create(specification, control).await).await
+    let nothing_to_confirm = async || Ok(());
+    operate(context, &work, &name, nothing_to_confirm, async |control| {
+        work.clusters.create(specification, control).await
+    })
+    .await
 }
 
 pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result<(), Failure> {
@@ -39,7 +44,25 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
         return plan::show(context, &plan);
     }
     let work = context.clusters(arguments.parallel)?;
-    operate(context, &work, name, async |control| work.clusters.scale(name, &request, control).await).await
+    let clusters = &work.clusters;
+    let plan = clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
+    let confirmation = if plan.remove.is_empty() {
+        Confirmation::Given
+    } else {
+        Confirmation::source(arguments.yes, "cluster scale", DRY_RUN)?
+    };
+    confirm_leaving(confirmation, clusters, &plan).await?;
+    // What an earlier process left open is ended in between, and may change who leaves.
+    let still_confirmed = async || {
+        let now = clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
+        let added: Vec<String> = now.remove.into_iter().filter(|node| !plan.remove.contains(node)).collect();
+        if arguments.yes || added.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("cluster {name} has changed meanwhile: {} would leave, too", added.join(", ")))
+            .remedy(format!("look at it with `windlass cluster status {name}`, and scale it again")))
+    };
+    operate(context, &work, name, still_confirmed, async |control| clusters.scale(name, &request, control).await).await
 }
 
 pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -> Result<(), Failure> {
@@ -49,8 +72,55 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
         let plan = work.clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
     }
+    let confirmation = Confirmation::source(arguments.yes, "cluster terminate", DRY_RUN)?;
     let work = context.clusters(arguments.parallel)?;
-    operate(context, &work, name, async |control| work.clusters.terminate(name, force, control).await).await
+    let clusters = &work.clusters;
+    let plan = clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
+    confirm_leaving(confirmation, clusters, &plan).await?;
+    // Whoever terminates a cluster means all of it, also what is being made at this moment.
+    let whole = async || Ok(());
+    operate(context, &work, name, whole, async |control| clusters.terminate(name, force, control).await).await
+}
+
+/// Shows the nodes that would leave, and asks.
+async fn confirm_leaving(confirmation: Confirmation, clusters: &Clusters, plan: &ClusterPlan) -> Result<(), Failure> {
+    let name = &plan.cluster;
+    let status = clusters.status(name).await.map_err(|error| failure_of(&error))?;
+    let planned = leaving(plan, &status);
+    let open = match &status.operation {
+        Some(open) if !status.operation_lives => {
+            format!("The {} that an earlier process left open is ended first. ", open.kind)
+        }
+        Some(open) if plan.operation == OperationKind::Terminate => {
+            format!("The {} under way is called off first. ", open.kind)
+        }
+        _ => String::new(),
+    };
+    let verb = if plan.operation == OperationKind::Terminate { "Terminate" } else { "Scale" };
+    let servers = counted(planned.len(), "server");
+    confirmation.ask(&planned, &format!("{open}{verb} cluster {name} and remove {servers}?")).await
+}
+
+/// The nodes of a plan that exist and would be removed, each with what its hook has to say.
+fn leaving(plan: &ClusterPlan, status: &ClusterStatus) -> Vec<Planned> {
+    let decommissioned = |node: &str| {
+        let mut hooks = plan.hooks.iter().filter(|hook| hook.stage == Stage::Decommission);
+        hooks.any(|hook| hook.plan.input.nodes.iter().any(|one| one.name == node))
+    };
+    let leaves = status.nodes.iter().filter(|node| node.exists() && plan.remove.contains(&node.name));
+    leaves
+        .map(|node| Planned {
+            kind: "server".to_owned(),
+            id: node.server.clone().unwrap_or_default(),
+            name: node.name.clone(),
+            state: node.state.to_string(),
+            why: if decommissioned(&node.name) {
+                "leaves after the decommission hook".to_owned()
+            } else {
+                "leaves, and no hook is run for it".to_owned()
+            },
+        })
+        .collect()
 }
 
 /// The specification behind a file's name, its problems told with the file.
@@ -64,24 +134,29 @@ pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failu
     })
 }
 
-/// Runs one operation with its live view; first what earlier processes left open is ended.
+/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked whether what was
+/// confirmed still holds.
 async fn operate(
     context: &Context,
     work: &ClusterWork,
     name: &ClusterName,
+    still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
     operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
 ) -> Result<(), Failure> {
     let (control, events) = ClusterControl::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let live = live::Live::follow(events, context.output, context.verbose());
     note_resumed(context, &work.clusters, &control).await;
-    let ended = operation(&control).await;
+    let ended = match still_confirmed().await {
+        Ok(()) => Ok(operation(&control).await),
+        Err(changed) => Err(changed),
+    };
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
     live.end().await;
     let status = work.clusters.status(name).await.ok();
-    match ended {
+    match ended? {
         Ok(outcome) => done(context, name, &outcome, status.as_ref(), was_interrupted),
         Err(error) => Err(failed(&error, status.as_ref(), was_interrupted)),
     }

@@ -1,0 +1,231 @@
+//! What is on this machine: configuration, policies, the state directory.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use windlass_lifecycle::{Error, Journal, OperationFilter, OperationState, StateDirectory};
+
+use super::check::Check;
+use super::failed;
+use crate::context::Context;
+use crate::failure::Failure;
+
+pub(super) const CONFIGURATION: &str = "configuration";
+const POLICIES: &str = "policies";
+const STATE_DIRECTORY: &str = "state-directory";
+const FREE_SPACE: &str = "free-space";
+const JOURNAL: &str = "journal";
+
+/// The checks of this file, in their order.
+pub(super) const CHECKS: [&str; 5] = [CONFIGURATION, POLICIES, STATE_DIRECTORY, FREE_SPACE, JOURNAL];
+
+/// Below this the journal may soon not be written any more: decision log and compiled policies grow to some 100 MB.
+const LITTLE_SPACE_BYTES: u64 = 256 << 20;
+/// Below this nothing should be begun.
+const NO_SPACE_BYTES: u64 = 16 << 20;
+
+pub(super) fn examine(context: &Context) -> Vec<Check> {
+    let mut checks = vec![configuration(context), policies(context)];
+    checks.extend(state(context));
+    checks
+}
+
+fn configuration(context: &Context) -> Check {
+    match &context.configuration.file {
+        Some(file) => Check::ok(CONFIGURATION, format!("{} is valid", file.display())),
+        None => Check::ok(CONFIGURATION, "there is no configuration file, and none is needed"),
+    }
+}
+
+/// Loads every policy as a host would, in a folder that goes afterwards.
+fn policies(context: &Context) -> Check {
+    let load = || -> Result<usize, Failure> {
+        let unmade = |error: std::io::Error| {
+            Failure::usage("there is no temporary folder to load policies in").because(error.to_string())
+        };
+        let folder = tempfile::tempdir().map_err(unmade)?;
+        let host =
+            context.offline_policy_host(Dir::open_ambient_dir(folder.path(), ambient_authority()).map_err(unmade)?)?;
+        context.configure(&host)?;
+        Ok(host.status().links.len())
+    };
+    match load() {
+        Ok(count) => Check::ok(POLICIES, format!("{count} load, the built-in defaults included")),
+        Err(failure) => {
+            let check = failed(POLICIES, &failure);
+            if check.remedy.is_some() { check } else { check.remedy("windlass policy check FILE") }
+        }
+    }
+}
+
+fn state(context: &Context) -> Vec<Check> {
+    let skipped = |why: &str| [FREE_SPACE, JOURNAL].map(|check| Check::skipped(check, why));
+    let path = match context.state_path() {
+        Ok(path) => path,
+        Err(failure) => {
+            let mut checks = vec![failed(STATE_DIRECTORY, &failure)];
+            checks.extend(skipped("there is no state directory"));
+            return checks;
+        }
+    };
+    let found = nearest(&path);
+    let directory = directory(&path, &found);
+    let mut checks = vec![directory];
+    match found {
+        Nearest::Itself(existing) => {
+            checks.push(free_space(&existing));
+            checks.push(match StateDirectory::open(&existing) {
+                Ok(state) => journal(&state),
+                Err(error) => Check::failed(JOURNAL, error.to_string()),
+            });
+        }
+        Nearest::Above(existing) => {
+            checks.push(free_space(&existing));
+            checks.push(Check::skipped(JOURNAL, "there is none yet"));
+        }
+        Nearest::Unusable(_) => checks.extend(skipped("the state directory cannot be used")),
+    }
+    checks
+}
+
+/// What there is of a path.
+enum Nearest {
+    /// A directory at its place.
+    Itself(PathBuf),
+    /// Nothing; this directory above it is the nearest that exists.
+    Above(PathBuf),
+    /// Something in the way.
+    Unusable(String),
+}
+
+fn nearest(path: &Path) -> Nearest {
+    let path = match std::path::absolute(path) {
+        Ok(path) => path,
+        Err(error) => return Nearest::Unusable(error.to_string()),
+    };
+    for ancestor in path.ancestors() {
+        match std::fs::metadata(ancestor) {
+            Ok(found) if found.is_dir() && ancestor == path => return Nearest::Itself(path),
+            Ok(found) if found.is_dir() => return Nearest::Above(ancestor.to_path_buf()),
+            Ok(_) => return Nearest::Unusable(format!("{} is no directory", ancestor.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Nearest::Unusable(format!("{}: {error}", ancestor.display())),
+        }
+    }
+    Nearest::Unusable("no directory above it exists".to_owned())
+}
+
+/// Whether it exists or can be made, belongs to its user alone, and can be written.
+fn directory(path: &Path, found: &Nearest) -> Check {
+    let another = "name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration";
+    let shown = path.display();
+    let (existing, there) = match found {
+        Nearest::Itself(existing) => (existing, true),
+        Nearest::Above(existing) => (existing, false),
+        Nearest::Unusable(why) => return Check::failed(STATE_DIRECTORY, format!("{shown}: {why}")).remedy(another),
+    };
+    // The file has no name, or loses it at once, so that nothing stays behind.
+    if let Err(error) = tempfile::tempfile_in(existing) {
+        let finding = format!("{} cannot be written: {error}", existing.display());
+        return Check::failed(STATE_DIRECTORY, finding).remedy(another);
+    }
+    if !there {
+        return Check::ok(STATE_DIRECTORY, format!("{shown} does not exist yet and can be made"));
+    }
+    match std::fs::metadata(existing).map(|found| found.permissions().mode()) {
+        Ok(mode) if mode & 0o077 != 0 => Check::warning(
+            STATE_DIRECTORY,
+            format!("{shown} can be written, and others on this machine may enter it (mode {:03o})", mode & 0o777),
+        )
+        .remedy(format!("chmod 700 {shown}")),
+        Ok(_) => Check::ok(STATE_DIRECTORY, format!("{shown} can be written, by its user alone")),
+        Err(error) => Check::failed(STATE_DIRECTORY, format!("{shown}: {error}")).remedy(another),
+    }
+}
+
+fn free_space(existing: &Path) -> Check {
+    match rustix::fs::statvfs(existing) {
+        Ok(system) => judged_space(system.f_bavail.saturating_mul(system.f_frsize)),
+        Err(error) => Check::skipped(FREE_SPACE, format!("{}: {error}", existing.display())),
+    }
+}
+
+fn judged_space(bytes: u64) -> Check {
+    let finding = format!("{} MB are free for the state directory", bytes / 1_000_000);
+    let remedy = "free some, or name a state directory on another disk";
+    match bytes {
+        ..NO_SPACE_BYTES => Check::failed(FREE_SPACE, finding).remedy(remedy),
+        ..LITTLE_SPACE_BYTES => Check::warning(FREE_SPACE, finding).remedy(remedy),
+        _ => Check::ok(FREE_SPACE, finding),
+    }
+}
+
+/// Whether this program can read the journal, who else works with it, and what waits in it.
+fn journal(state: &StateDirectory) -> Check {
+    let journal = match Journal::read_only(state) {
+        Ok(journal) => journal,
+        Err(Error::JournalAbsent { .. }) => return Check::ok(JOURNAL, "there is none yet"),
+        Err(error @ Error::JournalNewer { .. }) => {
+            return Check::failed(JOURNAL, error.to_string()).remedy("use the newest windlass that works here");
+        }
+        Err(error) => return Check::failed(JOURNAL, error.to_string()),
+    };
+    let filter = OperationFilter { states: vec![OperationState::Open], ..OperationFilter::default() };
+    let open = match journal.operations(&filter) {
+        Ok(open) => open,
+        Err(error) => return Check::failed(JOURNAL, error.to_string()),
+    };
+    let orphaned = open.iter().filter(|operation| !state.runner_lives(&operation.runner)).count();
+    let finding = format!(
+        "this program can read it; open operations: {}, left by processes that ended: {orphaned}; other processes at work: {}",
+        open.len(),
+        living(state),
+    );
+    if orphaned == 0 {
+        Check::ok(JOURNAL, finding)
+    } else {
+        Check::warning(JOURNAL, finding).remedy("windlass operation resume")
+    }
+}
+
+/// How many processes have this state directory open for work.
+fn living(state: &StateDirectory) -> usize {
+    let Ok(marks) = state.handle().read_dir("runners") else { return 0 };
+    let names = marks.filter_map(|mark| mark.ok()?.file_name().into_string().ok());
+    names.filter(|name| state.runner_lives(name)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Outcome;
+    use super::*;
+
+    #[test]
+    fn little_space_is_a_warning_and_none_a_failure() {
+        assert_eq!(judged_space(NO_SPACE_BYTES - 1).outcome, Outcome::Failed);
+        assert_eq!(judged_space(NO_SPACE_BYTES).outcome, Outcome::Warning);
+        assert_eq!(judged_space(LITTLE_SPACE_BYTES).outcome, Outcome::Ok);
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_can_be_made_below_one_that_can_be_written() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("a/b");
+        let check = directory(&path, &nearest(&path));
+        assert_eq!(check.outcome, Outcome::Ok);
+        assert!(check.finding.ends_with("does not exist yet and can be made"), "{}", check.finding);
+        assert!(!home.path().join("a").exists(), "it was not made");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_a_failure_that_names_it() {
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::write(home.path().join("a"), b"").expect("written");
+        for path in [home.path().join("a"), home.path().join("a/b")] {
+            let check = directory(&path, &nearest(&path));
+            assert_eq!(check.outcome, Outcome::Failed, "{}", check.finding);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `windlass doctor`: whether everything is there that Windlass needs. Reads only: nothing changes at Scaleway, nothing is
+//! spent, and no file stays behind.
+
+mod check;
+mod local;
+mod remote;
+
+use crate::arguments::Global;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print};
+use check::{Check, Examination};
+
+pub(crate) async fn run(global: Global) -> Result<(), Failure> {
+    let output = Output::new(&global);
+    let checks = match Context::load(global) {
+        Ok(context) => {
+            // One after the other: loading policies takes this thread, and answers are timed.
+            let mut checks = local::examine(&context);
+            checks.extend(remote::examine(&context).await);
+            checks
+        }
+        Err(failure) => unread(&failure),
+    };
+    let examination = Examination { checks };
+    let failed = examination.failed();
+    if failed.is_empty() {
+        output.result(&examination, || examination.told());
+        return Ok(());
+    }
+    if !output.is_json() {
+        print(&examination.told());
+    }
+    let count = if failed.len() == 1 { "a check".to_owned() } else { format!("{} checks", failed.len()) };
+    Err(Failure::new(Exit::Undone, format!("{count} failed: {}", failed.join(", ")))
+        .with_partial(serde_json::to_value(&examination).unwrap_or_default()))
+}
+
+/// Every other command stops at a configuration that cannot be read, and where to look next stands in it.
+fn unread(failure: &Failure) -> Vec<Check> {
+    let others = local::CHECKS.into_iter().chain(remote::CHECKS).filter(|check| *check != local::CONFIGURATION);
+    let others = others.map(|check| Check::skipped(check, "the configuration comes first"));
+    std::iter::once(failed(local::CONFIGURATION, failure)).chain(others).collect()
+}
+
+/// A failure of any command as the finding of a check.
+fn failed(check: &'static str, failure: &Failure) -> Check {
+    let place = failure.place.iter().map(|place| format!("{place}: "));
+    let causes = failure.causes.iter().map(|cause| format!("; {cause}"));
+    let finding: String = place.chain([failure.message.clone()]).chain(causes).collect();
+    Check { remedy: failure.remedy.clone(), ..Check::failed(check, finding) }
+}

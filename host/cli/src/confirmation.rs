@@ -1,0 +1,178 @@
+//! Nothing is destroyed unasked: what would go is shown on the terminal and confirmed there, or `--yes` stands for the
+//! answer. Where neither is to be had, nothing is touched.
+
+use std::io::{BufRead, IsTerminal};
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::failure::{Exit, Failure};
+use crate::output::{ask, bold, table};
+
+/// The option by which a command only says what it would do.
+pub(crate) const DRY_RUN: &str = "--dry-run";
+
+/// One resource that a command would remove.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Planned {
+    /// The kind in the contract's words: `server`, `ip`, `block-volume`, ...
+    pub(crate) kind: String,
+    /// Scaleway's id; empty where none is known.
+    pub(crate) id: String,
+    /// Its name or address.
+    pub(crate) name: String,
+    /// Its state.
+    pub(crate) state: String,
+    /// Why it is to go.
+    pub(crate) why: String,
+}
+
+/// Where the confirmation comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Confirmation {
+    /// `--yes` gave it on the command line.
+    Given,
+    /// Somebody sits at the terminal.
+    OnTerminal,
+}
+
+impl Confirmation {
+    /// Where this invocation's confirmation comes from. Asked before anything else, so that a script without `--yes` fails
+    /// each time, and not only on the day when there is something to remove.
+    /// `look` is the command's option that asks nobody.
+    pub(crate) fn source(yes: bool, command: &str, look: &str) -> Result<Self, Failure> {
+        // The question is written on stderr: stdout belongs to the result.
+        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        source_of(yes, terminal, command, look)
+    }
+
+    /// Shows what would go and waits for the answer. Everything but a clear yes is a no: nothing has been touched then.
+    pub(crate) async fn ask(self, planned: &[Planned], question: &str) -> Result<(), Failure> {
+        if self == Confirmation::Given {
+            return Ok(());
+        }
+        let told = if planned.is_empty() { String::new() } else { rows(planned) };
+        ask(&format!("{told}{} [y/N] ", bold(question)));
+        let refused = match answer().await? {
+            Answer::Line(line) if is_yes(&line) => return Ok(()),
+            Answer::Line(line) => {
+                if !line.ends_with('\n') {
+                    ask("\n");
+                }
+                Failure::usage("not confirmed; nothing was touched")
+            }
+            Answer::Interrupted => {
+                ask("\n");
+                Failure::new(Exit::Interrupted, "nothing was confirmed and nothing was touched")
+            }
+        };
+        Err(refused.with_partial(json!({ "planned": planned })))
+    }
+}
+
+fn source_of(yes: bool, terminal: bool, command: &str, look: &str) -> Result<Confirmation, Failure> {
+    match (yes, terminal) {
+        (true, _) => Ok(Confirmation::Given),
+        (false, true) => Ok(Confirmation::OnTerminal),
+        (false, false) => Err(Failure::usage(format!(
+            "`windlass {command}` asks first, and there is no terminal to ask on; nothing was touched"
+        ))
+        .remedy(format!("look with `windlass {command} ... {look}`, then add --yes"))),
+    }
+}
+
+/// What would go, as a table.
+pub(crate) fn rows(planned: &[Planned]) -> String {
+    let cells =
+        planned.iter().map(|one| [&one.kind, &one.id, &one.name, &one.state, &one.why].map(Clone::clone).to_vec());
+    table(&["kind", "id", "name", "state", "why"], cells)
+}
+
+/// `1 server`, `2 servers`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// `y` or `yes`, in any case; nothing else.
+fn is_yes(line: &str) -> bool {
+    let line = line.trim();
+    line.eq_ignore_ascii_case("y") || line.eq_ignore_ascii_case("yes")
+}
+
+enum Answer {
+    /// What was typed; empty at the end of the input.
+    Line(String),
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+}
+
+/// A line from the terminal, or the signal that came first.
+///
+/// It is read on a thread of its own that nobody waits for: a read from a terminal cannot be called off, and tokio's own
+/// threads for blocking work would hold the end of the program up.
+async fn answer() -> Result<Answer, Failure> {
+    const LONGEST_ANSWER_BYTES: u64 = 4096;
+    let deaf = |error: std::io::Error| {
+        Failure::undone("the program cannot wait for an answer, so it began nothing").because(error.to_string())
+    };
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let (sender, typed) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("answer".to_owned())
+        .spawn(move || {
+            let mut line = String::new();
+            let read = std::io::Read::take(std::io::stdin().lock(), LONGEST_ANSWER_BYTES).read_line(&mut line);
+            // Whoever asked may have gone.
+            let _ = sender.send(read.map(|_| line));
+        })
+        .map_err(deaf)?;
+    tokio::select! {
+        _ = interrupts.recv() => Ok(Answer::Interrupted),
+        _ = terminations.recv() => Ok(Answer::Interrupted),
+        // What cannot be read (no UTF-8, say) is no yes.
+        typed = typed => Ok(Answer::Line(typed.ok().and_then(Result::ok).unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_a_yes() {
+        for yes in ["y\n", "Y", "yes\n", " YES \r\n"] {
+            assert!(is_yes(yes), "{yes:?}");
+        }
+        for no in ["", "\n", "n\n", "no", "yep", "y y", "ja", "yes please", "1", "true", "\u{3}"] {
+            assert!(!is_yes(no), "{no:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_only_the_option_confirms() {
+        assert_eq!(source_of(true, false, "sweep", DRY_RUN).ok(), Some(Confirmation::Given));
+        assert_eq!(source_of(true, true, "sweep", DRY_RUN).ok(), Some(Confirmation::Given));
+        assert_eq!(source_of(false, true, "sweep", DRY_RUN).ok(), Some(Confirmation::OnTerminal));
+        let refused = source_of(false, false, "sweep", DRY_RUN).expect_err("nobody can be asked");
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.remedy.as_deref().is_some_and(|remedy| remedy.contains("--yes")), "{:?}", refused.remedy);
+    }
+
+    #[test]
+    fn what_would_go_is_told_with_kind_id_name_state_and_reason() {
+        let one = Planned {
+            kind: "server".to_owned(),
+            id: "s1".to_owned(),
+            name: "web-1".to_owned(),
+            state: "running".to_owned(),
+            why: "named".to_owned(),
+        };
+        let told = rows(&[one]);
+        let words: Vec<&str> = told.split_whitespace().collect();
+        assert_eq!(words, ["KIND", "ID", "NAME", "STATE", "WHY", "server", "s1", "web-1", "running", "named"]);
+    }
+}
