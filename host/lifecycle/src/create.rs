@@ -16,8 +16,8 @@ use windlass_scaleway::types::instance::{
 };
 
 use crate::failure;
-use crate::inventory::{names_json, volume_kind, volumes_made};
 use crate::journal::{ResourceKind, ResourceName};
+use crate::ownership::{volume_kind, volumes_made};
 use crate::run::{Run, Stop};
 use crate::specification::{AddressKind, ImageChoice, ServerSpecification};
 use crate::tags;
@@ -271,27 +271,22 @@ impl Creation<'_> {
                 },
             )
             .await?;
-        let existing = self.existing();
-        let made = volumes_made(&server, self.run.zone.as_str(), &existing);
+        let made = volumes_made(&server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
         self.run
             .conclude(
                 step,
                 Some(self.name(ResourceKind::Server, &server.id)),
-                json!({ "type": server_type, "volumes": names_json(&made) }),
+                json!({ "type": server_type, "volumes": made }),
             )
             .await?;
         Ok(server)
     }
 
-    fn existing(&self) -> BTreeSet<String> {
-        self.specification.existing_volumes().map(str::to_owned).collect()
-    }
-
     /// Volumes that came into being with the server get the tags that they could not be given then.
     async fn tag_volumes(&mut self, server: &Server) -> Result<(), Stop> {
-        let existing = self.existing();
+        let made = volumes_made(server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
         for (position, volume) in &server.volumes {
-            if existing.contains(&volume.id) || self.made.contains(&volume.id) {
+            if !made.iter().any(|made| made.id == volume.id) {
                 continue;
             }
             let step = "tag-volume";
@@ -377,11 +372,9 @@ impl Creation<'_> {
         self.run.conclude(step, Some(name), json!({})).await
     }
 
-    /// Powers on. Whether a call whose answer was lost, or that is refused since the server is already up, had its effect is
-    /// read from the server.
     /// Powers on. A type whose stock ends between creation and start gives way to the next one, as it does at creation;
     /// the retry slot is asked when there is none left. (Assumption: where Scaleway says `out_of_stock` for Instances, at
-    /// creation or at power-on, was never recorded.)
+    /// creation or at power-on, was never recorded.) Whether a call had its effect is read from the server.
     async fn power_on(&self, id: &str) -> Result<(), Stop> {
         let name = self.name(ResourceKind::Server, id);
         self.run.intend(POWER_ON, Some(name.clone()), json!({})).await?;

@@ -15,8 +15,11 @@
 //!
 //! # The three promises
 //! *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next begins.
-//! *Ownership before deletion*: only a resource that was read again and carries the owner tag (or, for a volume that Scaleway made with its
-//! server, is proven by the journal) is changed or deleted. *Ambiguity is looked up*: after any failed creation the resource is searched for
+//! *Provenance before change*: only what is proven ours, in a resource that was read again by its id, is changed or deleted: the
+//! outcome of the step that made it names it, or it carries the owner tag and our journal holds its id, or an answer was lost and it
+//! carries the operation's unique tag while nobody uses it. A tag alone, an attachment, an absence from a list prove nothing; what is
+//! attached to a server of ours and not proven ours is detached and survives. *Ambiguity is looked up*: after any failed creation the
+//! resource is searched for
 //! by its operation tag before the call is sent again or given up. (A host has no tags: there it is the name, see
 //! `docs/machines.md`.)
 //!
@@ -41,6 +44,7 @@ mod journal;
 mod lifecycle;
 mod machines;
 pub mod metric_names;
+mod ownership;
 mod plan;
 mod poller;
 mod resume;

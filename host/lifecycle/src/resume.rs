@@ -15,13 +15,12 @@ use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::control::{Control, Happening};
 use crate::create::{Creation, POWER_ON};
 use crate::identifier::GroupName;
-use crate::inventory::{Made, Scope};
 use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind};
-use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, fail, left_open, parse_zone, state_after, succeed};
+use crate::lifecycle::{Active, Lifecycle, Shared, UNDO_BEGUN, fail, left_open, parse_zone, succeed};
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
-use crate::sweep::SweepSpecification;
-use crate::undo::{Report, undo};
+use crate::sweep::{self, SweepSpecification};
+use crate::undo::{Report, kept_by};
 use crate::{Error, failure, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
@@ -199,16 +198,11 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
         OperationKind::Sweep => {
             let specification: SweepSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
-            let run = new_run(None);
-            run.event(Happening::Opened);
-            let mut scope = specification.scope();
-            scope.made.absorb(Made::from_entries(&shared.journal.entries(&operation.id)?, &BTreeSet::new()));
-            let report = match undo(&run, &mut scope, None).await {
-                Ok(report) => report,
-                Err(stop) => return Err(left_open(&run, &active, stop)),
-            };
-            let state = state_after(&report, OperationState::Done);
-            shared.close(&run, &active, state, None, Some(&report), Vec::new()).await
+            let entries = shared.journal.entries(&operation.id)?;
+            let mut scope = specification.scope(&shared.owner);
+            scope.claims.learn(&entries);
+            scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
+            sweep::remove(&new_run(None), &active, scope).await.map(drop)
         }
         OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine => {
             machines::resume(shared, &operation, new_run(None), active).await
@@ -235,9 +229,15 @@ async fn resume_create(
     run.event(Happening::Opened);
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
-    let undone_before = entries.iter().any(|entry| entry.step == "plan");
-    let first_cause =
-        operation.cause.as_ref().and_then(stored_cause).or_else(|| entries.iter().rev().find_map(given_up));
+    // What was called off stays called off.
+    let undone_before = entries.iter().any(|entry| entry.step == UNDO_BEGUN || entry.step == "plan");
+    let because = |entry: &Entry| stored_cause(entry.data.get("because").filter(|_| entry.step == UNDO_BEGUN)?);
+    let first_cause = operation
+        .cause
+        .as_ref()
+        .and_then(stored_cause)
+        .or_else(|| entries.iter().find_map(because))
+        .or_else(|| entries.iter().rev().find_map(given_up));
     if operation.state == OperationState::Open
         && !undone_before
         && first_cause.is_none()
@@ -248,10 +248,7 @@ async fn resume_create(
         run.suspect();
         match creation.start(&server).await {
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
-            Err(Stop::Failed(cause)) => {
-                let scope = creation_scope(shared, &operation.id, specification)?;
-                return ended(fail(run, active, scope, *cause).await);
-            }
+            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause).await),
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
@@ -259,8 +256,7 @@ async fn resume_create(
         step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
-    let scope: Scope = creation_scope(shared, &operation.id, specification)?;
-    ended(fail(run, active, scope, cause).await)
+    ended(fail(run, active, specification, cause).await)
 }
 
 /// That the create failed was known; that it is undone is what was wanted.

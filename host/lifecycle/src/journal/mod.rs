@@ -189,6 +189,11 @@ impl Journal {
         read::open_cleanup(&self.reader.lock(), creation, server)
     }
 
+    /// Whether an operation has kept this resource on purpose, whatever became of its mark.
+    pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
+        read::is_kept(&self.reader.lock(), resource_id)
+    }
+
     /// The operations whose entries speak of this resource, the newest first.
     ///
     /// # Errors

@@ -196,6 +196,17 @@ pub(super) fn open_cleanup(
     Ok(found.into_iter().next())
 }
 
+/// Whether an entry says that this resource was kept on purpose. Older versions have said so by the step only.
+pub(super) fn is_kept(connection: &Connection, resource_id: &str) -> Result<bool, Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "select exists (select 1 from entries
+             where resource_id = ?1 and (step = 'kept' or (step like 'keep-%' and phase = 'intent')))",
+        )
+        .map_err(Error::journal_read)?;
+    statement.query_row([resource_id], |row| row.get(0)).map_err(Error::journal_read)
+}
+
 pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<Entry>, Error> {
     collect(
         connection,

@@ -1,0 +1,177 @@
+//! How a resource stands to the journal. Pure: what has to be read for a judgement is asked for.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::listing::{Listed, Presence, Servers};
+use crate::identifier::OperationId;
+use crate::journal::{Operation, OperationState, ResourceKind};
+use crate::ownership::Claims;
+use crate::tags;
+
+/// How a resource stands to the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Explained,
+    Kept,
+    /// `spared`: why it is not removed all the same.
+    Unexplained { why: String, spared: Option<String> },
+    /// It depends on whether this server is there, which no listing denies.
+    Ask { server: String },
+}
+
+/// What the journal knows of one operation.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) operation: Operation,
+    pub(super) claims: Claims,
+    /// What it kept, and what the operation kept that ended it.
+    pub(super) kept: BTreeSet<String>,
+}
+
+/// What a judgement is made from, beside the resource.
+pub(super) struct Case<'a> {
+    pub(super) servers: &'a Servers,
+    /// Servers that this sweep removes.
+    pub(super) going: &'a BTreeSet<String>,
+    /// Servers by the operation that their tag names.
+    pub(super) tagged: &'a [(OperationId, String)],
+    /// When the listing began. What an operation changed since then the listing may show in part only.
+    pub(super) listed_from: u64,
+    pub(super) now: u64,
+    pub(super) grace: Duration,
+    pub(super) running_too: bool,
+}
+
+const MAYBE_IN_USE: &str = "the journal that made it may only be lost, and it may be in use";
+
+fn unexplained(why: impl Into<String>) -> Standing {
+    Standing::Unexplained { why: why.into(), spared: None }
+}
+
+fn spared(why: impl Into<String>, spared: impl Into<String>) -> Standing {
+    Standing::Unexplained { why: why.into(), spared: Some(spared.into()) }
+}
+
+impl Case<'_> {
+    /// Judges a resource that carries our owner tag; `known`: what the journal knows of the operation that its tag names.
+    pub(super) fn judge(&self, resource: &Listed, known: Option<&Known>) -> Standing {
+        if tags::is_kept(&resource.tags) || known.is_some_and(|known| known.kept.contains(&resource.name.id)) {
+            return Standing::Kept;
+        }
+        let Some(id) = tags::operation_of(&resource.tags) else {
+            return spared(
+                "it carries our owner tag and names no operation",
+                "no operation of ours makes such a resource; remove it by hand",
+            );
+        };
+        let Some(known) = known else {
+            return self.unknown(resource, &id);
+        };
+        let operation = &known.operation;
+        // One that ended while the lists were read, each at its own moment: its address may have been listed, and its
+        // server not yet. The next sweep judges it.
+        if operation.state == OperationState::Open || operation.updated_at > self.listed_from {
+            return Standing::Explained;
+        }
+        let alive = operation.state == OperationState::Done && operation.ended_by.is_none();
+        if alive {
+            match self.server_of(resource, known) {
+                Ok(Some(explained)) => return explained,
+                Ok(None) => {}
+                Err(ask) => return ask,
+            }
+        }
+        let why = match operation.state {
+            OperationState::Done if alive && resource.name.kind == ResourceKind::Server => {
+                format!("operation {id} made another one in its place")
+            }
+            OperationState::Done if alive => format!("the server of operation {id} is gone"),
+            OperationState::Done => format!("operation {id} made it, and its server was cleaned up"),
+            OperationState::Kept => format!("operation {id} ended and did not keep it"),
+            _ => format!("operation {id} failed and should have removed it"),
+        };
+        if !known.claims.knows(&resource.name.id) && !self.came_of_a_lost_answer(resource, known) {
+            return spared(why, format!("operation {id} did not make it: its tags may be copied"));
+        }
+        self.unless_in_use(resource, why)
+    }
+
+    /// Whether a living server explains the resource. `None`: its operation has none any more.
+    fn server_of(&self, resource: &Listed, known: &Known) -> Result<Option<Standing>, Standing> {
+        if resource.name.kind == ResourceKind::Server {
+            return Ok(known.claims.knows(&resource.name.id).then_some(Standing::Explained));
+        }
+        let id = &known.operation.id;
+        for server in known.claims.servers() {
+            match self.servers.get(server) {
+                None => return Err(Standing::Ask { server: server.to_owned() }),
+                Some(Presence::Gone) => {}
+                Some(Presence::Unseen(problem)) => {
+                    return Ok(Some(spared(
+                        format!("the server of operation {id} was not listed"),
+                        format!("whether it is gone could not be seen: {problem}"),
+                    )));
+                }
+                Some(Presence::Here) => {
+                    let belongs = known.claims.knows(&resource.name.id)
+                        || resource.attached_to.iter().any(|attached| attached == server);
+                    if belongs {
+                        return Ok(Some(Standing::Explained));
+                    }
+                    let why = format!("operation {id} made another one in its place");
+                    let standing = if self.came_of_a_lost_answer(resource, known) {
+                        self.unless_in_use(resource, why)
+                    } else {
+                        spared(why, format!("operation {id} did not make it: its tags may be copied"))
+                    };
+                    return Ok(Some(standing));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it can be what a creation made whose answer was lost: then nobody uses it.
+    fn came_of_a_lost_answer(&self, resource: &Listed, known: &Known) -> bool {
+        known.claims.may_have_lost(resource.name.kind)
+            && (resource.name.kind != ResourceKind::Server || resource.never_started)
+    }
+
+    /// Unexplained, unless it hangs on something that is there and stays.
+    fn unless_in_use(&self, resource: &Listed, why: String) -> Standing {
+        for server in resource.attached_to.iter().filter(|server| !self.going.contains(*server)) {
+            match self.servers.get(server) {
+                None => return Standing::Ask { server: server.clone() },
+                Some(Presence::Gone) => {}
+                Some(Presence::Here) => {
+                    return spared(why, format!("it is attached to server {server}, which is there"));
+                }
+                Some(Presence::Unseen(problem)) => {
+                    return spared(why, format!("whether its server {server} is there could not be seen: {problem}"));
+                }
+            }
+        }
+        unexplained(why)
+    }
+
+    /// Of an operation that this journal does not know.
+    fn unknown(&self, resource: &Listed, id: &OperationId) -> Standing {
+        let age = self.now.saturating_sub(id.made_at());
+        if age < u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX) {
+            return Standing::Explained;
+        }
+        let why = format!("this journal does not know operation {id}");
+        if resource.name.kind == ResourceKind::Server {
+            return if self.running_too { unexplained(why) } else { spared(why, MAYBE_IN_USE) };
+        }
+        match self.unless_in_use(resource, why) {
+            Standing::Unexplained { why, spared: None } => {
+                // A server of the same operation that stays may only have let go of it for a moment.
+                let stays = self.tagged.iter().any(|(of, server)| of == id && !self.going.contains(server));
+                Standing::Unexplained { why, spared: stays.then(|| MAYBE_IN_USE.to_owned()) }
+            }
+            other => other,
+        }
+    }
+}
