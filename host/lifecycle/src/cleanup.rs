@@ -12,7 +12,9 @@ use crate::Error;
 use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId};
 use crate::inventory::Scope;
-use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::journal::note::Record;
+use crate::journal::step::{Create, Step};
+use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
 use crate::run::{Run, Stop};
@@ -40,9 +42,9 @@ pub enum Target {
         /// Scaleway's id.
         id: String,
     },
-    /// The server of this operation with what carries its tags, whether or not the journal knows the operation: for who
-    /// has lost the journal. Where it does not, the oldest server with the tags is taken for it, and what else carries them goes when
-    /// nobody uses it.
+    /// The server of this operation with what carries its tags, whether or not the journal knows the operation: for
+    /// who has lost the journal. Where it does not, the oldest server with the tags is taken for it, and what else
+    /// carries them goes when nobody uses it.
     Tagged {
         /// The zone.
         zone: Zone,
@@ -96,14 +98,7 @@ impl Lifecycle {
                 let creation = shared.journal.operation(id)?;
                 (Some(creation), None, None)
             }
-            Target::Server { zone, id } => {
-                let creation = shared
-                    .journal
-                    .operations_of_resource(id)?
-                    .into_iter()
-                    .find(|operation| operation.kind == OperationKind::CreateServer);
-                (creation, Some(id.clone()), Some(zone.clone()))
-            }
+            Target::Server { zone, id } => (creation_of(shared, id)?, Some(id.clone()), Some(zone.clone())),
         };
         if let Some(creation) = &creation
             && creation.state == OperationState::Open
@@ -132,8 +127,8 @@ impl Lifecycle {
         Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies })
     }
 
-    /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already counts as
-    /// done; unknown ids are gone.
+    /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already
+    /// counts as done; unknown ids are gone.
     ///
     /// # Errors
     /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That something is left is no
@@ -170,6 +165,23 @@ impl PendingCleanup {
     }
 }
 
+/// The operation that created this server. One that only spoke of it, since it took it for a double of its own, did not.
+fn creation_of(shared: &Shared, server: &str) -> Result<Option<Operation>, Error> {
+    for operation in shared.journal.operations_of_resource(server)? {
+        if operation.kind != OperationKind::CreateServer {
+            continue;
+        }
+        for entry in shared.journal.entries(&operation.id)? {
+            if entry.resource.as_ref().is_some_and(|resource| resource.id == server)
+                && let Record::Done(Step::Create(Create::Server { .. })) = entry.record()?
+            {
+                return Ok(Some(operation));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Carries a cleanup out, also one that another process began.
 pub(crate) async fn clean_up(
     run: &Run,
@@ -195,10 +207,10 @@ pub(crate) async fn clean_up(
             Err(report) => return Ok(CleanedUp { operation: run.id.clone(), report }),
         },
     };
-    // An earlier process may have looked already, and cut volumes from their server since. What the creation's rollback kept
-    // is to go now; what this cleanup itself has kept stays.
+    // An earlier process may have looked already, and cut volumes from their server since. What the creation's
+    // rollback kept is to go now; what this cleanup itself has kept stays.
     let own = shared.journal.entries(&run.id)?;
-    scope.claims.learn(&own);
+    scope.claims.learn(&own)?;
     scope.kept = kept_by(&own).map(|name| name.id.clone()).collect();
     let report = match undo(run, &mut scope, None).await {
         Ok(report) => report,
@@ -213,8 +225,8 @@ pub(crate) async fn clean_up(
     Ok(CleanedUp { operation: run.id.clone(), report })
 }
 
-/// What can be claimed where the journal knows nothing of the creation. The inner error is how the cleanup ended already, since
-/// the server could not be seen.
+/// What can be claimed where the journal knows nothing of the creation. The inner error is how the cleanup ended
+/// already, since the server could not be seen.
 async fn claims_of_unknown(
     run: &Run,
     active: &Active,

@@ -1,6 +1,6 @@
 //! Carries a checked plan out: bounded parallelism, "not there" is done, every error collected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -17,13 +17,15 @@ use windlass_scaleway::types::instance::{
 
 use crate::failure;
 use crate::inventory::{Found, Thing};
-use crate::journal::{Phase, ResourceKind};
+use crate::journal::ResourceKind;
+use crate::journal::note::Note;
+use crate::journal::step;
 use crate::ownership::{Claims, Owned, volume_kind};
 use crate::run::{Run, Stop};
 use crate::tags;
 
-/// How long a server may take to go or to stop: ten times the longest recorded, 118 s, would be too long to wait for; this
-/// is five times it.
+/// How long a server may take to go or to stop: ten times the longest recorded, 118 s, would be too long to wait for;
+/// this is five times it.
 const SERVER_GOES: Duration = Duration::from_secs(600);
 /// How long a volume may take to leave its server: 6 s is the longest recorded.
 const VOLUME_LEAVES: Duration = Duration::from_secs(120);
@@ -55,12 +57,7 @@ enum Change {
 }
 
 /// Runs the plan. Steps that wait for a failed one are not begun, and say so.
-pub(crate) async fn execute(
-    run: &Run,
-    claims: &Claims,
-    found: &[Found],
-    steps: &[Step],
-) -> Result<Vec<StepEnd>, Stop> {
+pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: &[Step]) -> Result<Vec<StepEnd>, Stop> {
     // Only these may go with their server. Any other local disk on it, kept or somebody's, forbids to terminate it.
     let local_going: BTreeSet<&str> = steps
         .iter()
@@ -70,41 +67,29 @@ pub(crate) async fn execute(
         .map(|resource| resource.name.id.as_str())
         .collect();
     let local_going = &local_going;
-    let mut ended: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut stands = vec![Stand::Waiting; steps.len()];
     let mut ends = Vec::new();
-    let mut begun = vec![false; steps.len()];
     let mut running = FuturesUnordered::new();
     loop {
-        for (position, step) in steps.iter().enumerate() {
-            if begun[position]
-                || running.len() >= run.shared.limits.parallel_steps
-                || !step.after.iter().all(|after| ended.contains_key(&(*after as usize)))
-            {
-                continue;
-            }
-            begun[position] = true;
-            let index = step.resource as usize;
-            let Some(resource) = found.get(index) else {
-                continue;
-            };
-            if step.after.iter().any(|after| ended.get(&(*after as usize)) == Some(&false)) {
-                ended.insert(position, false);
-                ends.push(StepEnd {
-                    resource: index,
-                    action: step.action,
-                    end: End::Failed("a step that it waits for failed".to_owned()),
-                });
-                continue;
-            }
-            let action = step.action;
-            running.push(async move { (position, index, action, act(run, claims, resource, action, local_going).await) });
+        // Again after each skipped step: it may have been the last that another waited for.
+        loop {
+            let skipped = begin_or_skip(steps, &mut stands, |position, step| {
+                if running.len() >= run.shared.limits.parallel_steps.max(1) {
+                    return false;
+                }
+                if let Some(resource) = found.get(step.resource as usize) {
+                    let end = act(run, claims, resource, step.action, local_going);
+                    running.push(async move { (position, end.await) });
+                }
+                true
+            });
+            let Some(position) = skipped else { break };
+            let end = End::Failed("a step that it waits for failed".to_owned());
+            ends.push(StepEnd { resource: steps[position].resource as usize, action: steps[position].action, end });
         }
-        // A step that was skipped may have been the last that another waited for.
-        let Some((position, index, action, result)) = running.next().await else {
-            if begun.iter().all(|begun| *begun) || !progress(&begun, steps, &ended) {
-                break;
-            }
-            continue;
+        // What then still waits, waits in a circle, which no checked plan has.
+        let Some((position, result)) = running.next().await else {
+            return Ok(ends);
         };
         let end = match result {
             Ok(Change::Made) => End::Done,
@@ -112,18 +97,40 @@ pub(crate) async fn execute(
             Err(Stop::Failed(failed)) => End::Failed(format!("{}: {}", failed.step, failure::words(&failed.failure))),
             Err(other) => return Err(other),
         };
-        ended.insert(position, matches!(end, End::Done));
-        ends.push(StepEnd { resource: index, action, end });
+        stands[position] = if matches!(end, End::Done) { Stand::Done } else { Stand::Failed };
+        ends.push(StepEnd { resource: steps[position].resource as usize, action: steps[position].action, end });
     }
-    Ok(ends)
 }
 
-/// Whether some step can begin now.
-fn progress(begun: &[bool], steps: &[Step], ended: &BTreeMap<usize, bool>) -> bool {
-    steps
-        .iter()
-        .zip(begun)
-        .any(|(step, begun)| !begun && step.after.iter().all(|after| ended.contains_key(&(*after as usize))))
+/// Where a step of a plan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Waiting,
+    Running,
+    Done,
+    Failed,
+}
+
+/// Begins the steps whose predecessors are all done, as far as `begin` takes them. The first one that waits for a
+/// failed step is skipped, which counts as failed, and given back.
+fn begin_or_skip(steps: &[Step], stands: &mut [Stand], mut begin: impl FnMut(usize, &Step) -> bool) -> Option<usize> {
+    for (position, step) in steps.iter().enumerate() {
+        if stands[position] != Stand::Waiting {
+            continue;
+        }
+        let before = |stand| step.after.iter().filter_map(|after| stands.get(*after as usize)).any(|&it| it == stand);
+        if before(Stand::Waiting) || before(Stand::Running) {
+            continue;
+        }
+        if before(Stand::Failed) {
+            stands[position] = Stand::Failed;
+            return Some(position);
+        }
+        if begin(position, step) {
+            stands[position] = Stand::Running;
+        }
+    }
+    None
 }
 
 async fn act(
@@ -133,7 +140,7 @@ async fn act(
     action: Action,
     local_going: &BTreeSet<&str>,
 ) -> Result<Change, Stop> {
-    let step = format!("{}-{}", verb(action), resource.name.kind);
+    let step = step::Step::Plan(action, resource.name.kind).word();
     run.intend(&step, Some(resource.name.clone()), json!({})).await?;
     let change = match (action, &resource.thing) {
         (Action::Delete, Thing::Server(server)) => delete_server(run, claims, &step, server, local_going).await?,
@@ -167,20 +174,10 @@ async fn act(
         Change::Made => run.conclude(&step, Some(resource.name.clone()), json!({})).await?,
         Change::NotOurs => {
             tracing::warn!(operation = %run.id, step, resource = %resource.name, "it is no longer ours: left alone");
-            run.write(&step, Phase::Note, Some(resource.name.clone()), json!({ "left-alone": "it is no longer ours" }))
-                .await?;
+            run.note(Note::LeftAlone, Some(resource.name.clone())).await?;
         }
     }
     Ok(change)
-}
-
-fn verb(action: Action) -> &'static str {
-    match action {
-        Action::Delete => "delete",
-        Action::Detach => "detach",
-        Action::PowerOff => "power-off",
-        Action::Keep => "keep",
-    }
 }
 
 /// "Not there" is what a deletion wants.
@@ -265,9 +262,9 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&s
 
 /// Deletes a server from whatever state it is in.
 ///
-/// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE takes
-/// a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume that is to
-/// stay is stopped and deleted.
+/// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE
+/// takes a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume
+/// that is to stay is stopped and deleted.
 async fn delete_server(
     run: &Run,
     claims: &Claims,
@@ -424,12 +421,7 @@ async fn delete_block_volume(
     .await
 }
 
-async fn delete_local_volume(
-    run: &Run,
-    claims: &Claims,
-    step: &str,
-    volume: &Owned<Volume>,
-) -> Result<Change, Stop> {
+async fn delete_local_volume(run: &Run, claims: &Claims, step: &str, volume: &Owned<Volume>) -> Result<Change, Stop> {
     let instance = &run.shared.client.instance(&run.zone);
     let id = &volume.get().id;
     run.attempt(step, |_| async move {
@@ -494,7 +486,8 @@ async fn mark_kept(run: &Run, step: &str, thing: &Thing) -> Result<Change, Stop>
         Thing::Server(server) => {
             let server = server.get();
             let update = &UpdateServer { tags: Some(marked(&server.tags)), ..UpdateServer::default() };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_server(&server.id, update).await) }).await?;
+            run.attempt(step, |_| async move { gone_is_done(instance.update_server(&server.id, update).await) })
+                .await?;
         }
         Thing::Ip(ip) => {
             let ip = ip.get();
@@ -509,10 +502,56 @@ async fn mark_kept(run: &Run, step: &str, thing: &Thing) -> Result<Change, Stop>
         Thing::LocalVolume(volume) => {
             let volume = volume.get();
             let update = &UpdateVolume { tags: Some(with_ours(&volume.tags)), ..UpdateVolume::default() };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_volume(&volume.id, update).await) }).await?;
+            run.attempt(step, |_| async move { gone_is_done(instance.update_volume(&volume.id, update).await) })
+                .await?;
         }
         // A NIC stays with its server, which carries the mark; what is not ours gets none.
         Thing::PrivateNic(_) | Thing::Attached(_) => {}
     }
     Ok(Change::Made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(after: &[u32]) -> Step {
+        Step { resource: 0, action: Action::Delete, after: after.to_vec() }
+    }
+
+    #[test]
+    fn a_step_begins_when_all_before_it_are_done_and_is_skipped_when_one_failed() {
+        let steps = [step(&[]), step(&[0]), step(&[0]), step(&[1, 2]), step(&[3])];
+        let mut stands = vec![Stand::Waiting; steps.len()];
+        let mut begun = Vec::new();
+        let mut next = |stands: &mut Vec<Stand>| {
+            begun.clear();
+            let skipped = begin_or_skip(&steps, stands, |position, _| {
+                begun.push(position);
+                true
+            });
+            (begun.clone(), skipped)
+        };
+        assert_eq!(next(&mut stands), (vec![0], None));
+        assert_eq!(next(&mut stands), (vec![], None), "it runs");
+        stands[0] = Stand::Done;
+        assert_eq!(next(&mut stands), (vec![1, 2], None));
+        stands[1] = Stand::Failed;
+        assert_eq!(next(&mut stands), (vec![], None), "the other one may still be at it");
+        stands[2] = Stand::Done;
+        assert_eq!(next(&mut stands), (vec![], Some(3)));
+        assert_eq!(next(&mut stands), (vec![], Some(4)));
+        assert_eq!(next(&mut stands), (vec![], None));
+    }
+
+    #[test]
+    fn what_is_not_taken_begins_later_and_a_circle_never() {
+        let steps = [step(&[]), step(&[]), step(&[3]), step(&[2])];
+        let mut stands = vec![Stand::Waiting; steps.len()];
+        assert_eq!(begin_or_skip(&steps, &mut stands, |position, _| position == 0), None);
+        assert_eq!(stands, [Stand::Running, Stand::Waiting, Stand::Waiting, Stand::Waiting]);
+        stands[0] = Stand::Failed;
+        assert_eq!(begin_or_skip(&steps, &mut stands, |_, _| true), None);
+        assert_eq!(stands, [Stand::Failed, Stand::Running, Stand::Waiting, Stand::Waiting]);
+    }
 }

@@ -1,17 +1,17 @@
-//! What exists of an operation: from the journal, by tag search, and on the servers themselves. Everything is read from Scaleway
-//! at the time of asking, and judged by [`Claims`] on our side.
+//! What exists of an operation: from the journal, by tag search, and on the servers themselves. Everything is read
+//! from Scaleway at the time of asking, and judged by [`Claims`] on our side.
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
 use windlass_policy::slots::rollback::Evidence;
 use windlass_scaleway::types::block::{BlockVolume, ListBlockVolumes};
 use windlass_scaleway::types::instance::{
     Ip, ListIps, ListServers, ListVolumes, PrivateNic, Server, ServerVolume, Volume,
 };
 
-use crate::journal::{Phase, ResourceKind, ResourceName};
-use crate::ownership::{Claims, LOOK, Owned, Provenance, volume_name};
+use crate::journal::note::Note;
+use crate::journal::{ResourceKind, ResourceName};
+use crate::ownership::{Claims, Owned, Provenance, volume_name};
 use crate::run::{Run, Stop};
 use crate::tags;
 
@@ -83,8 +83,8 @@ fn evidence(provenance: Provenance) -> Evidence {
     }
 }
 
-/// Looks for everything in the scope. Journals what is ours of it, so that a successor knows volumes that lose their server
-/// before they carry a tag.
+/// Looks for everything in the scope. Journals what is ours of it, so that a successor knows volumes that lose their
+/// server before they carry a tag.
 pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, Stop> {
     let mut look = Look { run, claims: &mut scope.claims, found: Vec::new(), seen: BTreeSet::new() };
     let tagged = look.search().await?;
@@ -99,14 +99,18 @@ pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, S
     look.known_others().await?;
     let found = look.found;
     if !found.is_empty() {
-        let (ours, others): (Vec<&Found>, Vec<&Found>) = found.iter().partition(|found| found.owned());
-        let names = |of: &[&Found]| of.iter().map(|found| found.name.clone()).collect::<Vec<_>>();
-        for found in &ours {
-            if let Some(provenance) = found.provenance() {
-                scope.claims.confirm(found.name.clone(), provenance);
+        let (mut made, mut tagged, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+        for found in &found {
+            match found.provenance() {
+                Some(provenance) => {
+                    scope.claims.confirm(found.name.clone(), provenance);
+                    let list = if provenance == Provenance::Outcome { &mut made } else { &mut tagged };
+                    list.push(found.name.clone());
+                }
+                None => attached.push(found.name.clone()),
             }
         }
-        run.write(LOOK, Phase::Note, None, json!({ "resources": names(&ours), "foreign": names(&others) })).await?;
+        run.note(Note::Looked { made, tagged, attached }, None).await?;
     }
     Ok(found)
 }
@@ -166,8 +170,8 @@ impl Look<'_> {
         Ok(tagged)
     }
 
-    /// Takes a server in when it is ours, with the volumes that came into being with it. Another one is nobody's business
-    /// here, whatever tags it carries.
+    /// Takes a server in when it is ours, with the volumes that came into being with it. Another one is nobody's
+    /// business here, whatever tags it carries.
     fn server(&mut self, server: Server) {
         let (label, state, kept) = (server.name.clone(), server.state.as_str().to_owned(), tags::is_kept(&server.tags));
         let id = server.id.clone();

@@ -22,8 +22,9 @@ use crate::error::OperationFailure;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
 use crate::inventory::Scope;
+use crate::journal::note::{Cause, Note};
 use crate::journal::{
-    Closing, Durability, Entry, Journal, NewOperation, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
+    Closing, Durability, Entry, Journal, NewOperation, OperationKind, OperationState, ResourceKind, ResourceName,
 };
 use crate::machines::Machines;
 use crate::ownership::Claims;
@@ -41,17 +42,18 @@ pub struct Limits {
     pub parallel_operations: usize,
     /// Steps of one rollback plan under way at a time.
     pub parallel_steps: usize,
-    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way at
-    /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
-    /// the look at the end, or by the sweep.)
+    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way
+    /// at Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives
+    /// even later is found by the look at the end, or by the sweep.)
     pub settle: Duration,
-    /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run
-    /// within 5 s (recorded).
+    /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all
+    /// servers run within 5 s (recorded).
     pub poll_interval: Duration,
     /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`], [`Lifecycle::servers`]).
     pub machine_interval: Duration,
-    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect within this
-    /// time; otherwise two processes that do not share a state directory could claim one host. Zero where all share one.
+    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect
+    /// within this time; otherwise two processes that do not share a state directory could claim one host. Zero where
+    /// all share one.
     pub claim_settle: Duration,
 }
 
@@ -76,8 +78,9 @@ pub struct Options {
     pub policies: Arc<Host>,
     /// Where the journal is.
     pub state_directory: StateDirectory,
-    /// Whose resources these are. Absent: the name stored in the state directory, made once at random. Share a configured
-    /// owner only between processes that share the state directory: what the journal does not know, a sweep takes for lost.
+    /// Whose resources these are. Absent: the name stored in the state directory, made once at random. Share a
+    /// configured owner only between processes that share the state directory: what the journal does not know, a
+    /// sweep takes for lost.
     pub owner: Option<OwnerName>,
     /// What a journal write is proof against.
     pub durability: Durability,
@@ -240,7 +243,8 @@ impl Lifecycle {
         self.shared.active.lock().iter().cloned().collect()
     }
 
-    /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at once.
+    /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at
+    /// once.
     ///
     /// # Errors
     /// [`Error::Specification`], or the journal's errors.
@@ -255,7 +259,8 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
-    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal knows of it.
+    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal
+    /// knows of it.
     ///
     /// # Errors
     /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it; [`Error::Specification`] when it is
@@ -281,8 +286,9 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
-    /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the journal.
-    /// Of several it is the oldest, since copies of the tags come later. `None` does not say that nothing else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
+    /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the
+    /// journal. Of several it is the oldest, since copies of the tags come later. `None` does not say that nothing
+    /// else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed.
@@ -302,11 +308,12 @@ impl Lifecycle {
             .min_by_key(Server::created_at))
     }
 
-    /// Gives the volume that Scaleway made with a server the server's own tags, so that it is removed with it: for who has lost
-    /// the journal.
+    /// Gives the volume that Scaleway made with a server the server's own tags, so that it is removed with it: for
+    /// who has lost the journal.
     ///
-    /// That is the volume that the server boots from. What else hangs there untagged somebody attached, whether or not the
-    /// server was handed over: it is left as it is. A server whose creation the journal knows needs no marks, and gets none.
+    /// That is the volume that the server boots from. What else hangs there untagged somebody attached, whether or
+    /// not the server was handed over: it is left as it is. A server whose creation the journal knows needs no marks,
+    /// and gets none.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when a volume cannot be read or marked; one that is gone is none. The journal's errors.
@@ -371,8 +378,8 @@ impl Lifecycle {
 
     /// Creates `count` servers of one specification, each an operation of its own, with bounded parallelism.
     ///
-    /// One that fails takes no other with it. With a name in the specification and more than one server, the servers are
-    /// called `<name>-1`, `<name>-2`, ...
+    /// One that fails takes no other with it. With a name in the specification and more than one server, the servers
+    /// are called `<name>-1`, `<name>-2`, ...
     pub async fn create_servers(
         &self,
         specification: &ServerSpecification,
@@ -501,9 +508,6 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
     }
 }
 
-/// The step under which it is journalled that a create is to be undone, and why.
-pub(crate) const UNDO_BEGUN: &str = "undo-begun";
-
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
 ///
 /// That it is to be undone is journalled before the first look: whoever takes the operation over undoes it as well.
@@ -511,8 +515,8 @@ pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpeci
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
     run.begin_undo();
-    let because = json!({ "because": { "step": cause.step, "failure": cause.failure } });
-    if let Err(stop) = run.write(UNDO_BEGUN, Phase::Note, None, because).await {
+    let because = Cause { step: cause.step.clone(), failure: cause.failure.clone() };
+    if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {
         return left_open(run, active, stop);
     }
     let mut scope = match creation_scope(&run.shared, &run.id, specification) {
@@ -553,7 +557,7 @@ pub(crate) fn claims_of_creation(
     creation: &OperationId,
     specification: &ServerSpecification,
     entries: &[Entry],
-) -> Claims {
+) -> Result<Claims, Error> {
     Claims::of_creation(&shared.owner, creation, specification, entries)
 }
 
@@ -564,7 +568,7 @@ pub(crate) fn creation_scope(
     specification: &ServerSpecification,
 ) -> Result<Scope, Error> {
     let entries = shared.journal.entries(creation)?;
-    let mut scope = Scope::new(claims_of_creation(shared, creation, specification, &entries));
+    let mut scope = Scope::new(claims_of_creation(shared, creation, specification, &entries)?);
     scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
     Ok(scope)
 }
@@ -579,7 +583,7 @@ pub(crate) async fn succeed(
     if run.saw_ambiguity() {
         let mut scope = creation_scope(&run.shared, &run.id, specification)?;
         // What the journal knows is what was asked for, with all that hangs on the server.
-        scope.spare.extend(scope.claims.known().map(|name| name.id.clone()));
+        scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
         scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));
         match undo(run, &mut scope, None).await {
             Ok(report) if report.is_clean() => {}

@@ -1,29 +1,31 @@
 //! What is ours, and why. The only module that makes an [`Owned`]: everything that changes or deletes takes one.
 //!
-//! A tag alone, an attachment, an absence from a listing prove nothing: users copy tags, attach volumes of their own to our
-//! servers, and put our addresses on theirs. So each proof is a [`Provenance`], found by [`Claims`] in a resource that was just
-//! read from Scaleway. What has none is left alone; on a server of ours it is detached, and survives.
+//! A tag alone, an attachment, an absence from a listing prove nothing: users copy tags, attach volumes of their own
+//! to our servers, and put our addresses on theirs. So each proof is a [`Provenance`], found by [`Claims`] in a
+//! resource that was just read from Scaleway. What has none is left alone; on a server of ours it is detached, and
+//! survives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_scaleway::types::block::BlockVolume;
 use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume, VolumeType};
 
+use crate::Error;
 use crate::identifier::{OperationId, OwnerName};
-use crate::journal::{Entry, Phase, ResourceKind, ResourceName};
+use crate::journal::note::{Note, Record};
+use crate::journal::step::{Create, Step};
+use crate::journal::{Entry, ResourceKind, ResourceName};
 use crate::specification::ServerSpecification;
 use crate::tags::{self, Tagged};
 
-/// The step under which a look at what exists is journalled.
-pub(crate) const LOOK: &str = "look";
 /// The position of the volume that a server boots from.
 const BOOT: &str = "0";
 
 /// Why a resource is ours to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provenance {
-    /// The outcome of the step that made it names it. It needs no tag: a volume that Scaleway makes with a server gets one
-    /// only afterwards.
+    /// The outcome of the step that made it names it. It needs no tag: a volume that Scaleway makes with a server
+    /// gets one only afterwards.
     Outcome,
     /// It carries our owner tag, and our journal holds its id.
     TagAndId,
@@ -63,7 +65,8 @@ impl Owned<PrivateNic> {
 enum Known {
     /// By the outcome of the step that made it.
     Made,
-    /// By its tag, at a look or a sweep, or by the request of whoever asked for its removal: the tag must still be there.
+    /// By its tag, at a look or a sweep, or by the request of whoever asked for its removal: the tag must still be
+    /// there.
     Named,
 }
 
@@ -115,14 +118,14 @@ impl Claims {
         id: &OperationId,
         specification: &ServerSpecification,
         entries: &[Entry],
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let mut claims = Self::none(owner);
         claims.operation = Some(id.clone());
-        claims.lost = Lost::Kinds(lost_answers(entries));
+        claims.lost = Lost::Kinds(lost_answers(entries)?);
         claims.positions = specification.positions_made().collect();
         claims.existing = specification.existing_volumes().map(str::to_owned).collect();
-        claims.learn(entries);
-        claims
+        claims.learn(entries)?;
+        Ok(claims)
     }
 
     /// On what carries the tag of an operation that our journal does not know, because somebody who knows it asked.
@@ -130,8 +133,8 @@ impl Claims {
         Self { operation: Some(operation), lost: Lost::Everything, ..Self::none(owner) }
     }
 
-    /// On one server that somebody named, and on what carries the tag of its operation, which the journal does not know either.
-    /// Other servers with that tag were not named.
+    /// On one server that somebody named, and on what carries the tag of its operation, which the journal does not
+    /// know either. Other servers with that tag were not named.
     pub(crate) fn of_named(owner: &OwnerName, server: ResourceName, operation: Option<OperationId>) -> Self {
         let beside = [ResourceKind::Ip, ResourceKind::BlockVolume, ResourceKind::LocalVolume];
         let mut claims = Self { operation, lost: Lost::Kinds(BTreeSet::from(beside)), ..Self::none(owner) };
@@ -139,32 +142,43 @@ impl Claims {
         claims
     }
 
-    /// On what a sweep names. What hangs on these servers, which are gone or go with it, is in nobody's use. Nothing is taken for
-    /// made with a server because of its place: the journals of their creations say what was.
+    /// On what a sweep names. What hangs on these servers, which are gone or go with it, is in nobody's use. Nothing
+    /// is taken for made with a server because of its place: the journals of their creations say what was.
     pub(crate) fn of_sweep(owner: &OwnerName, gone: impl IntoIterator<Item = String>) -> Self {
         Self { gone: gone.into_iter().collect(), positions: BTreeSet::new(), ..Self::none(owner) }
     }
 
     /// Takes in what an operation's entries prove.
-    pub(crate) fn learn(&mut self, entries: &[Entry]) {
+    pub(crate) fn learn(&mut self, entries: &[Entry]) -> Result<(), Error> {
         for entry in entries {
-            let made = entry.phase == Phase::Outcome && entry.step.starts_with("create-");
-            if made && let Some(resource) = &entry.resource {
+            match entry.record()? {
+                Record::Done(Step::Create(create)) => self.learn_of(create, entry.resource.as_ref()),
+                Record::Noted(Note::Looked { made, tagged, attached: _ }) => {
+                    made.into_iter().for_each(|resource| self.add(resource, Known::Made));
+                    tagged.into_iter().for_each(|resource| self.add(resource, Known::Named));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn learn_of(&mut self, create: Create, resource: Option<&ResourceName>) {
+        let Some(resource) = resource else { return };
+        match create {
+            Create::Ip { .. } | Create::Volume { .. } | Create::PrivateNic { .. } => {
                 self.add(resource.clone(), Known::Made);
-                if resource.kind == ResourceKind::Server {
-                    self.answered.insert(resource.id.clone());
-                }
             }
-            let listed = match (entry.phase, entry.step.as_str()) {
-                (Phase::Outcome, "create-server") => &entry.data["volumes"],
-                (Phase::Note, LOOK) => &entry.data["resources"],
-                _ => continue,
-            };
-            for resource in listed.as_array().into_iter().flatten() {
-                if let Ok(resource) = serde_json::from_value::<ResourceName>(resource.clone()) {
-                    self.add(resource, Known::Made);
-                }
+            Create::Server { volumes, .. } => {
+                self.add(resource.clone(), Known::Made);
+                self.answered.insert(resource.id.clone());
+                volumes.into_iter().for_each(|volume| self.add(volume, Known::Made));
             }
+            Create::TagVolume
+            | Create::SetCloudInit
+            | Create::PowerOn
+            | Create::ChangeServerType { .. }
+            | Create::WaitUntilRunning => {}
         }
     }
 
@@ -204,7 +218,6 @@ impl Claims {
         self.operation.as_ref()
     }
 
-
     /// What the journal names.
     pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceName> {
         self.known.values().map(|(name, _)| name)
@@ -212,6 +225,16 @@ impl Claims {
 
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.known.contains_key(id)
+    }
+
+    /// Whether the outcome of a step says that this was made.
+    pub(crate) fn knows_as_made(&self, id: &str) -> bool {
+        self.known.get(id).is_some_and(|(_, known)| *known == Known::Made)
+    }
+
+    /// What the outcome of a step says was made: what was asked for, and no double of it.
+    pub(crate) fn known_as_made(&self) -> impl Iterator<Item = &ResourceName> {
+        self.known.values().filter(|(_, known)| *known == Known::Made).map(|(name, _)| name)
     }
 
     /// The servers among what the journal names.
@@ -243,8 +266,7 @@ impl Claims {
     /// The proof for an address. It must not serve a server that is not ours.
     pub(crate) fn ip(&self, ip: Ip) -> Option<Owned<Ip>> {
         let unused = ip.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
-        let provenance =
-            self.evidence(ResourceKind::Ip, &ip.id, ip.tags(), unused).filter(|_| unused)?;
+        let provenance = self.evidence(ResourceKind::Ip, &ip.id, ip.tags(), unused).filter(|_| unused)?;
         Some(Owned { resource: ip, provenance })
     }
 
@@ -285,8 +307,8 @@ impl Claims {
         }
     }
 
-    /// The volumes that came into being with a server of ours. Where its creation was answered, the answer has named them;
-    /// where the answer was lost, they are those in the places where a creation puts what it makes.
+    /// The volumes that came into being with a server of ours. Where its creation was answered, the answer has named
+    /// them; where the answer was lost, they are those in the places where a creation puts what it makes.
     pub(crate) fn volumes_of(&self, server: &Owned<Server>, zone: &str) -> Vec<ResourceName> {
         if self.answered.contains(&server.get().id) {
             return Vec::new();
@@ -336,30 +358,26 @@ fn is_volume(kind: ResourceKind) -> bool {
     matches!(kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume)
 }
 
-/// The kinds of which a creation may have had an effect that the journal does not name: one that failed in any way, since an
-/// answer may be wrong about the effect, and one that was under way when its process died.
-fn lost_answers(entries: &[Entry]) -> BTreeSet<ResourceKind> {
+/// The kinds of which a creation may have had an effect that the journal does not name: one that failed in any way,
+/// since an answer may be wrong about the effect, and one that was under way when its process died.
+fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
+    let mut under_way: BTreeMap<ResourceKind, usize> = BTreeMap::new();
     let mut lost = BTreeSet::new();
-    for (step, kind) in [
-        ("create-server", ResourceKind::Server),
-        ("create-ip", ResourceKind::Ip),
-        ("create-volume", ResourceKind::BlockVolume),
-    ] {
-        let mut open = 0_usize;
-        for entry in entries.iter().filter(|entry| entry.step == step) {
-            match entry.phase {
-                Phase::Intent => open += 1,
-                Phase::Outcome => open = open.saturating_sub(1),
-                Phase::Failure | Phase::Note => {
-                    lost.insert(kind);
-                }
+    for entry in entries {
+        let record = entry.record()?;
+        let Some(kind) = Step::makes(&entry.step) else { continue };
+        let open = under_way.entry(kind).or_default();
+        match record {
+            Record::Begun(_) => *open += 1,
+            Record::Done(_) => *open = open.saturating_sub(1),
+            Record::Failed { .. } | Record::About { .. } => {
+                lost.insert(kind);
             }
-        }
-        if open > 0 {
-            lost.insert(kind);
+            Record::Noted(_) => {}
         }
     }
-    lost
+    lost.extend(under_way.into_iter().filter(|(_, open)| *open > 0).map(|(kind, _)| kind));
+    Ok(lost)
 }
 
 #[cfg(test)]
@@ -369,6 +387,7 @@ mod tests {
     use windlass_scaleway::types::instance::Reference;
 
     use super::*;
+    use crate::journal::Phase;
 
     const OPERATION: &str = "ci-0nqrsxtrgyns";
 
@@ -401,7 +420,7 @@ mod tests {
     }
 
     fn claims(entries: &[Entry]) -> Claims {
-        Claims::of_creation(&owner(), &OperationId::parse(OPERATION).unwrap(), &specification(), entries)
+        Claims::of_creation(&owner(), &OperationId::parse(OPERATION).unwrap(), &specification(), entries).unwrap()
     }
 
     fn tags(owner: &str) -> Vec<String> {
@@ -413,9 +432,9 @@ mod tests {
     }
 
     fn created(id: &str) -> [Entry; 2] {
-        let volumes = json!({ "volumes": [name(ResourceKind::BlockVolume, "boot")] });
+        let volumes = json!({ "type": "DEV1-S", "volumes": [name(ResourceKind::BlockVolume, "boot")] });
         [
-            entry("create-server", Phase::Intent, None, json!({})),
+            entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" })),
             entry("create-server", Phase::Outcome, Some(name(ResourceKind::Server, id)), volumes),
         ]
     }
@@ -449,7 +468,7 @@ mod tests {
     #[test]
     fn a_server_of_a_lost_answer_is_ours_unless_it_was_ever_started() {
         let lost = [
-            vec![entry("create-server", Phase::Intent, None, json!({}))],
+            vec![entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" }))],
             [created("a").to_vec(), vec![entry("create-server", Phase::Note, None, json!({}))]].concat(),
             [created("a").to_vec(), vec![entry("create-server", Phase::Failure, None, json!({}))]].concat(),
         ];
@@ -467,7 +486,7 @@ mod tests {
     fn what_hangs_on_a_server_that_is_not_ours_is_not_ours_to_take() {
         let entries = [
             created("a").to_vec(),
-            vec![entry("create-ip", Phase::Outcome, Some(name(ResourceKind::Ip, "ip")), json!({}))],
+            vec![entry("create-ip", Phase::Outcome, Some(name(ResourceKind::Ip, "ip")), json!({ "kind": "ipv4" }))],
         ]
         .concat();
         let claims = claims(&entries);
@@ -503,7 +522,7 @@ mod tests {
 
     #[test]
     fn of_a_lost_server_only_the_places_that_its_creation_fills_are_ours() {
-        let lost = claims(&[entry("create-server", Phase::Intent, None, json!({}))]);
+        let lost = claims(&[entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" }))]);
         let volume = |id: &str, volume_type| ServerVolume { id: id.into(), volume_type, ..ServerVolume::default() };
         let mut of_lost = server("a", ServerState::Stopped, tags("team"));
         of_lost.volumes = BTreeMap::from([

@@ -1,8 +1,8 @@
 //! The tags of what is ours. They say what a resource claims to be; what proves it, see [`crate::ownership`].
 //!
 //! Each resource that an operation makes carries three tags: `windlass-owner=<owner>`, `windlass-group=<group>`,
-//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`. Tags are compared on our side
-//! after every read: Scaleway's filters only narrow what is fetched.
+//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`. Tags are compared on our
+//! side after every read: Scaleway's filters only narrow what is fetched.
 
 use windlass_scaleway::types::block::BlockVolume;
 use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, Volume};

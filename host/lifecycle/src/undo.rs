@@ -14,7 +14,8 @@ use windlass_policy::slots::types;
 use crate::control::Happening;
 use crate::execute::{End, StepEnd, execute};
 use crate::inventory::{Found, Scope, gather};
-use crate::journal::{Entry, OperationKind, Phase, ResourceKind, ResourceName};
+use crate::journal::note::Note;
+use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::run::{Run, StepFailure, Stop};
 use crate::{failure, plan};
 
@@ -22,9 +23,6 @@ use crate::{failure, plan};
 const ROUNDS: u32 = 3;
 /// No further round begins after this.
 const ROUNDS_END: Duration = Duration::from_secs(900);
-
-/// The step under which it is journalled that something is kept.
-pub(crate) const KEPT: &str = "kept";
 
 /// Why something is left when no policy could be asked for a plan.
 const UNDECIDED: &str = "no policy could say what is to be done, so nothing was touched; it is tried again";
@@ -224,8 +222,8 @@ impl Staying {
             .collect();
         let stays = |id: &String| kept.contains(id) || scope.spare.contains(id);
         let (stay, go): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|resource| {
-            let with_its_server = resource.name.kind == ResourceKind::PrivateNic
-                && resource.attached_to.as_ref().is_some_and(stays);
+            let with_its_server =
+                resource.name.kind == ResourceKind::PrivateNic && resource.attached_to.as_ref().is_some_and(stays);
             stays(&resource.name.id) || with_its_server
         });
         for resource in stay {
@@ -327,8 +325,8 @@ fn told(report: Report) -> Report {
     report
 }
 
-/// Journals what the plan keeps before anything of it is done: from here on it stays kept, whatever becomes of its mark, of
-/// this process, or of the rest of the plan.
+/// Journals what the plan keeps before anything of it is done: from here on it stays kept, whatever becomes of its
+/// mark, of this process, or of the rest of the plan.
 async fn keep(
     run: &Run,
     scope: &mut Scope,
@@ -339,7 +337,7 @@ async fn keep(
     for step in steps.iter().filter(|step| step.action == Action::Keep) {
         let Some(resource) = found.get(step.resource as usize) else { continue };
         if resource.owned() {
-            run.write(KEPT, Phase::Note, Some(resource.name.clone()), json!({})).await?;
+            run.note(Note::Kept, Some(resource.name.clone())).await?;
             staying.keep(&resource.name);
             scope.kept.insert(resource.name.id.clone());
         } else {
@@ -351,10 +349,7 @@ async fn keep(
 
 /// What these entries say was kept.
 pub(crate) fn kept_by(entries: &[Entry]) -> impl Iterator<Item = &ResourceName> {
-    entries
-        .iter()
-        .filter(|entry| entry.step == KEPT && entry.phase == Phase::Note)
-        .filter_map(|entry| entry.resource.as_ref())
+    entries.iter().filter_map(Entry::kept)
 }
 
 /// Asks for a plan. `None`: no policy could give one, so nothing is touched. What the host's last resort leaves is left
@@ -367,18 +362,13 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
         // A decision never defers.
         (Verdict::Plan(_) | Verdict::Defer, _) => None,
     };
-    run.write(
-        "plan",
-        Phase::Note,
-        None,
-        json!({
-            "decision": decision.id,
-            "decided-by": decision.decided_by.to_string(),
-            "reason": decision.reason,
-            "steps": steps,
-        }),
-    )
-    .await?;
+    let planned = Note::Planned {
+        decision: json!(decision.id),
+        decided_by: decision.decided_by.to_string(),
+        reason: decision.reason.clone(),
+        steps: steps.clone(),
+    };
+    run.note(planned, None).await?;
     run.event(Happening::Undoing {
         cause: cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure))),
         resources: found.iter().map(|resource| resource.name.clone()).collect(),

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use windlass_scaleway::types::block::{BlockVolume, ListBlockVolumes};
-use windlass_scaleway::types::instance::{
-    Ip, ListIps, ListServers, ListVolumes, Server, ServerState, Volume,
-};
 use windlass_scaleway::Zone;
+use windlass_scaleway::types::block::{BlockVolume, ListBlockVolumes};
+use windlass_scaleway::types::instance::{Ip, ListIps, ListServers, ListVolumes, Server, ServerState, Volume};
 
 use crate::Error;
 use crate::journal::{ResourceKind, ResourceName};

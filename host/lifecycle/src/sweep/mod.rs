@@ -1,7 +1,7 @@
 //! The sweep: what Scaleway holds of ours against what the journal explains.
 //!
-//! List, judge, read again by id whatever is to go, judge once more, journal, remove. Nothing is removed on a listing's word: it
-//! proves that something is there, never that something is not.
+//! List, judge, read again by id whatever is to go, judge once more, journal, remove. Nothing is removed on a
+//! listing's word: it proves that something is there, never that something is not.
 
 mod judge;
 mod listing;
@@ -39,9 +39,9 @@ pub struct SweepRequest {
     /// What an operation that this journal does not know made within this time is left alone: another process with the
     /// same owner may be at work on it. The time stands in the operation's id.
     pub grace: Duration,
-    /// Also remove servers that no journal entry explains, in whatever state, and what hangs on them. Otherwise they are
-    /// reported only: after the loss of a journal, or under another state directory, a server is more likely in use than
-    /// lost, also one that is stopped.
+    /// Also remove servers that no journal entry explains, in whatever state, and what hangs on them. Otherwise they
+    /// are reported only: after the loss of a journal, or under another state directory, a server is more likely in
+    /// use than lost, also one that is stopped.
     pub running_too: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'a> ZoneSweep<'a> {
             Ok(operation) => {
                 let entries = journal.entries(id)?;
                 let claims = match serde_json::from_value::<ServerSpecification>(operation.specification.clone()) {
-                    Ok(specification) => claims_of_creation(self.shared, id, &specification, &entries),
+                    Ok(specification) => claims_of_creation(self.shared, id, &specification, &entries)?,
                     // No creation of a server: nothing is its.
                     Err(_) => crate::ownership::Claims::none(&self.shared.owner),
                 };
@@ -239,6 +239,23 @@ impl<'a> ZoneSweep<'a> {
     }
 }
 
+impl ZoneSweep<'_> {
+    /// What is to be removed, in portions. A volume that any operation kept is not among what goes with its server.
+    fn batches(&self) -> Result<Vec<SweepSpecification>, Error> {
+        let mut batches = remove::batches(&self.remove, &self.known);
+        for batch in &mut batches {
+            let mut proven = Vec::new();
+            for volume in batch.proven.drain(..) {
+                if !self.shared.journal.is_kept(&volume.id)? {
+                    proven.push(volume);
+                }
+            }
+            batch.proven = proven;
+        }
+        Ok(batches)
+    }
+}
+
 impl Lifecycle {
     /// Looks for what carries our owner tag and is explained by no live operation and no live machine, and removes it,
     /// each batch as an operation of its own.
@@ -269,7 +286,7 @@ impl Lifecycle {
             if request.dry_run {
                 continue;
             }
-            for specification in remove::batches(&of_zone.remove, &of_zone.known) {
+            for specification in of_zone.batches()? {
                 sweep.cleanups.push(self.sweep_batch(zone, &specification, control).await?);
             }
         }

@@ -29,8 +29,8 @@ const BATCH: usize = 100;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SweepSpecification {
     pub(super) resources: Vec<ResourceName>,
-    /// Volumes that the journals of the removed servers' creations prove, tagged or not. (Older versions wrote `volumes`: those of
-    /// every operation that was judged. That is no reason to remove one, so it is not read.)
+    /// Volumes that the journals of the removed servers' creations prove, tagged or not. (Older versions wrote
+    /// `volumes`: those of every operation that was judged. That is no reason to remove one, so it is not read.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) proven: Vec<ResourceName>,
     /// Servers that were read by their ids and are gone, and that some of it still shows.
@@ -47,7 +47,8 @@ impl SweepSpecification {
     }
 }
 
-/// What is to be removed, in portions that a policy and a journal's row can hold. A server and what hangs on it go together.
+/// What is to be removed, in portions that a policy and a journal's row can hold. A server and what hangs on it go
+/// together.
 pub(super) fn batches(remove: &[Listed], known: &BTreeMap<OperationId, Option<Known>>) -> Vec<SweepSpecification> {
     let going: BTreeSet<&str> = remove.iter().filter(|it| is_server(it)).map(|it| it.name.id.as_str()).collect();
     let mut groups: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
@@ -74,7 +75,7 @@ fn specification(
         .iter()
         .filter(|resource| is_server(resource))
         .filter_map(|server| known.get(&tags::operation_of(&server.tags)?)?.as_ref())
-        .flat_map(|known| known.claims.known())
+        .flat_map(|known| known.claims.known().filter(|name| !known.kept.contains(&name.id)))
         .filter(|name| matches!(name.kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume))
         .collect();
     let gone: BTreeSet<&String> = batch

@@ -11,15 +11,15 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_lifecycle::{
-    Clock, Control, CreatedServer, Durability, Error, Event, ExtraVolume, Happening, Lifecycle, OperationState, Options,
-    RootVolume, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
+    Clock, Control, CreatedServer, Durability, Error, Event, ExtraVolume, Happening, Lifecycle, OperationState,
+    Options, RootVolume, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::types::instance::{
-    AttachVolume, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, VolumeType,
+    AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, VolumeType,
 };
 use windlass_scaleway::{Client, Transport, TransportError};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
@@ -95,8 +95,10 @@ fn ids(list: &[Value]) -> Vec<&str> {
 /// Exactly these exist.
 fn assert_only(world: &World, expected: &[&str], case: &str) {
     let resources = world.resources();
-    let mut there: Vec<&str> =
-        [&resources.servers, &resources.ips, &resources.volumes, &resources.private_nics].into_iter().flat_map(|list| ids(list)).collect();
+    let mut there: Vec<&str> = [&resources.servers, &resources.ips, &resources.volumes, &resources.private_nics]
+        .into_iter()
+        .flat_map(|list| ids(list))
+        .collect();
     let mut expected = expected.to_vec();
     there.sort_unstable();
     expected.sort_unstable();
@@ -299,7 +301,8 @@ fn an_address_that_is_given_away_while_its_deletion_is_tried_again_stays() {
         let lifecycle = world.start();
         let created = create(&lifecycle, world.everything()).await;
         let address = created.server.public_ips[0].id.clone();
-        let failing = FaultRule::new("DELETE", format!("/instance/v1/zones/*/ips/{address}"), FaultKind::InternalServerError);
+        let failing =
+            FaultRule::new("DELETE", format!("/instance/v1/zones/*/ips/{address}"), FaultKind::InternalServerError);
         world.simulator.add_fault(failing.nth(1)).unwrap();
         let (control, mut events) = Control::with_events();
         let client = world.client.clone();
@@ -331,10 +334,7 @@ struct ShortListing {
 }
 
 impl Transport for ShortListing {
-    fn send(
-        &self,
-        request: http::Request<Bytes>,
-    ) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
         let listing = request.method() == http::Method::GET && request.uri().path().ends_with("/servers");
         let left_out = self.left_out.lock().clone().filter(|_| listing);
         let answer = self.below.send(request);
@@ -371,8 +371,7 @@ fn a_server_that_one_listing_left_out_keeps_its_addresses_and_volumes() {
         // Neither in a state directory that knows nothing of it, whatever hangs on it.
         let folder = tempfile::tempdir().unwrap();
         let transport = ShortListing { below: world.simulator.transport(), left_out };
-        let stranger =
-            process(Client::with_transport(settings(), Arc::new(transport)).unwrap(), folder.path(), 5);
+        let stranger = process(Client::with_transport(settings(), Arc::new(transport)).unwrap(), folder.path(), 5);
         let sweep = stranger.sweep(&sweep_of_all(), &Control::new()).await.unwrap();
         assert!(sweep.cleanups.is_empty(), "{sweep:?}");
         world.assert_complete("a short listing, and no journal").await;
@@ -460,7 +459,7 @@ fn a_creation_that_was_called_off_and_then_killed_is_undone_by_the_next_start() 
 }
 
 /// A creation that fails for its deadline, under a policy that keeps the volumes then. Gives its local root volume.
-async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, fault: FaultRule) -> (Error, String) {
+async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, faults: Vec<FaultRule>) -> (Error, String) {
     let specification = ServerSpecification {
         root_volume: RootVolume { kind: VolumeKind::Local, ..RootVolume::default() },
         volumes: vec![],
@@ -470,14 +469,16 @@ async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, fault: FaultRule) -
     let (control, mut events) = Control::with_events();
     let simulator = world.simulator.clone();
     let hold = async move {
-        let mut fault = Some(fault);
+        let mut faults = faults;
         while let Some(Event { what, .. }) = events.recv().await {
             match what {
                 Happening::StepBegan { step } if step == "wait-until-running" => {
                     let id = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
                     simulator.set_server_state(&id, ForcedState::Starting).unwrap();
                     // It stays there past the deadline, and runs when it is to be removed.
-                    simulator.add_fault(fault.take().unwrap()).unwrap();
+                    for fault in faults.drain(..) {
+                        simulator.add_fault(fault).unwrap();
+                    }
                 }
                 Happening::Undoing { .. } => {
                     for server in simulator.resources().servers {
@@ -516,11 +517,32 @@ fn a_local_volume_that_was_kept_is_not_terminated_with_its_server_by_a_later_rou
         // The first round's power-off is refused; a later round finds the volume spared and the server still there.
         let refused =
             FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied).nth(1);
-        let (error, local) = fail_and_keep(&world, &lifecycle, refused).await;
+        let (error, local) = fail_and_keep(&world, &lifecycle, vec![refused]).await;
         let Error::Failed(failure) = error else { panic!("{error}") };
         assert_eq!(failure.state, OperationState::Kept, "{failure}");
         assert!(failure.report.kept.iter().any(|kept| kept.id == local), "{failure}");
         assert_only(&world, &[&local], "kept");
+    });
+}
+
+#[test]
+fn a_local_volume_that_was_kept_survives_the_sweep_of_its_server() {
+    run(async {
+        let world = World::new(119).await;
+        let policies = tempfile::tempdir().unwrap();
+        let lifecycle = keeping(&world, policies.path());
+        // Neither does the server go, nor can the volume be marked.
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        let unmarkable = FaultRule::new("PATCH", "/instance/v1/zones/*/volumes/*", FaultKind::PermissionDenied);
+        let (error, local) = fail_and_keep(&world, &lifecycle, vec![refused, unmarkable]).await;
+        let Error::Failed(failure) = error else { panic!("{error}") };
+        assert_eq!(failure.state, OperationState::Left, "{failure}");
+        world.simulator.clear_faults();
+        drop(lifecycle);
+        // Swept before anybody has resumed it, under policies that keep nothing.
+        let sweep = world.start().sweep(&sweep_of_all(), &Control::new()).await.unwrap();
+        assert!(sweep.is_clean() && sweep.cleanups.len() == 1, "{sweep:?}");
+        assert_only(&world, &[&local], "swept");
     });
 }
 
@@ -531,7 +553,7 @@ fn what_was_kept_stays_kept_over_a_resume_and_a_sweep_also_when_it_could_not_be_
         let policies = tempfile::tempdir().unwrap();
         let lifecycle = keeping(&world, policies.path());
         let unmarkable = FaultRule::new("PATCH", "/instance/v1/zones/*/volumes/*", FaultKind::PermissionDenied);
-        let (error, local) = fail_and_keep(&world, &lifecycle, unmarkable).await;
+        let (error, local) = fail_and_keep(&world, &lifecycle, vec![unmarkable]).await;
         let Error::Failed(failure) = error else { panic!("{error}") };
         assert!(failure.report.kept.iter().any(|kept| kept.id == local), "{failure}");
         world.simulator.clear_faults();
@@ -543,5 +565,86 @@ fn what_was_kept_stays_kept_over_a_resume_and_a_sweep_also_when_it_could_not_be_
         let sweep = next.sweep(&sweep_of_all(), &Control::new()).await.unwrap();
         assert!(sweep.cleanups.is_empty(), "{sweep:?}");
         assert_only(&world, &[&local], "kept");
+    });
+}
+
+#[test]
+fn what_a_cleanup_kept_is_spared_by_the_sweep_though_it_could_not_be_marked() {
+    run(async {
+        let world = World::new(116).await;
+        let lifecycle = world.start();
+        let created = create(&lifecycle, world.everything()).await;
+        let boot = created.server.volumes["0"].id.clone();
+        drop(lifecycle);
+        world.simulator.set_server_state(&created.server.id, ForcedState::Deleted).unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        // As a cleanup leaves it whose policy kept the boot volume, and that was not allowed to mark it.
+        let cleanup = "ci-0mfmj460ttaa";
+        let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
+        let row = "insert into operations
+             select ?1, 'cleanup-server', grouping, zone, owner, '{\"creation\": null, \"server\": null}', policies, runner, 'kept',
+                    null, '[]', '{\"removed\": [], \"kept\": [], \"left\": []}', null, created_at, created_at
+             from operations where id = ?2";
+        journal.execute(row, [cleanup, created.operation.as_str()]).unwrap();
+        let ended = "update operations set ended_by = ?1 where id = ?2";
+        journal.execute(ended, [cleanup, created.operation.as_str()]).unwrap();
+        let kept = "insert into entries (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, data, at)
+             values (?1, 1, 'kept', 'note', 'block-volume', ?2, 'fr-par-1', '{}', 1)";
+        journal.execute(kept, [cleanup, boot.as_str()]).unwrap();
+        drop(journal);
+        let sweep = world.start().sweep(&sweep_of_all(), &Control::new()).await.unwrap();
+        assert!(sweep.is_clean(), "{sweep:?}");
+        assert_eq!(sweep.kept.iter().map(|name| name.id.as_str()).collect::<Vec<_>>(), [boot.as_str()]);
+        assert_only(&world, &[&boot], "kept");
+    });
+}
+
+#[test]
+fn a_double_that_a_good_creation_could_not_remove_is_the_sweeps() {
+    run(async {
+        let world = World::new(117).await;
+        let lifecycle = world.start();
+        let lost = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::DroppedConnection);
+        world.simulator.add_fault(lost.nth(1)).unwrap();
+        let stuck = FaultRule::new("DELETE", "/instance/v1/zones/*/ips/*", FaultKind::PermissionDenied);
+        world.simulator.add_fault(stuck).unwrap();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let tags = vec![
+            "windlass-owner=team".to_owned(),
+            "windlass-group=ci".to_owned(),
+            format!("windlass-operation={}", pending.id()),
+        ];
+        let late = async {
+            // The first call's effect, long after its connection was lost and the call sent again.
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            world.client.instance(&zone()).create_ip(&CreateIp { tags, ..CreateIp::default() }).await.unwrap().id
+        };
+        let control = Control::new();
+        let (created, double) = tokio::join!(pending.run(&control), late);
+        created.unwrap();
+        world.simulator.clear_faults();
+        assert_eq!(world.resources().ips.len(), 3, "the double is still there");
+        let sweep = lifecycle.sweep(&sweep_of_all(), &control).await.unwrap();
+        assert_eq!(sweep.unexplained.iter().map(|found| found.resource.id.as_str()).collect::<Vec<_>>(), [&double]);
+        assert!(sweep.is_clean(), "{sweep:?}");
+        world.assert_complete("without its double").await;
+    });
+}
+
+#[test]
+fn reading_again_before_each_deletion_costs_one_call_for_each_address() {
+    run(async {
+        let world = World::new(118).await;
+        let lifecycle = world.start();
+        let created = create(&lifecycle, world.everything()).await;
+        world.simulator.clear_requests();
+        let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        // Reads of servers are polls as well, whose number depends on how long the server takes to go.
+        let is_server = |path: &str| path.contains("/servers/") || path.ends_with("/servers");
+        let requests = world.simulator.requests();
+        let calls = requests.iter().filter(|request| request.method != "GET" || !is_server(&request.path)).count();
+        // Two looks at three lists, one action, two addresses and two volumes read and deleted, each read at the end.
+        assert!(calls <= 6 + 1 + 8 + 4, "{calls} calls: {requests:?}");
     });
 }
