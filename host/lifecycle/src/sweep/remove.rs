@@ -131,3 +131,41 @@ impl Lifecycle {
         remove(&run, &active, specification.scope(&shared.owner)).instrument(span).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(kind: ResourceKind, id: String, attached_to: Option<String>) -> Listed {
+        Listed {
+            name: ResourceName { kind, id, zone: "fr-par-1".into(), server: None },
+            label: String::new(),
+            state: String::new(),
+            tags: vec![],
+            attached_to: attached_to.into_iter().collect(),
+            never_started: false,
+        }
+    }
+
+    #[test]
+    fn a_portion_is_bounded_and_holds_a_server_with_all_that_hangs_on_it() {
+        let server = |n: usize| listed(ResourceKind::Server, format!("server-{n}"), None);
+        let ip = |n: usize| listed(ResourceKind::Ip, format!("ip-{n}"), Some(format!("server-{}", n / 3)));
+        let loose = |n: usize| listed(ResourceKind::BlockVolume, format!("volume-{n}"), Some("gone".into()));
+        let remove: Vec<Listed> = (0..200).map(server).chain((0..600).map(ip)).chain((0..2_500).map(loose)).collect();
+        let batches = batches(&remove, &BTreeMap::new());
+        assert_eq!(batches.iter().map(|batch| batch.resources.len()).sum::<usize>(), remove.len());
+        for batch in &batches {
+            assert!(batch.resources.len() <= BATCH && batch.proven.is_empty());
+            // Only what was read and is gone is taken for gone, not what this sweep is still to remove.
+            assert!(batch.gone.iter().all(|server| server == "gone"), "{:?}", batch.gone);
+            let ids: BTreeSet<&str> = batch.resources.iter().map(|name| name.id.as_str()).collect();
+            for ip in ids.iter().filter_map(|id| id.strip_prefix("ip-")) {
+                let server = format!("server-{}", ip.parse::<usize>().unwrap() / 3);
+                assert!(ids.contains(server.as_str()), "ip-{ip} goes without {server}");
+            }
+            // The journal's longest row is 256 KiB.
+            assert!(json!(batch).to_string().len() < 64 * 1024);
+        }
+    }
+}
