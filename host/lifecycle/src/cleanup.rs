@@ -11,12 +11,15 @@ use windlass_scaleway::Zone;
 use crate::Error;
 use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId};
-use crate::inventory::{Made, Scope};
-use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::inventory::Scope;
+use crate::journal::note::Record;
+use crate::journal::step::{Create, Step};
+use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, left_open, parse_zone, state_after};
+use crate::ownership::Claims;
 use crate::run::{Run, Stop};
 use crate::specification::ServerSpecification;
-use crate::undo::{Report, undo};
+use crate::undo::{Report, kept_by, undo};
 
 /// What a cleanup did.
 #[derive(Clone, Debug, Serialize)]
@@ -39,8 +42,9 @@ pub enum Target {
         /// Scaleway's id.
         id: String,
     },
-    /// Everything that carries this operation's tag and our owner tag, whether or not the journal knows the operation: for who
-    /// has lost the journal. Volumes that Scaleway made with a server are found on that server only.
+    /// The server of this operation with what carries its tags, whether or not the journal knows the operation: for
+    /// who has lost the journal. Where it does not, the oldest server with the tags is taken for it, and what else
+    /// carries them goes when nobody uses it.
     Tagged {
         /// The zone.
         zone: Zone,
@@ -94,14 +98,7 @@ impl Lifecycle {
                 let creation = shared.journal.operation(id)?;
                 (Some(creation), None, None)
             }
-            Target::Server { zone, id } => {
-                let creation = shared
-                    .journal
-                    .operations_of_resource(id)?
-                    .into_iter()
-                    .find(|operation| operation.kind == OperationKind::CreateServer);
-                (creation, Some(id.clone()), Some(zone.clone()))
-            }
+            Target::Server { zone, id } => (creation_of(shared, id)?, Some(id.clone()), Some(zone.clone())),
         };
         if let Some(creation) = &creation
             && creation.state == OperationState::Open
@@ -130,8 +127,8 @@ impl Lifecycle {
         Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies })
     }
 
-    /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already counts as
-    /// done; unknown ids are gone.
+    /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already
+    /// counts as done; unknown ids are gone.
     ///
     /// # Errors
     /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That something is left is no
@@ -168,6 +165,23 @@ impl PendingCleanup {
     }
 }
 
+/// The operation that created this server. One that only spoke of it, since it took it for a double of its own, did not.
+fn creation_of(shared: &Shared, server: &str) -> Result<Option<Operation>, Error> {
+    for operation in shared.journal.operations_of_resource(server)? {
+        if operation.kind != OperationKind::CreateServer {
+            continue;
+        }
+        for entry in shared.journal.entries(&operation.id)? {
+            if entry.resource.as_ref().is_some_and(|resource| resource.id == server)
+                && let Record::Done(Step::Create(Create::Server { .. })) = entry.record()?
+            {
+                return Ok(Some(operation));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Carries a cleanup out, also one that another process began.
 pub(crate) async fn clean_up(
     run: &Run,
@@ -188,38 +202,16 @@ pub(crate) async fn clean_up(
                 })?;
             creation_scope(shared, creation, &created)?
         }
-        None => Scope { operation: specification.tagged.clone(), ..Scope::default() },
+        None => match claims_of_unknown(run, active, specification).await? {
+            Ok(claims) => Scope::new(claims),
+            Err(report) => return Ok(CleanedUp { operation: run.id.clone(), report }),
+        },
     };
-    // An earlier process may have looked already, and cut volumes from their server since.
-    let own = Made::from_entries(&shared.journal.entries(&run.id)?, &scope.existing);
-    scope.made.absorb(own);
-    if specification.creation.is_none()
-        && let Some(id) = &specification.server
-    {
-        let name =
-            ResourceName { kind: ResourceKind::Server, id: id.clone(), zone: run.zone.to_string(), server: None };
-        let instance = shared.client.instance(&run.zone);
-        match run.look_one("get-server", || instance.get_server(id)).await {
-            Ok(None) => {}
-            Ok(Some(server)) => {
-                if !crate::tags::carries_owner(&server.tags, &shared.owner) {
-                    shared.close(run, active, OperationState::Undone, None, None, Vec::new()).await?;
-                    return Err(Error::NotOurs { resource: name, owner: shared.owner.to_string() });
-                }
-                scope.operation = crate::tags::operation_of(&server.tags);
-            }
-            Err(Stop::Failed(failed)) => {
-                let report = Report {
-                    unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
-                    ..Report::default()
-                };
-                shared.close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new()).await?;
-                return Ok(CleanedUp { operation: run.id.clone(), report });
-            }
-            Err(stop) => return Err(left_open(run, active, stop)),
-        }
-        scope.names.push(name);
-    }
+    // An earlier process may have looked already, and cut volumes from their server since. What the creation's
+    // rollback kept is to go now; what this cleanup itself has kept stays.
+    let own = shared.journal.entries(&run.id)?;
+    scope.claims.learn(&own)?;
+    scope.kept = kept_by(&own).map(|name| name.id.clone()).collect();
     let report = match undo(run, &mut scope, None).await {
         Ok(report) => report,
         Err(stop) => return Err(left_open(run, active, stop)),
@@ -231,4 +223,56 @@ pub(crate) async fn clean_up(
     };
     shared.close(run, active, state, None, Some(&report), ends).await?;
     Ok(CleanedUp { operation: run.id.clone(), report })
+}
+
+/// What can be claimed where the journal knows nothing of the creation. The inner error is how the cleanup ended
+/// already, since the server could not be seen.
+async fn claims_of_unknown(
+    run: &Run,
+    active: &Active,
+    specification: &CleanupSpecification,
+) -> Result<Result<Claims, Report>, Error> {
+    let shared = &run.shared;
+    let Some(id) = &specification.server else {
+        return Ok(Ok(match &specification.tagged {
+            Some(operation) => Claims::of_unknown(&shared.owner, operation.clone()),
+            None => Claims::none(&shared.owner),
+        }));
+    };
+    let name = ResourceName { kind: ResourceKind::Server, id: id.clone(), zone: run.zone.to_string(), server: None };
+    let instance = shared.client.instance(&run.zone);
+    let server = match run.look_one("get-server", || instance.get_server(id)).await {
+        Ok(server) => server,
+        Err(Stop::Failed(failed)) => {
+            let report = Report {
+                unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
+                ..Report::default()
+            };
+            shared.close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new()).await?;
+            return Ok(Err(report));
+        }
+        Err(stop) => return Err(left_open(run, active, stop)),
+    };
+    if let Some(server) = &server
+        && !crate::tags::carries_owner(&server.tags, &shared.owner)
+    {
+        shared.close(run, active, OperationState::Undone, None, None, Vec::new()).await?;
+        return Err(Error::NotOurs { resource: name, owner: shared.owner.to_string() });
+    }
+    if let Some(operation) = &specification.tagged {
+        let mut claims = Claims::of_unknown(&shared.owner, operation.clone());
+        claims.name(name);
+        return Ok(Ok(claims));
+    }
+    // A server that carries the tags of an operation that did not make it is a copy: the rest is the original's.
+    let tagged = server.and_then(|server| crate::tags::operation_of(&server.tags));
+    let operation = match tagged {
+        Some(operation) => match shared.journal.operation(&operation) {
+            Ok(_) => None,
+            Err(Error::OperationUnknown { .. }) => Some(operation),
+            Err(error) => return Err(error),
+        },
+        None => None,
+    };
+    Ok(Ok(Claims::of_named(&shared.owner, name, operation)))
 }

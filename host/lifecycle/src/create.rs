@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::block::{
@@ -16,17 +15,16 @@ use windlass_scaleway::types::instance::{
 };
 
 use crate::failure;
-use crate::inventory::{names_json, volume_kind, volumes_made};
+use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
+use crate::ownership::{volume_kind, volumes_made};
 use crate::run::{Run, Stop};
 use crate::specification::{AddressKind, ImageChoice, ServerSpecification};
 use crate::tags;
 
 /// How long a new volume may take to be there: a few seconds are recorded.
 const VOLUME_COMES: Duration = Duration::from_secs(120);
-/// The step before which everything about the server is settled. A create that got so far is finished by a
-/// successor, not undone.
-pub(crate) const POWER_ON: &str = "power-on";
+const POWER_ON: &str = "power-on";
 
 /// A create under way.
 pub(crate) struct Creation<'a> {
@@ -114,7 +112,7 @@ impl Creation<'_> {
         };
         let wanted = self.search_tags();
         let list = ListIps { tags: wanted.clone(), ..ListIps::default() };
-        self.run.intend(step, None, json!({ "kind": kind })).await?;
+        self.run.begin(Create::Ip { kind }, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let known = &self.made;
         let ip = self
@@ -132,7 +130,7 @@ impl Creation<'_> {
             )
             .await?;
         self.made.insert(ip.id.clone());
-        self.run.conclude(step, Some(self.name(ResourceKind::Ip, &ip.id)), json!({ "kind": kind })).await?;
+        self.run.done(Create::Ip { kind }, Some(self.name(ResourceKind::Ip, &ip.id))).await?;
         Ok(ip)
     }
 
@@ -153,7 +151,7 @@ impl Creation<'_> {
         };
         let wanted = self.search_tags();
         let list = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
-        self.run.intend(step, None, json!({ "position": position, "size": size })).await?;
+        self.run.begin(Create::Volume { position, size: Some(size) }, None).await?;
         let block = self.run.shared.client.block(&self.run.zone);
         let volume = self
             .run
@@ -168,9 +166,8 @@ impl Creation<'_> {
             )
             .await?;
         self.made.insert(volume.id.clone());
-        self.run
-            .conclude(step, Some(self.name(ResourceKind::BlockVolume, &volume.id)), json!({ "position": position }))
-            .await?;
+        let name = self.name(ResourceKind::BlockVolume, &volume.id);
+        self.run.done(Create::Volume { position, size: None }, Some(name)).await?;
         Ok(volume)
     }
 
@@ -256,7 +253,9 @@ impl Creation<'_> {
             self.specification.create_request(self.server_name(), server_type, image, addresses, volumes, tags);
         let wanted = self.search_tags();
         let list = ListServers { tags: wanted.clone(), ..ListServers::default() };
-        self.run.intend(step, None, json!({ "type": server_type, "image": image })).await?;
+        let begun =
+            Create::Server { server_type: server_type.to_owned(), image: Some(image.to_owned()), volumes: Vec::new() };
+        self.run.begin(begun, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let server = self
             .run
@@ -271,34 +270,24 @@ impl Creation<'_> {
                 },
             )
             .await?;
-        let existing = self.existing();
-        let made = volumes_made(&server, self.run.zone.as_str(), &existing);
-        self.run
-            .conclude(
-                step,
-                Some(self.name(ResourceKind::Server, &server.id)),
-                json!({ "type": server_type, "volumes": names_json(&made) }),
-            )
-            .await?;
+        let volumes = volumes_made(&server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
+        let done = Create::Server { server_type: server_type.to_owned(), image: None, volumes };
+        self.run.done(done, Some(self.name(ResourceKind::Server, &server.id))).await?;
         Ok(server)
-    }
-
-    fn existing(&self) -> BTreeSet<String> {
-        self.specification.existing_volumes().map(str::to_owned).collect()
     }
 
     /// Volumes that came into being with the server get the tags that they could not be given then.
     async fn tag_volumes(&mut self, server: &Server) -> Result<(), Stop> {
-        let existing = self.existing();
+        let made = volumes_made(server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
         for (position, volume) in &server.volumes {
-            if existing.contains(&volume.id) || self.made.contains(&volume.id) {
+            if !made.iter().any(|made| made.id == volume.id) {
                 continue;
             }
             let step = "tag-volume";
             let kind = volume_kind(&volume.volume_type);
             let name = self.name(kind, &volume.id);
             let operations = if position == "0" { self.specification.root_volume.operations_per_second } else { None };
-            self.run.intend(step, Some(name.clone()), json!({})).await?;
+            self.run.begin(Create::TagVolume, Some(name.clone())).await?;
             let (run, tags, id) = (self.run, self.tags(), volume.id.as_str());
             if kind == ResourceKind::BlockVolume {
                 let update =
@@ -317,7 +306,7 @@ impl Creation<'_> {
                 .await?;
             }
             self.made.insert(volume.id.clone());
-            self.run.conclude(step, Some(name), json!({})).await?;
+            self.run.done(Create::TagVolume, Some(name)).await?;
         }
         Ok(())
     }
@@ -330,7 +319,8 @@ impl Creation<'_> {
             ..CreatePrivateNic::default()
         };
         let name = self.name(ResourceKind::Server, &server.id);
-        self.run.intend(step, Some(name), json!({ "private-network": network })).await?;
+        let joining = Create::PrivateNic { private_network: network.to_owned() };
+        self.run.begin(joining.clone(), Some(name)).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let list = ListPrivateNics::default();
         let nic = self
@@ -349,7 +339,7 @@ impl Creation<'_> {
         self.made.insert(nic.id.clone());
         let mut name = self.name(ResourceKind::PrivateNic, &nic.id);
         name.server = Some(server.id.clone());
-        self.run.conclude(step, Some(name), json!({ "private-network": network })).await?;
+        self.run.done(joining, Some(name)).await?;
         Ok(nic)
     }
 
@@ -359,7 +349,7 @@ impl Creation<'_> {
         };
         let step = "set-cloud-init";
         let name = self.name(ResourceKind::Server, &server.id);
-        self.run.intend(step, Some(name.clone()), json!({})).await?;
+        self.run.begin(Create::SetCloudInit, Some(name.clone())).await?;
         let content = Bytes::copy_from_slice(cloud_init.content());
         let instance = &self.run.shared.client.instance(&self.run.zone);
         let id = server.id.as_str();
@@ -374,17 +364,16 @@ impl Creation<'_> {
                 }
             })
             .await?;
-        self.run.conclude(step, Some(name), json!({})).await
+        self.run.done(Create::SetCloudInit, Some(name)).await
     }
 
-    /// Powers on. Whether a call whose answer was lost, or that is refused since the server is already up, had its effect is
-    /// read from the server.
-    /// Powers on. A type whose stock ends between creation and start gives way to the next one, as it does at creation;
-    /// the retry slot is asked when there is none left. (Assumption: where Scaleway says `out_of_stock` for Instances, at
-    /// creation or at power-on, was never recorded.)
+    /// Powers on. A type whose stock ends between creation and start gives way to the next one, as it does at
+    /// creation; the retry slot is asked when there is none left. (Assumption: where Scaleway says `out_of_stock` for
+    /// Instances, at creation or at power-on, was never recorded.) Whether a call had its effect is read from the
+    /// server.
     async fn power_on(&self, id: &str) -> Result<(), Stop> {
         let name = self.name(ResourceKind::Server, id);
-        self.run.intend(POWER_ON, Some(name.clone()), json!({})).await?;
+        self.run.begin(Create::PowerOn, Some(name.clone())).await?;
         let began = Instant::now();
         let mut attempt = 1;
         loop {
@@ -398,7 +387,7 @@ impl Creation<'_> {
             self.run.after_failure(POWER_ON, began, attempt, failed, None).await?;
             attempt += 1;
         }
-        self.run.conclude(POWER_ON, Some(name), json!({})).await
+        self.run.done(Create::PowerOn, Some(name)).await
     }
 
     /// One power-on. Whatever it answers, a server that starts has been powered on.
@@ -426,7 +415,8 @@ impl Creation<'_> {
             return Ok(false);
         };
         let name = self.name(ResourceKind::Server, id);
-        self.run.intend(step, Some(name.clone()), json!({ "type": next })).await?;
+        let change = Create::ChangeServerType { server_type: next.clone() };
+        self.run.begin(change.clone(), Some(name.clone())).await?;
         let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };
         let changed = self
             .run
@@ -437,7 +427,7 @@ impl Creation<'_> {
         match changed {
             Ok(_) => {
                 tracing::info!(operation = %self.run.id, server_type = next, "out of stock at power-on: next type");
-                self.run.conclude(step, Some(name), json!({ "type": next })).await?;
+                self.run.done(change, Some(name)).await?;
                 Ok(true)
             }
             Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
@@ -451,7 +441,7 @@ impl Creation<'_> {
 
     async fn wait_until_running(&self, id: &str) -> Result<Server, Stop> {
         let step = "wait-until-running";
-        self.run.intend(step, Some(self.name(ResourceKind::Server, id)), json!({})).await?;
+        self.run.begin(Create::WaitUntilRunning, Some(self.name(ResourceKind::Server, id))).await?;
         let deadline = self.run.deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
         let mut began_to_start = false;
         let server = self
@@ -484,7 +474,7 @@ impl Creation<'_> {
                 }
             })
             .await?;
-        self.run.conclude(step, Some(self.name(ResourceKind::Server, id)), json!({})).await?;
+        self.run.done(Create::WaitUntilRunning, Some(self.name(ResourceKind::Server, id))).await?;
         Ok(server)
     }
 }

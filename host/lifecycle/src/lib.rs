@@ -1,24 +1,29 @@
-//! Knows operations: how servers are created, undone, cleaned up and swept, with a journal, under policies. Must not know
-//! command lines, runners or Kubernetes.
+//! Knows operations: how servers are created, undone, cleaned up and swept, with a journal, under policies. Must not
+//! know command lines, runners or Kubernetes.
 //!
 //! # Guide
-//! - Open a [`Lifecycle`] on a Scaleway client, a policy host and a [`StateDirectory`]; call [`Lifecycle::resume`] first, so that
-//!   what an earlier process left open is finished or undone.
+//! - Open a [`Lifecycle`] on a Scaleway client, a policy host and a [`StateDirectory`]; call [`Lifecycle::resume`]
+//!   first, so that what an earlier process left open is finished or undone.
 //! - [`Lifecycle::create_server`] gives a running server or nothing, [`Lifecycle::create_servers`] many at once,
-//!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a server with all that
-//!   belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists what is ours.
+//!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a
+//!   server with all that belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists
+//!   what is ours.
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
-//!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that nobody explains.
-//!   [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
+//!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that
+//!   nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
 //!
 //! # The three promises
-//! *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next begins.
-//! *Ownership before deletion*: only a resource that was read again and carries the owner tag (or, for a volume that Scaleway made with its
-//! server, is proven by the journal) is changed or deleted. *Ambiguity is looked up*: after any failed creation the resource is searched for
-//! by its operation tag before the call is sent again or given up. (A host has no tags: there it is the name, see
-//! `docs/machines.md`.)
+//! - *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next
+//!   begins. That something is to be undone is there before the first look, and that something is kept before the plan is
+//!   run: what was called off stays called off, what was kept stays kept, over crashes and in every process.
+//! - *Provenance before change*: only what is proven ours, in a resource that was read again by its id, is changed or deleted.
+//!   The outcome of the step that made it names it; or it carries the owner tag, and our journal holds its id; or an answer
+//!   was lost, and it carries the operation's unique tag while nobody uses it. A tag alone, an attachment, an absence from a
+//!   list prove nothing. What is attached to a server of ours and not proven ours is detached and survives.
+//! - *Ambiguity is looked up*: after any failed creation the resource is searched for by its operation tag before the call is
+//!   sent again or given up. (A host has no tags: there it is the name, see `docs/machines.md`.)
 //!
 //! # What policies decide here
 //! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the `release` slot, about
@@ -41,8 +46,10 @@ mod journal;
 mod lifecycle;
 mod machines;
 pub mod metric_names;
+mod ownership;
 mod plan;
 mod poller;
+mod recording;
 mod resume;
 mod run;
 mod specification;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::types::block::UpdateBlockVolume;
-use windlass_scaleway::types::instance::{ListServers, Server, VolumeType};
+use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
 use crate::clock::{Clock, Randomness};
@@ -21,14 +21,18 @@ use crate::create::Creation;
 use crate::error::OperationFailure;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
-use crate::inventory::{Made, Scope};
-use crate::journal::{Closing, Durability, Journal, NewOperation, OperationKind, OperationState};
+use crate::inventory::Scope;
+use crate::journal::note::{Cause, Note};
+use crate::journal::{
+    Closing, Durability, Entry, Journal, NewOperation, OperationKind, OperationState, ResourceKind, ResourceName,
+};
 use crate::machines::Machines;
+use crate::ownership::Claims;
 use crate::poller::Poller;
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::state_directory::{Runner, StateDirectory};
-use crate::undo::{Report, undo};
+use crate::undo::{Report, kept_by, undo};
 use crate::{Error, metric_names, tags};
 
 /// What bounds the work.
@@ -38,17 +42,18 @@ pub struct Limits {
     pub parallel_operations: usize,
     /// Steps of one rollback plan under way at a time.
     pub parallel_steps: usize,
-    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way at
-    /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
-    /// the look at the end, or by the sweep.)
+    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way
+    /// at Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives
+    /// even later is found by the look at the end, or by the sweep.)
     pub settle: Duration,
-    /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run
-    /// within 5 s (recorded).
+    /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all
+    /// servers run within 5 s (recorded).
     pub poll_interval: Duration,
     /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`], [`Lifecycle::servers`]).
     pub machine_interval: Duration,
-    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect within this
-    /// time; otherwise two processes that do not share a state directory could claim one host. Zero where all share one.
+    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect
+    /// within this time; otherwise two processes that do not share a state directory could claim one host. Zero where
+    /// all share one.
     pub claim_settle: Duration,
 }
 
@@ -73,8 +78,9 @@ pub struct Options {
     pub policies: Arc<Host>,
     /// Where the journal is.
     pub state_directory: StateDirectory,
-    /// Whose resources these are. Absent: the name stored in the state directory, made once at random. Share a configured
-    /// owner only between processes that share the state directory: what the journal does not know, a sweep takes for lost.
+    /// Whose resources these are. Absent: the name stored in the state directory, made once at random. Share a
+    /// configured owner only between processes that share the state directory: what the journal does not know, a
+    /// sweep takes for lost.
     pub owner: Option<OwnerName>,
     /// What a journal write is proof against.
     pub durability: Durability,
@@ -237,7 +243,8 @@ impl Lifecycle {
         self.shared.active.lock().iter().cloned().collect()
     }
 
-    /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at once.
+    /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at
+    /// once.
     ///
     /// # Errors
     /// [`Error::Specification`], or the journal's errors.
@@ -252,7 +259,8 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
-    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal knows of it.
+    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal
+    /// knows of it.
     ///
     /// # Errors
     /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it; [`Error::Specification`] when it is
@@ -278,8 +286,9 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
-    /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the journal.
-    /// `None` does not say that nothing else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
+    /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the
+    /// journal. Of several it is the oldest, since copies of the tags come later. `None` does not say that nothing
+    /// else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed.
@@ -295,31 +304,54 @@ impl Lifecycle {
             .map_err(|error| Error::scaleway("looking for an operation's server", error))?;
         Ok(servers
             .into_iter()
-            .find(|server| server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, &shared.owner)))
+            .filter(|server| server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, &shared.owner))
+            .min_by_key(Server::created_at))
     }
 
-    /// Gives the volumes of a server that was never handed over the server's own tags, so that they are removed with it: for who has
-    /// lost the journal. Nothing else proves then that Scaleway made them with the server; nobody can have attached one to a server
-    /// that nobody was given.
+    /// Gives the volume that Scaleway made with a server the server's own tags, so that it is removed with it: for
+    /// who has lost the journal.
+    ///
+    /// That is the volume that the server boots from. What else hangs there untagged somebody attached, whether or
+    /// not the server was handed over: it is left as it is. A server whose creation the journal knows needs no marks,
+    /// and gets none.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when a volume cannot be read or marked; one that is gone is none.
+    /// [`Error::Scaleway`] when a volume cannot be read or marked; one that is gone is none. The journal's errors.
     pub async fn mark_volumes(&self, zone: &Zone, server: &Server) -> Result<(), Error> {
-        let tags: Vec<String> = server.tags.iter().filter(|tag| tag.starts_with("windlass-")).cloned().collect();
-        let api = self.shared.client.block(zone);
+        let shared = &self.shared;
+        let Some(operation) = tags::operation_of(&server.tags) else { return Ok(()) };
+        match shared.journal.operation(&operation) {
+            Ok(_) => return Ok(()),
+            Err(Error::OperationUnknown { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut claims = Claims::of_unknown(&shared.owner, operation);
+        claims.name(ResourceName {
+            kind: ResourceKind::Server,
+            id: server.id.clone(),
+            zone: zone.to_string(),
+            server: None,
+        });
+        let Some(server) = claims.server(server.clone()) else { return Ok(()) };
+        let made = claims.volumes_of(&server, zone.as_str());
+        made.iter().for_each(|volume| claims.made(volume.clone()));
+        let tags: Vec<String> = server.get().tags.iter().filter(|tag| tags::is_ours(tag)).cloned().collect();
+        let api = shared.client.block(zone);
         let failed = |error| Error::scaleway("marking the volumes of a half-made server", error);
-        for volume in server.volumes.values().filter(|volume| volume.volume_type == VolumeType::BlockStorage) {
-            let known = match api.get_volume(&volume.id).await {
-                Ok(known) => known,
+        for name in made.iter().filter(|volume| volume.kind == ResourceKind::BlockVolume) {
+            let volume = match api.get_volume(&name.id).await {
+                Ok(volume) => claims.block_volume(volume),
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(failed(error)),
             };
-            if tags.iter().all(|tag| known.tags.contains(tag)) {
+            let Some(volume) = volume else { continue };
+            let known = &volume.get().tags;
+            if tags.iter().all(|tag| known.contains(tag)) {
                 continue;
             }
-            let all: Vec<String> = known.tags.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
+            let all: Vec<String> = known.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
             let request = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
-            match api.update_volume(&volume.id, &request).await {
+            match api.update_volume(&name.id, &request).await {
                 Ok(_) => {}
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(failed(error)),
@@ -346,8 +378,8 @@ impl Lifecycle {
 
     /// Creates `count` servers of one specification, each an operation of its own, with bounded parallelism.
     ///
-    /// One that fails takes no other with it. With a name in the specification and more than one server, the servers are
-    /// called `<name>-1`, `<name>-2`, ...
+    /// One that fails takes no other with it. With a name in the specification and more than one server, the servers
+    /// are called `<name>-1`, `<name>-2`, ...
     pub async fn create_servers(
         &self,
         specification: &ServerSpecification,
@@ -477,9 +509,20 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 }
 
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
-pub(crate) async fn fail(run: &Run, active: &Active, mut scope: Scope, cause: StepFailure) -> Error {
+///
+/// That it is to be undone is journalled before the first look: whoever takes the operation over undoes it as well.
+pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
+    run.begin_undo();
+    let because = Cause { step: cause.step.clone(), failure: cause.failure.clone() };
+    if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {
+        return left_open(run, active, stop);
+    }
+    let mut scope = match creation_scope(&run.shared, &run.id, specification) {
+        Ok(scope) => scope,
+        Err(error) => return left_open(run, active, Stop::Journal(error)),
+    };
     let report = match undo(run, &mut scope, Some(&cause)).await {
         Ok(report) => report,
         Err(stop) => return left_open(run, active, stop),
@@ -508,22 +551,26 @@ pub(crate) fn left_open(run: &Run, active: &Active, stop: Stop) -> Error {
     }
 }
 
-/// The scope of everything that a create has made, from the journal as it is now.
+/// What the journal proves of a create.
+pub(crate) fn claims_of_creation(
+    shared: &Shared,
+    creation: &OperationId,
+    specification: &ServerSpecification,
+    entries: &[Entry],
+) -> Result<Claims, Error> {
+    Claims::of_creation(&shared.owner, creation, specification, entries)
+}
+
+/// The scope of everything that a create has made and did not keep, from the journal as it is now.
 pub(crate) fn creation_scope(
     shared: &Shared,
     creation: &OperationId,
     specification: &ServerSpecification,
 ) -> Result<Scope, Error> {
     let entries = shared.journal.entries(creation)?;
-    let existing: BTreeSet<String> = specification.existing_volumes().map(str::to_owned).collect();
-    Ok(Scope {
-        operation: Some(creation.clone()),
-        names: Vec::new(),
-        made: Made::from_entries(&entries, &existing),
-        journalled: true,
-        existing,
-        spare: BTreeSet::new(),
-    })
+    let mut scope = Scope::new(claims_of_creation(shared, creation, specification, &entries)?);
+    scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
+    Ok(scope)
 }
 
 /// Closes a create that ended well; removes doubles that lost answers may have left.
@@ -536,7 +583,7 @@ pub(crate) async fn succeed(
     if run.saw_ambiguity() {
         let mut scope = creation_scope(&run.shared, &run.id, specification)?;
         // What the journal knows is what was asked for, with all that hangs on the server.
-        scope.spare.extend(scope.made.known().map(|name| name.id.clone()));
+        scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
         scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));
         match undo(run, &mut scope, None).await {
             Ok(report) if report.is_clean() => {}
@@ -577,10 +624,7 @@ impl PendingCreate {
             let mut creation = Creation { run: &run, specification: &self.specification, made: BTreeSet::new() };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
-                Err(Stop::Failed(cause)) => {
-                    let scope = creation_scope(&self.shared, &self.id, &self.specification)?;
-                    Err(fail(&run, &self.active, scope, *cause).await)
-                }
+                Err(Stop::Failed(cause)) => Err(fail(&run, &self.active, &self.specification, *cause).await),
                 Err(stop) => Err(left_open(&run, &self.active, stop)),
             }
         }

@@ -13,15 +13,16 @@ use windlass_policy::slots::types::FailureClass;
 
 use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::control::{Control, Happening};
-use crate::create::{Creation, POWER_ON};
+use crate::create::Creation;
 use crate::identifier::GroupName;
-use crate::inventory::{Made, Scope};
-use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind};
-use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, fail, left_open, parse_zone, state_after, succeed};
+use crate::journal::note::{Note, Record};
+use crate::journal::step::{Create, Step};
+use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState};
+use crate::lifecycle::{Active, Lifecycle, Shared, fail, left_open, parse_zone, succeed};
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
-use crate::sweep::SweepSpecification;
-use crate::undo::{Report, undo};
+use crate::sweep::{self, SweepSpecification};
+use crate::undo::{Report, kept_by};
 use crate::{Error, failure, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
@@ -62,13 +63,13 @@ pub struct ResumedOperation {
 }
 
 impl Lifecycle {
-    /// Takes over every operation that no living process works on, and ends it: one that was left open by a process that
-    /// died, and one whose undo left something behind.
+    /// Takes over every operation that no living process works on, and ends it: one that was left open by a process
+    /// that died, and one whose undo left something behind.
     ///
     /// # Expected flow
-    /// - A *create* that had begun to power its server on is finished: everything about the server was settled before. (It
-    ///   gets its whole deadline again.) Any earlier one is undone: the journal does not keep the cloud-init, since that may hold
-    ///   secrets. One that cannot be finished is undone.
+    /// - A *create* that had begun to power its server on is finished: everything about the server was settled
+    ///   before. (It gets its whole deadline again.) Any earlier one is undone: the journal does not keep the
+    ///   cloud-init, since that may hold secrets. One that cannot be finished is undone.
     /// - A *cleanup* or *sweep* is finished.
     ///
     /// # Guarantees
@@ -199,16 +200,11 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
         OperationKind::Sweep => {
             let specification: SweepSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
-            let run = new_run(None);
-            run.event(Happening::Opened);
-            let mut scope = specification.scope();
-            scope.made.absorb(Made::from_entries(&shared.journal.entries(&operation.id)?, &BTreeSet::new()));
-            let report = match undo(&run, &mut scope, None).await {
-                Ok(report) => report,
-                Err(stop) => return Err(left_open(&run, &active, stop)),
-            };
-            let state = state_after(&report, OperationState::Done);
-            shared.close(&run, &active, state, None, Some(&report), Vec::new()).await
+            let entries = shared.journal.entries(&operation.id)?;
+            let mut scope = specification.scope(&shared.owner);
+            scope.claims.learn(&entries)?;
+            scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
+            sweep::remove(&new_run(None), &active, scope).await.map(drop)
         }
         OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine => {
             machines::resume(shared, &operation, new_run(None), active).await
@@ -216,14 +212,37 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
     }
 }
 
-/// The server of a create that had begun to power it on.
-fn settled_server(entries: &[Entry]) -> Option<String> {
-    entries
-        .iter()
-        .find(|entry| entry.step == POWER_ON && entry.phase == Phase::Intent)
-        .and_then(|entry| entry.resource.as_ref())
-        .filter(|resource| resource.kind == ResourceKind::Server)
-        .map(|resource| resource.id.clone())
+/// What the entries of a create say about how it is to be ended.
+#[derive(Default)]
+struct Stand {
+    /// Its server, when it had begun to power it on: everything else was settled before.
+    settled: Option<String>,
+    /// Why it is to be undone. What was called off stays called off.
+    undo: Option<StepFailure>,
+}
+
+impl Stand {
+    fn of(operation: &Operation, entries: &[Entry]) -> Result<Self, Error> {
+        let mut stand = Self::default();
+        let mut given_up = None;
+        for entry in entries {
+            match entry.record()? {
+                Record::Begun(Step::Create(Create::PowerOn)) => {
+                    stand.settled = entry.resource.as_ref().map(|resource| resource.id.clone());
+                }
+                Record::Noted(Note::UndoBegun { because }) => {
+                    let cause = StepFailure { step: because.step, failure: because.failure };
+                    stand.undo.get_or_insert(cause);
+                }
+                // Died between giving a step up and saying that it is to be undone.
+                Record::Failed { step, gave_up: Some(failure) } => given_up = Some(StepFailure { step, failure }),
+                _ => {}
+            }
+        }
+        let stored = operation.cause.as_ref().and_then(stored_cause);
+        stand.undo = stored.or(stand.undo).or(given_up);
+        Ok(stand)
+    }
 }
 
 async fn resume_create(
@@ -235,32 +254,25 @@ async fn resume_create(
     run.event(Happening::Opened);
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
-    let undone_before = entries.iter().any(|entry| entry.step == "plan");
-    let first_cause =
-        operation.cause.as_ref().and_then(stored_cause).or_else(|| entries.iter().rev().find_map(given_up));
+    let stand = Stand::of(operation, &entries)?;
     if operation.state == OperationState::Open
-        && !undone_before
-        && first_cause.is_none()
-        && let Some(server) = settled_server(&entries)
+        && stand.undo.is_none()
+        && let Some(server) = stand.settled
     {
         let creation = Creation { run, specification, made: BTreeSet::new() };
         // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
         run.suspect();
         match creation.start(&server).await {
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
-            Err(Stop::Failed(cause)) => {
-                let scope = creation_scope(shared, &operation.id, specification)?;
-                return ended(fail(run, active, scope, *cause).await);
-            }
+            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause).await),
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
-    let cause = first_cause.unwrap_or_else(|| StepFailure {
+    let cause = stand.undo.unwrap_or_else(|| StepFailure {
         step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
-    let scope: Scope = creation_scope(shared, &operation.id, specification)?;
-    ended(fail(run, active, scope, cause).await)
+    ended(fail(run, active, specification, cause).await)
 }
 
 /// That the create failed was known; that it is undone is what was wanted.
@@ -275,20 +287,5 @@ fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
     Some(StepFailure {
         step: cause.get("step")?.as_str()?.to_owned(),
         failure: serde_json::from_value(cause.get("failure")?.clone()).ok()?,
-    })
-}
-
-/// The step that the dead process had given up: the first cause of its undo.
-fn given_up(entry: &Entry) -> Option<StepFailure> {
-    if entry.phase != Phase::Failure || !entry.data.get("wait")?.is_null() {
-        return None;
-    }
-    let deleting = ["delete-", "detach-", "power-off-", "keep-"].iter().any(|verb| entry.step.starts_with(verb));
-    if deleting {
-        return None;
-    }
-    Some(StepFailure {
-        step: entry.step.clone(),
-        failure: serde_json::from_value(entry.data.get("failure")?.clone()).ok()?,
     })
 }

@@ -34,7 +34,8 @@ pub struct ServerSpecification {
     pub name: Option<String>,
     /// The zone.
     pub zone: Zone,
-    /// Server types (Scaleway's commercial types) in the order of preference: the next is tried when one is out of stock.
+    /// Server types (Scaleway's commercial types) in the order of preference: the next is tried when one is out of
+    /// stock.
     pub types: Vec<String>,
     /// What it boots.
     pub image: ImageChoice,
@@ -323,6 +324,16 @@ impl ServerSpecification {
             ExtraVolume::Existing { id } => Some(id.as_str()),
             ExtraVolume::New { .. } => None,
         })
+    }
+
+    /// The positions of the volumes that come into being with the server: the boot volume's, and those of new local
+    /// ones. New Block Storage volumes are made before it, and all else that hangs there somebody attached.
+    pub(crate) fn positions_made(&self) -> impl Iterator<Item = String> {
+        let local = self.volumes.iter().enumerate().filter_map(|(index, volume)| match volume {
+            ExtraVolume::New { kind: VolumeKind::Local, .. } => Some((index + 1).to_string()),
+            _ => None,
+        });
+        std::iter::once("0".to_owned()).chain(local)
     }
 
     /// The new Block Storage volumes, with their positions: made before the server, since only so they can be tagged

@@ -1,14 +1,13 @@
-//! The tags that prove ownership, and the type that carries the proof.
+//! The tags of what is ours. They say what a resource claims to be; what proves it, see [`crate::ownership`].
 //!
 //! Each resource that an operation makes carries three tags: `windlass-owner=<owner>`, `windlass-group=<group>`,
-//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`. Tags are compared on our side
-//! after every read: Scaleway's filters only narrow what is fetched.
+//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`. Tags are compared on our
+//! side after every read: Scaleway's filters only narrow what is fetched.
 
 use windlass_scaleway::types::block::BlockVolume;
 use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, Volume};
 
 use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::inventory::Made;
 
 /// What each of our tags begins with.
 pub(crate) const PREFIX: &str = "windlass-";
@@ -84,87 +83,7 @@ pub(crate) fn carries_owner(tags: &[String], owner: &OwnerName) -> bool {
     owners.next() == Some(owner.as_str()) && owners.all(|other| other == owner.as_str())
 }
 
-fn names_an_owner(tags: &[String]) -> bool {
-    value(tags, OWNER).is_some()
-}
-
-/// A resource that is proven to be ours, as it was just read from Scaleway. Only what is `Owned` can be changed or
-/// deleted; a bare id cannot.
-#[derive(Clone, Debug)]
-pub(crate) struct Owned<T>(T);
-
-impl<T: Tagged> Owned<T> {
-    /// The proof by tag. `resource` must have been read from Scaleway, not remembered.
-    pub(crate) fn by_tag(resource: T, owner: &OwnerName) -> Option<Self> {
-        carries_owner(resource.tags(), owner).then_some(Self(resource))
-    }
-}
-
-impl<T> Owned<T> {
-    pub(crate) fn get(&self) -> &T {
-        &self.0
-    }
-}
-
-macro_rules! owned_volume {
-    ($($type:ty),*) => {$(
-        impl Owned<$type> {
-            /// The proof for a volume that Scaleway made together with a server: it cannot be tagged at birth, so until
-            /// it is, the journal proves it (an answered creation, or a look at the server that named this id).
-            pub(crate) fn by_journal(volume: $type, made: &Made) -> Option<Self> {
-                (made.volume(&volume.id) && !names_an_owner(&volume.tags)).then_some(Self(volume))
-            }
-        }
-    )*};
-}
-owned_volume!(BlockVolume, Volume);
-
-impl Owned<PrivateNic> {
-    /// A private NIC is part of its server: it cannot exist without it.
-    pub(crate) fn by_server(nic: PrivateNic, server: &Owned<Server>) -> Option<Self> {
-        (nic.server_id == server.get().id).then_some(Self(nic))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn owner(name: &str) -> OwnerName {
-        name.parse().unwrap()
-    }
-
-    fn ip(tags: &[&str]) -> Ip {
-        Ip { tags: tags.iter().map(|&t| t.to_owned()).collect(), ..Ip::default() }
-    }
-
-    #[test]
-    fn only_the_exact_owner_tag_proves_ownership() {
-        let team = owner("team");
-        assert!(Owned::by_tag(ip(&["x", "windlass-owner=team"]), &team).is_some());
-        for tags in [
-            &["windlass-owner=team-b"][..],
-            &["windlass-owner="],
-            &["windlass-group=team"],
-            &["xwindlass-owner=team"],
-            &["windlass-owner=team", "windlass-owner=other"],
-            &["windlass-owner=other", "windlass-owner=team"],
-            &[],
-        ] {
-            assert!(Owned::by_tag(ip(tags), &team).is_none(), "{tags:?}");
-        }
-    }
-
-    #[test]
-    fn the_journal_does_not_prove_what_carries_another_owners_tag() {
-        let made = Made::of_volumes(["a"]);
-        let volume = |id: &str, tags: &[&str]| BlockVolume {
-            id: id.into(),
-            tags: tags.iter().map(|&t| t.to_owned()).collect(),
-            ..BlockVolume::default()
-        };
-        assert!(Owned::<BlockVolume>::by_journal(volume("a", &[]), &made).is_some());
-        assert!(Owned::<BlockVolume>::by_journal(volume("b", &[]), &made).is_none());
-        assert!(Owned::<BlockVolume>::by_journal(volume("a", &["windlass-owner=other"]), &made).is_none());
-    }
+/// Whether the resource carries the owner tag of somebody else, whatever else it carries.
+pub(crate) fn names_another_owner(tags: &[String], owner: &OwnerName) -> bool {
+    tags.iter().filter_map(|tag| tag.strip_prefix(OWNER)).any(|other| other != owner.as_str())
 }

@@ -1,6 +1,6 @@
 //! Undoing: look, ask the rollback slot, carry the plan out, look again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,10 @@ use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict
 use windlass_policy::slots::types;
 
 use crate::control::Happening;
-use crate::execute::execute;
+use crate::execute::{End, StepEnd, execute};
 use crate::inventory::{Found, Scope, gather};
-use crate::journal::{OperationKind, Phase, ResourceKind, ResourceName};
+use crate::journal::note::Note;
+use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::run::{Run, StepFailure, Stop};
 use crate::{failure, plan};
 
@@ -165,91 +166,190 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
 pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailure>) -> Result<Report, Stop> {
     run.begin_undo();
     let began = Instant::now();
-    let mut report = Report::default();
-    let mut errors: BTreeMap<String, String> = BTreeMap::new();
-    let mut seen: BTreeMap<String, ResourceName> = BTreeMap::new();
+    let mut going = Going::default();
+    let mut staying = Staying::default();
     let mut round = 0;
-    let left = loop {
+    loop {
+        round += 1;
         let found = match gather(run, scope).await {
             Ok(found) => found,
             Err(Stop::Failed(failed)) => {
-                report.unverified = Some(format!("{}: {}", failed.step, failure::words(&failed.failure)));
-                break Vec::new();
+                let why = format!("{}: {}", failed.step, failure::words(&failed.failure));
+                return Ok(told(going.unseen(staying, why)));
             }
             Err(other) => return Err(other),
         };
-        for resource in &found {
-            // Somebody who cleans a server up wants to be rid of what an earlier rollback kept, too.
-            if resource.kept && run.kind != OperationKind::CleanupServer && !scope.spare.contains(&resource.name.id) {
-                scope.spare.insert(resource.name.id.clone());
-                report.kept.push(resource.name.clone());
-            }
+        let found = staying.take(found, scope, run.kind);
+        let there = going.note(&found);
+        let last = round > ROUNDS || (round > 1 && began.elapsed() > ROUNDS_END);
+        if there.is_empty() || last {
+            return Ok(told(going.ended(staying, &there)));
         }
-        // What is spared stays out of the question, with the NICs of spared servers.
-        let spared = |resource: &Found| {
-            let with_its_server = resource.name.kind == ResourceKind::PrivateNic
-                && resource.attached_to.as_ref().is_some_and(|server| scope.spare.contains(server));
-            scope.spare.contains(&resource.name.id) || with_its_server
-        };
-        let found: Vec<Found> = found.into_iter().filter(|resource| !spared(resource)).collect();
-        let owned = || found.iter().filter(|resource| resource.owned());
-        seen.extend(owned().map(|resource| (resource.name.id.clone(), resource.name.clone())));
-        let remaining: Vec<ResourceName> = owned().map(|resource| resource.name.clone()).collect();
-        if remaining.is_empty() || round == ROUNDS || (round > 0 && began.elapsed() > ROUNDS_END) {
-            break remaining;
-        }
-        round += 1;
         if round > 1 {
             run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
         }
         let Some(steps) = ask(run, &found, cause).await? else {
-            errors.extend(remaining.iter().map(|resource| (resource.id.clone(), UNDECIDED.to_owned())));
-            break remaining;
+            going.undecided(&there);
+            return Ok(told(going.ended(staying, &there)));
         };
-        for end in execute(run, &found, &steps).await? {
-            let Some(resource) = found.get(end.resource) else {
-                continue;
-            };
-            match (end.action, end.error) {
-                // What could not be marked is kept all the same; the sweep finds it by its journal.
-                (Action::Keep, error) => {
-                    if let Some(error) = error {
-                        tracing::warn!(operation = %run.id, resource = %resource.name, error, "could not be marked as kept");
-                    }
-                    scope.spare.insert(resource.name.id.clone());
-                    if resource.owned() {
-                        report.kept.push(resource.name.clone());
-                    }
-                }
-                (_, Some(error)) => {
-                    errors.insert(resource.name.id.clone(), error);
-                }
-                (_, None) => {}
+        keep(run, scope, &mut staying, &found, &steps).await?;
+        for end in execute(run, &scope.claims, &found, &steps).await? {
+            if let Some(resource) = found.get(end.resource) {
+                going.step_ended(run, resource, end);
             }
         }
-    };
-    report.left = left
-        .iter()
-        .map(|resource| Left {
-            resource: resource.clone(),
-            why: errors.get(&resource.id).cloned().unwrap_or_else(|| "it was still there at the last look".to_owned()),
-        })
-        .collect();
-    if report.unverified.is_none() {
-        report.removed =
-            seen.into_values().filter(|resource| !left.contains(resource) && !report.kept.contains(resource)).collect();
-    } else {
-        report.left = seen
+    }
+}
+
+/// What stays: it was kept on purpose, by its mark or by the journal.
+#[derive(Default)]
+struct Staying {
+    kept: Vec<ResourceName>,
+}
+
+impl Staying {
+    /// Takes what stays out of what was found: also the NICs of servers that stay. The rest is to go.
+    fn take(&mut self, found: Vec<Found>, scope: &Scope, kind: OperationKind) -> Vec<Found> {
+        // Somebody who cleans a server up wants to be rid of what an earlier rollback kept, too.
+        let marks_count = kind != OperationKind::CleanupServer;
+        let kept: BTreeSet<String> = found
+            .iter()
+            .filter(|resource| {
+                scope.kept.contains(&resource.name.id)
+                    || (resource.kept && marks_count && !scope.spare.contains(&resource.name.id))
+            })
+            .map(|resource| resource.name.id.clone())
+            .collect();
+        let stays = |id: &String| kept.contains(id) || scope.spare.contains(id);
+        let (stay, go): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|resource| {
+            let with_its_server =
+                resource.name.kind == ResourceKind::PrivateNic && resource.attached_to.as_ref().is_some_and(stays);
+            stays(&resource.name.id) || with_its_server
+        });
+        for resource in stay {
+            if kept.contains(&resource.name.id) && resource.owned() {
+                self.keep(&resource.name);
+            }
+        }
+        go
+    }
+
+    fn keep(&mut self, resource: &ResourceName) {
+        if !self.kept.contains(resource) {
+            self.kept.push(resource.clone());
+        }
+    }
+}
+
+/// What is to go: all of it that was ever seen, and what came in the way.
+#[derive(Default)]
+struct Going {
+    seen: BTreeMap<String, ResourceName>,
+    problems: BTreeMap<String, String>,
+    /// Taken back by somebody while we were at it.
+    taken: BTreeSet<String>,
+}
+
+impl Going {
+    /// Takes note of what is there of it now.
+    fn note(&mut self, found: &[Found]) -> Vec<ResourceName> {
+        let there: Vec<ResourceName> =
+            found.iter().filter(|resource| resource.owned()).map(|resource| resource.name.clone()).collect();
+        self.seen.extend(there.iter().map(|resource| (resource.id.clone(), resource.clone())));
+        there
+    }
+
+    fn undecided(&mut self, there: &[ResourceName]) {
+        self.problems.extend(there.iter().map(|resource| (resource.id.clone(), UNDECIDED.to_owned())));
+    }
+
+    fn step_ended(&mut self, run: &Run, resource: &Found, end: StepEnd) {
+        match (end.action, end.end) {
+            // Kept all the same: the journal says so, and the sweep asks it.
+            (Action::Keep, End::Failed(error)) => {
+                tracing::warn!(operation = %run.id, resource = %resource.name, error, "could not be marked as kept");
+            }
+            (_, End::Failed(error)) => {
+                self.problems.insert(resource.name.id.clone(), error);
+            }
+            (_, End::NotOurs) => {
+                self.taken.insert(resource.name.id.clone());
+            }
+            (_, End::Done) => {}
+        }
+    }
+
+    /// What was seen, is not kept, and was not taken back.
+    fn gone_or_left(self, staying: &Staying) -> (Vec<ResourceName>, BTreeMap<String, String>) {
+        let Self { seen, problems, taken } = self;
+        let rest = seen
             .into_values()
-            .filter(|resource| !report.kept.contains(resource))
+            .filter(|resource| !taken.contains(&resource.id) && !staying.kept.contains(resource))
+            .collect();
+        (rest, problems)
+    }
+
+    /// The report when the look at the end showed what is still there.
+    fn ended(self, staying: Staying, there: &[ResourceName]) -> Report {
+        let (rest, problems) = self.gone_or_left(&staying);
+        let left = there
+            .iter()
+            .map(|resource| Left {
+                resource: resource.clone(),
+                why: problems
+                    .get(&resource.id)
+                    .cloned()
+                    .unwrap_or_else(|| "it was still there at the last look".to_owned()),
+            })
+            .collect();
+        let removed = rest.into_iter().filter(|resource| !there.contains(resource)).collect();
+        Report { removed, kept: staying.kept, left, unverified: None }
+    }
+
+    /// The report when nobody could see what is there: left is what is known to have resisted.
+    fn unseen(self, staying: Staying, why: String) -> Report {
+        let (rest, problems) = self.gone_or_left(&staying);
+        let left = rest
+            .into_iter()
             .filter_map(|resource| {
-                let why = errors.get(&resource.id)?.clone();
+                let why = problems.get(&resource.id)?.clone();
                 Some(Left { resource, why })
             })
             .collect();
+        Report { removed: Vec::new(), kept: staying.kept, left, unverified: Some(why) }
     }
+}
+
+fn told(report: Report) -> Report {
     metrics::counter!(crate::metric_names::LEFT_BEHIND).increment(report.left.len() as u64);
-    Ok(report)
+    report
+}
+
+/// Journals what the plan keeps before anything of it is done: from here on it stays kept, whatever becomes of its
+/// mark, of this process, or of the rest of the plan.
+async fn keep(
+    run: &Run,
+    scope: &mut Scope,
+    staying: &mut Staying,
+    found: &[Found],
+    steps: &[Step],
+) -> Result<(), Stop> {
+    for step in steps.iter().filter(|step| step.action == Action::Keep) {
+        let Some(resource) = found.get(step.resource as usize) else { continue };
+        if resource.owned() {
+            run.note(Note::Kept, Some(resource.name.clone())).await?;
+            staying.keep(&resource.name);
+            scope.kept.insert(resource.name.id.clone());
+        } else {
+            scope.spare.insert(resource.name.id.clone());
+        }
+    }
+    Ok(())
+}
+
+/// What these entries say was kept.
+pub(crate) fn kept_by(entries: &[Entry]) -> impl Iterator<Item = &ResourceName> {
+    entries.iter().filter_map(Entry::kept)
 }
 
 /// Asks for a plan. `None`: no policy could give one, so nothing is touched. What the host's last resort leaves is left
@@ -262,18 +362,13 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
         // A decision never defers.
         (Verdict::Plan(_) | Verdict::Defer, _) => None,
     };
-    run.write(
-        "plan",
-        Phase::Note,
-        None,
-        json!({
-            "decision": decision.id,
-            "decided-by": decision.decided_by.to_string(),
-            "reason": decision.reason,
-            "steps": steps,
-        }),
-    )
-    .await?;
+    let planned = Note::Planned {
+        decision: json!(decision.id),
+        decided_by: decision.decided_by.to_string(),
+        reason: decision.reason.clone(),
+        steps: steps.clone(),
+    };
+    run.note(planned, None).await?;
     run.event(Happening::Undoing {
         cause: cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure))),
         resources: found.iter().map(|resource| resource.name.clone()).collect(),

@@ -1,13 +1,12 @@
 //! `windlass conformance`: does the API that this is pointed at behave as Windlass assumes?
 
-use std::io::{IsTerminal, Write};
-
 use serde::Serialize;
 use windlass_conformance::{Answered, Bounds, Error, Fixture, Plan, Probe, Report, Verdict};
 use windlass_lifecycle::Control;
 use windlass_scaleway::Client;
 
 use crate::arguments;
+use crate::confirmation::Confirmation;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Leftover};
 use crate::interrupt::{self, Words};
@@ -26,6 +25,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Conformance) ->
         list(context, &probes);
         return Ok(());
     }
+    let confirmation = Confirmation::source(arguments.yes, "conformance", "--list")?;
     let settings = context.settings(None)?;
     let zone = settings.require_zone().cloned();
     let zone = zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?;
@@ -37,9 +37,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Conformance) ->
     let control = Control::new();
     let plan = Plan::make(client, zone, probes, Bounds::default(), &control).await.map_err(not_planned)?;
     context.output.say(&told(&plan, &api));
-    if !confirm("Make these, ask, and remove them?", arguments.yes)? {
-        return Err(Failure::usage("nothing was made"));
-    }
+    confirmation.ask(&[], "Make these, ask, and remove them?").await?;
     let interrupted = interrupt::listen_saying(&control, context.output, WORDS)?;
     let output = context.output;
     let report = plan.run(&control, |answered| output.say(&line(answered))).await;
@@ -111,27 +109,6 @@ fn told(plan: &Plan, api: &str) -> String {
         plan.owner().tag()
     ));
     text
-}
-
-/// Asks on a terminal. Without one nothing is done unless it was said beforehand.
-fn confirm(question: &str, yes: bool) -> Result<bool, Failure> {
-    if yes {
-        return Ok(true);
-    }
-    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
-        return Err(Failure::usage(
-            "this makes things that cost money, and there is no terminal to ask on; nothing was made",
-        )
-        .remedy("say --yes"));
-    }
-    let mut stderr = std::io::stderr().lock();
-    // A terminal that cannot be written to gives no answer, either.
-    let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    match std::io::stdin().read_line(&mut answer) {
-        Ok(_) => Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")),
-        Err(_) => Ok(false),
-    }
 }
 
 fn line(answered: &Answered) -> String {

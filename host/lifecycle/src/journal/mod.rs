@@ -3,9 +3,12 @@
 //! One SQLite file in the state directory, in WAL mode, so that any process may read while another writes. What is read
 //! back is untrusted: bounded, checked, and an error names table and row.
 
+mod migrate;
+pub(crate) mod note;
 mod read;
 mod record;
 mod schema;
+pub(crate) mod step;
 mod write;
 
 #[cfg(test)]
@@ -90,7 +93,7 @@ impl Journal {
     /// Opens the journal for reading only: for `operation list`, while others write.
     ///
     /// # Errors
-    /// [`Error::JournalAbsent`] where there is none; otherwise as [`Journal::open`].
+    /// [`Error::JournalAbsent`] where there is none, or an empty file; otherwise as [`Journal::open`].
     pub fn read_only(state: &StateDirectory) -> Result<Self, Error> {
         let path = state.path().join(JOURNAL_FILE);
         if !state.handle().exists(JOURNAL_FILE) {
@@ -101,6 +104,12 @@ impl Journal {
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
+        // Made by a process that has not come to its tables yet, or died before.
+        let tables: i64 =
+            reader.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+        if tables == 0 {
+            return Err(Error::JournalAbsent { path });
+        }
         // An older one has the same tables and fewer words.
         if found == 0 || found > schema::VERSION {
             return Err(Error::JournalNewer { path, found, known: schema::VERSION });
@@ -147,8 +156,8 @@ impl Journal {
         }
     }
 
-    /// Forgets operations that ended before `before` (milliseconds since 1970) and explain nothing that may still exist.
-    /// Returns how many.
+    /// Forgets operations that ended before `before` (milliseconds since 1970) and explain nothing that may still
+    /// exist. Returns how many.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -187,6 +196,11 @@ impl Journal {
         server: Option<&str>,
     ) -> Result<Option<OperationId>, Error> {
         read::open_cleanup(&self.reader.lock(), creation, server)
+    }
+
+    /// Whether an operation has kept this resource on purpose, whatever became of its mark.
+    pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
+        read::is_kept(&self.reader.lock(), resource_id)
     }
 
     /// The operations whose entries speak of this resource, the newest first.

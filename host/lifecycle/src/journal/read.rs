@@ -4,6 +4,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
+use super::note::KEPT;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
 };
@@ -194,6 +195,17 @@ pub(super) fn open_cleanup(
         |row| Checked { row, table: "operations", name: "?".to_owned() }.id("id"),
     )?;
     Ok(found.into_iter().next())
+}
+
+/// Whether an entry says that this resource was kept on purpose.
+pub(super) fn is_kept(connection: &Connection, resource_id: &str) -> Result<bool, Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "select exists (select 1 from entries
+             where resource_id = ?1 and step = ?2 and phase = 'note')",
+        )
+        .map_err(Error::journal_read)?;
+    statement.query_row([resource_id, KEPT], |row| row.get(0)).map_err(Error::journal_read)
 }
 
 pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<Entry>, Error> {

@@ -2,14 +2,18 @@
 
 use rusqlite::Connection;
 
+use super::migrate;
 use crate::Error;
 
-/// `user_version` of the tables below, and of the words in them. A change here adds a migration from each older version.
+/// `user_version` of the tables below, and of the words in them. A change here adds a migration from each older
+/// version.
 ///
 /// - 1: servers.
-/// - 2: the same tables; machines' words beside the servers' (`adopt-machine`, `apple-silicon-server`, ...), which a program of
-///   version 1 could not read.
-pub(super) const VERSION: i64 = 2;
+/// - 2: the same tables; machines' words beside the servers' (`adopt-machine`, `apple-silicon-server`, ...), which a
+///   program of version 1 could not read.
+/// - 3: the same tables; what recovery depends on is a note with a shape of its own ([`super::note::Note`]). A
+///   program of an older version would finish what was called off and remove what was kept, so it refuses the file.
+pub(super) const VERSION: i64 = 3;
 
 const TABLES: &str = "
 create table operations (
@@ -66,6 +70,8 @@ pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Re
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
     if found == 0 {
         transaction.execute_batch(TABLES).map_err(failed)?;
+    } else if found < 3 {
+        migrate::to_typed_entries(&transaction).map_err(failed)?;
     }
     if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;

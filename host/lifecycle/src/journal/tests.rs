@@ -183,11 +183,113 @@ async fn a_journal_of_the_version_before_machines_is_read_as_it_is_and_raised_wh
     assert_eq!(reader.operation(&id(1)).unwrap().kind, OperationKind::CreateServer);
     assert_eq!(version(None), 1, "a reader changes nothing");
     let journal = Journal::open(&state, Durability::Process).unwrap();
-    assert_eq!(version(None), 2);
+    assert_eq!(version(None), schema::VERSION);
     journal.begin(NewOperation { kind: OperationKind::AdoptMachine, ..new(&id(2), 6) }).await.unwrap();
     let kinds: Vec<_> =
         journal.operations(&OperationFilter::default()).unwrap().iter().map(|operation| operation.kind).collect();
     assert_eq!(kinds, [OperationKind::AdoptMachine, OperationKind::CreateServer]);
+}
+
+/// Makes the journal one of version 2, as the program of that version left it.
+fn age(folder: &tempfile::TempDir) -> Connection {
+    let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
+    connection
+}
+
+fn note_of(entries: &[Entry], word: &str) -> Vec<note::Note> {
+    entries
+        .iter()
+        .filter(|entry| entry.phase == Phase::Note && entry.step == word)
+        .map(|entry| match entry.record().unwrap() {
+            note::Record::Noted(note) => note,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn what_an_older_version_began_to_undo_and_kept_is_carried_over() {
+    let (folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let name = |kind, id: &str| ResourceName { kind, id: id.into(), zone: "fr-par-1".into(), server: None };
+    let (planned, given_up, running, done) = (id(1), id(2), id(3), id(4));
+    let write = async |of: &OperationId, step: &str, phase, resource: Option<ResourceName>, data| {
+        journal.append(NewEntry { resource, data, ..entry(of, step, phase) }).await.unwrap();
+    };
+    for id in [&planned, &given_up, &running, &done] {
+        journal.begin(new(id, 5)).await.unwrap();
+        write(id, "power-on", Phase::Intent, Some(name(ResourceKind::Server, "server")), json!({})).await;
+    }
+    let boot = name(ResourceKind::BlockVolume, "boot");
+    let data = json!({ "type": "DEV1-S", "volumes": [boot] });
+    write(&planned, "create-server", Phase::Outcome, Some(name(ResourceKind::Server, "server")), data).await;
+    let stranger = name(ResourceKind::BlockVolume, "stranger");
+    let seen = json!({ "resources": [name(ResourceKind::Server, "server"), boot, stranger], "foreign": [] });
+    write(&planned, "look", Phase::Note, None, seen).await;
+    let plan = json!({ "decision": null, "decided-by": "default", "reason": null, "steps": [] });
+    write(&planned, "plan", Phase::Note, None, plan).await;
+    let kept = name(ResourceKind::LocalVolume, "disk");
+    write(&planned, "keep-local-volume", Phase::Intent, Some(kept.clone()), json!({})).await;
+    let failure = crate::failure::of_class(windlass_policy::slots::types::FailureClass::QuotaExceeded, "full");
+    let failed = |wait: serde_json::Value| json!({ "attempt": 1, "failure": failure, "wait": wait, "decision": null });
+    write(&given_up, "create-ip", Phase::Failure, None, failed(serde_json::Value::Null)).await;
+    // It waited and went on.
+    write(&running, "create-ip", Phase::Failure, None, failed(json!(5))).await;
+    journal.close(closing(&done, OperationState::Done)).await.unwrap();
+    drop(journal);
+    drop(age(&folder));
+    // Who only reads leaves it as it is.
+    Journal::read_only(&state).unwrap();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let entries = |id: &OperationId| journal.entries(id).unwrap();
+    let begun = |id: &OperationId| note_of(&entries(id), "undo-begun");
+    assert!(matches!(&begun(&planned)[..], [note::Note::UndoBegun { .. }]));
+    let [note::Note::UndoBegun { because }] = &begun(&given_up)[..] else { panic!("{:?}", begun(&given_up)) };
+    assert_eq!((because.step.as_str(), &because.failure), ("create-ip", &failure));
+    assert!(begun(&running).is_empty() && begun(&done).is_empty());
+    assert_eq!(entries(&planned).iter().filter_map(Entry::kept).collect::<Vec<_>>(), [&kept]);
+    assert!(journal.is_kept("disk").unwrap() && !journal.is_kept("server").unwrap());
+    let [note::Note::Looked { made, tagged, attached }] = &note_of(&entries(&planned), "look")[..] else { panic!() };
+    // What only hung there must show our tag.
+    assert_eq!((&made[..], &tagged[..]), (&[boot][..], &[name(ResourceKind::Server, "server"), stranger][..]));
+    assert!(attached.is_empty());
+    // Once is enough.
+    drop(Journal::open(&state, Durability::Process).unwrap());
+    assert_eq!(begun(&planned).len(), 1);
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_the_journal_as_it_was() {
+    let (folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    journal.begin(new(&id(1), 5)).await.unwrap();
+    journal.append(entry(&id(1), "keep-ip", Phase::Intent)).await.unwrap();
+    journal.append(NewEntry { data: json!({}), ..entry(&id(1), "look", Phase::Note) }).await.unwrap();
+    drop(journal);
+    let connection = age(&folder);
+    // The last part cannot be written.
+    connection
+        .execute_batch("create trigger full before update on entries begin select raise(abort, 'disk full'); end")
+        .unwrap();
+    let error = Journal::open(&state, Durability::Process).unwrap_err().to_string();
+    assert!(error.contains(JOURNAL_FILE), "{error}");
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("pragma user_version"), 2);
+    assert_eq!(count("select count(*) from entries"), 2);
+    connection.execute_batch("drop trigger full").unwrap();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    assert!(journal.is_kept("an-ip").unwrap());
+}
+
+#[tokio::test]
+async fn an_empty_file_is_a_journal_that_is_still_to_be_made() {
+    let (folder, state) = state();
+    std::fs::write(folder.path().join(JOURNAL_FILE), "").unwrap();
+    assert!(matches!(Journal::read_only(&state), Err(Error::JournalAbsent { .. })));
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    journal.begin(new(&id(1), 5)).await.unwrap();
+    assert_eq!(Journal::read_only(&state).unwrap().operations(&OperationFilter::default()).unwrap().len(), 1);
 }
 
 #[tokio::test]

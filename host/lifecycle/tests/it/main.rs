@@ -8,6 +8,7 @@ mod hostile;
 mod kill;
 mod machines;
 mod named;
+mod ownership;
 mod support;
 mod swap;
 mod sweeping;

@@ -1,0 +1,199 @@
+//! What an operation writes down beside its steps, as types: on some of it recovery depends.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use windlass_policy::slots::rollback;
+use windlass_policy::slots::types::Failure;
+
+use super::record::{Entry, Phase, ResourceName};
+use super::step::Step;
+use crate::Error;
+
+/// The key under which the word of a note stands in its serialized form.
+const WORD: &str = "note";
+const WORDS: [&str; 5] = ["undo-begun", "look", "plan", "kept", "left-alone"];
+
+/// A step that has failed for good: the cause of an undo.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cause {
+    pub(crate) step: String,
+    pub(crate) failure: Failure,
+}
+
+/// A note. The journal keeps its word as the step, its fields as the data, and the resource that it is about as that
+/// of the entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub(crate) enum Note {
+    /// The operation is to be undone. Written before the first look: whoever takes the operation over undoes it, and
+    /// never finishes it.
+    UndoBegun { because: Cause },
+    /// What a look has found.
+    #[serde(rename = "look")]
+    Looked {
+        /// Proven by the outcome of the step that made it: also when it carries no tag.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        made: Vec<ResourceName>,
+        /// Proven by its tag and more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tagged: Vec<ResourceName>,
+        /// On our servers, and not proven ours.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attached: Vec<ResourceName>,
+    },
+    /// What the rollback slot wants done.
+    #[serde(rename = "plan")]
+    Planned { decision: Value, decided_by: String, reason: Option<String>, steps: Option<Vec<rollback::Step>> },
+    /// The entry's resource was kept on purpose. It stays kept, whatever becomes of its mark.
+    Kept,
+    /// The entry's resource was no longer ours when its turn came.
+    LeftAlone,
+}
+
+impl Note {
+    /// The word and the data, as the journal keeps them.
+    pub(crate) fn parts(&self) -> (String, Value) {
+        let mut fields = match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            // An enum with a tag is an object of plain data.
+            _ => Map::new(),
+        };
+        let word = match fields.remove(WORD) {
+            Some(Value::String(word)) => word,
+            _ => String::new(),
+        };
+        (word, Value::Object(fields))
+    }
+
+    /// `None`: a note about a step, or one of machines.
+    fn read(word: &str, data: &Value) -> Result<Option<Self>, String> {
+        if !WORDS.contains(&word) {
+            return Ok(None);
+        }
+        let mut fields = data.as_object().cloned().unwrap_or_default();
+        fields.insert(WORD.to_owned(), Value::from(word));
+        serde_json::from_value(Value::Object(fields)).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+/// An entry as a type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Record {
+    /// Before the call leaves the process.
+    Begun(Step),
+    /// The effect took place.
+    Done(Step),
+    /// An attempt at this step failed. The failure stands here when it was the last attempt.
+    Failed {
+        step: String,
+        gave_up: Option<Failure>,
+    },
+    Noted(Note),
+    /// Something about this step: an answer to it was lost.
+    About {
+        step: String,
+    },
+}
+
+impl Entry {
+    /// The entry as a type.
+    pub(crate) fn record(&self) -> Result<Record, Error> {
+        let fault = |problem: String| Error::JournalRow {
+            table: "entries",
+            row: self.sequence.to_string(),
+            column: "data".to_owned(),
+            problem: format!("{} {}: {problem}", self.phase, self.step),
+        };
+        let step = || Step::read(&self.step, &self.data).map_err(fault);
+        Ok(match self.phase {
+            Phase::Intent => Record::Begun(step()?),
+            Phase::Outcome => Record::Done(step()?),
+            Phase::Failure => {
+                let last = self.data.get("wait").is_some_and(Value::is_null);
+                let failure = self.data.get("failure").filter(|_| last).cloned();
+                let gave_up = failure
+                    .map(serde_json::from_value)
+                    .transpose()
+                    .map_err(|error: serde_json::Error| fault(error.to_string()))?;
+                Record::Failed { step: self.step.clone(), gave_up }
+            }
+            Phase::Note => match Note::read(&self.step, &self.data).map_err(fault)? {
+                Some(note) => Record::Noted(note),
+                None => Record::About { step: self.step.clone() },
+            },
+        })
+    }
+
+    /// The resource that was kept, where the entry says that one was.
+    pub(crate) fn kept(&self) -> Option<&ResourceName> {
+        match (self.phase, self.step == KEPT) {
+            (Phase::Note, true) => self.resource.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// The word of [`Note::Kept`], for who asks the tables.
+pub(super) const KEPT: &str = "kept";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_policy::slots::types::FailureClass;
+
+    use super::*;
+
+    fn all() -> Vec<Note> {
+        let name = ResourceName {
+            kind: super::super::ResourceKind::Ip,
+            id: "a".into(),
+            zone: "fr-par-1".into(),
+            server: None,
+        };
+        let failure = crate::failure::of_class(FailureClass::Cancelled, "called off");
+        vec![
+            Note::UndoBegun { because: Cause { step: "power-on".into(), failure } },
+            Note::Looked { made: vec![name.clone()], tagged: vec![name.clone()], attached: vec![name] },
+            Note::Planned { decision: json!("d"), decided_by: "default".into(), reason: None, steps: Some(vec![]) },
+            Note::Kept,
+            Note::LeftAlone,
+        ]
+    }
+
+    fn entry(phase: Phase, step: &str, data: Value) -> Entry {
+        Entry { sequence: 7, step: step.into(), phase, resource: None, data, at: 0 }
+    }
+
+    #[test]
+    fn every_note_is_read_as_it_was_written() {
+        let words: Vec<String> = all().iter().map(|note| note.parts().0).collect();
+        assert_eq!(words, WORDS);
+        for note in all() {
+            let (word, data) = note.parts();
+            assert_eq!(entry(Phase::Note, &word, data).record().unwrap(), Record::Noted(note));
+        }
+    }
+
+    #[test]
+    fn a_note_of_another_shape_is_an_error_that_names_it() {
+        let error = entry(Phase::Note, "undo-begun", json!({ "because": "so" })).record().unwrap_err().to_string();
+        assert!(error.contains("undo-begun") && error.contains('7'), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_note_of_its_own_is_about_a_step() {
+        let about = entry(Phase::Note, "create-ip", json!({ "ambiguous": {} })).record().unwrap();
+        assert_eq!(about, Record::About { step: "create-ip".into() });
+    }
+
+    #[test]
+    fn only_the_last_failure_of_a_step_gives_it_up() {
+        let failure = crate::failure::of_class(FailureClass::ServerError, "no");
+        let read = |wait: Value| {
+            entry(Phase::Failure, "power-on", json!({ "failure": failure, "wait": wait })).record().unwrap()
+        };
+        let step = "power-on".to_owned();
+        assert_eq!(read(json!(5)), Record::Failed { step: step.clone(), gave_up: None });
+        assert_eq!(read(Value::Null), Record::Failed { step, gave_up: Some(failure.clone()) });
+    }
+}

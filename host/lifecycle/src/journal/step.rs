@@ -1,0 +1,196 @@
+//! The steps of operations on servers, as types. The journal keeps a step's word and its data apart; here they meet.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use windlass_policy::slots::rollback::Action;
+
+use super::record::{ResourceKind, ResourceName};
+use crate::specification::AddressKind;
+
+/// The key under which the word of a step stands in its serialized form.
+const WORD: &str = "step";
+
+/// A step with what is worth knowing of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Of the creation of a server.
+    Create(Create),
+    /// Of a rollback plan.
+    Plan(Action, ResourceKind),
+    /// Of a machine: its words and data are known where machines are.
+    Other(String),
+}
+
+/// The steps of a creation that have an effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub(crate) enum Create {
+    #[serde(rename = "create-ip")]
+    Ip {
+        kind: AddressKind,
+    },
+    #[serde(rename = "create-volume")]
+    Volume {
+        position: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+    },
+    #[serde(rename = "create-server")]
+    Server {
+        #[serde(rename = "type")]
+        server_type: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
+        /// In the outcome: the volumes that came into being with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        volumes: Vec<ResourceName>,
+    },
+    TagVolume,
+    #[serde(rename = "create-private-nic")]
+    PrivateNic {
+        private_network: String,
+    },
+    SetCloudInit,
+    /// Everything about the server is settled before it. A create that got so far is finished by a successor, not
+    /// undone.
+    PowerOn,
+    ChangeServerType {
+        #[serde(rename = "type")]
+        server_type: String,
+    },
+    WaitUntilRunning,
+}
+
+/// The word of an action in a step.
+fn action_word(action: Action) -> &'static str {
+    match action {
+        Action::Delete => "delete",
+        Action::Detach => "detach",
+        Action::PowerOff => "power-off",
+        Action::Keep => "keep",
+    }
+}
+
+impl Step {
+    /// The word and the data, as the journal keeps them.
+    pub(crate) fn parts(&self) -> (String, Value) {
+        match self {
+            Self::Create(create) => {
+                let mut fields = match serde_json::to_value(create) {
+                    Ok(Value::Object(fields)) => fields,
+                    // An enum with a tag is an object of plain data.
+                    _ => Map::new(),
+                };
+                let word = match fields.remove(WORD) {
+                    Some(Value::String(word)) => word,
+                    _ => String::new(),
+                };
+                (word, Value::Object(fields))
+            }
+            Self::Plan(action, kind) => (format!("{}-{kind}", action_word(*action)), Value::Object(Map::new())),
+            Self::Other(word) => (word.clone(), Value::Object(Map::new())),
+        }
+    }
+
+    pub(crate) fn word(&self) -> String {
+        self.parts().0
+    }
+
+    /// What the step of this word makes, where it can be found by its tag when the answer is lost.
+    pub(crate) fn makes(word: &str) -> Option<ResourceKind> {
+        match word {
+            "create-ip" => Some(ResourceKind::Ip),
+            "create-volume" => Some(ResourceKind::BlockVolume),
+            "create-server" => Some(ResourceKind::Server),
+            _ => None,
+        }
+    }
+
+    /// Reads a step. An error says what of a known step's data is wrong.
+    pub(crate) fn read(word: &str, data: &Value) -> Result<Self, String> {
+        for action in [Action::Delete, Action::Detach, Action::PowerOff, Action::Keep] {
+            let kind = word.strip_prefix(action_word(action)).and_then(|rest| rest.strip_prefix('-'));
+            if let Some(kind) = kind.and_then(ResourceKind::from_word) {
+                return Ok(Self::Plan(action, kind));
+            }
+        }
+        if !CREATE_WORDS.contains(&word) {
+            return Ok(Self::Other(word.to_owned()));
+        }
+        let mut fields = data.as_object().cloned().unwrap_or_default();
+        fields.insert(WORD.to_owned(), Value::from(word));
+        serde_json::from_value(Value::Object(fields)).map(Self::Create).map_err(|error| error.to_string())
+    }
+}
+
+const CREATE_WORDS: [&str; 9] = [
+    "create-ip",
+    "create-volume",
+    "create-server",
+    "tag-volume",
+    "create-private-nic",
+    "set-cloud-init",
+    "power-on",
+    "change-server-type",
+    "wait-until-running",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn all() -> Vec<Create> {
+        let volume =
+            ResourceName { kind: ResourceKind::BlockVolume, id: "boot".into(), zone: "fr-par-1".into(), server: None };
+        vec![
+            Create::Ip { kind: AddressKind::Ipv6 },
+            Create::Volume { position: 2, size: None },
+            Create::Server { server_type: "DEV1-S".into(), image: None, volumes: vec![volume] },
+            Create::TagVolume,
+            Create::PrivateNic { private_network: "network".into() },
+            Create::SetCloudInit,
+            Create::PowerOn,
+            Create::ChangeServerType { server_type: "DEV1-M".into() },
+            Create::WaitUntilRunning,
+        ]
+    }
+
+    #[test]
+    fn every_step_is_read_as_it_was_written() {
+        let words: Vec<String> = all().into_iter().map(|create| Step::Create(create).word()).collect();
+        assert_eq!(words, CREATE_WORDS);
+        for create in all() {
+            let step = Step::Create(create);
+            let (word, data) = step.parts();
+            assert_eq!(Step::read(&word, &data).unwrap(), step);
+        }
+        for action in [Action::Delete, Action::Detach, Action::PowerOff, Action::Keep] {
+            for kind in [ResourceKind::Server, ResourceKind::BlockVolume, ResourceKind::LocalVolume, ResourceKind::Ip] {
+                let step = Step::Plan(action, kind);
+                assert_eq!(Step::read(&step.word(), &json!({})).unwrap(), step);
+            }
+        }
+        // Machines' words are theirs.
+        for word in ["claim", "power-on-host", "delete-everything", "reinstall"] {
+            assert_eq!(Step::read(word, &json!({ "name": "x" })).unwrap(), Step::Other(word.into()));
+        }
+    }
+
+    #[test]
+    fn a_known_step_with_data_of_another_shape_is_an_error() {
+        assert!(Step::read("create-ip", &json!({ "kind": "ipv5" })).is_err());
+        assert!(Step::read("create-server", &json!({})).is_err());
+    }
+
+    #[test]
+    fn what_older_versions_wrote_is_read() {
+        let server = json!({ "type": "DEV1-S", "image": "an-image" });
+        let step = Create::Server { server_type: "DEV1-S".into(), image: Some("an-image".into()), volumes: vec![] };
+        assert_eq!(Step::read("create-server", &server).unwrap(), Step::Create(step));
+        let volume = json!({ "position": 1 });
+        let step = Create::Volume { position: 1, size: None };
+        assert_eq!(Step::read("create-volume", &volume).unwrap(), Step::Create(step));
+    }
+}

@@ -1,0 +1,554 @@
+//! What is ours, and why. The only module that makes an [`Owned`]: everything that changes or deletes takes one.
+//!
+//! A tag alone, an attachment, an absence from a listing prove nothing: users copy tags, attach volumes of their own
+//! to our servers, and put our addresses on theirs. So each proof is a [`Provenance`], found by [`Claims`] in a
+//! resource that was just read from Scaleway. What has none is left alone; on a server of ours it is detached, and
+//! survives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_scaleway::types::block::BlockVolume;
+use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume, VolumeType};
+
+use crate::Error;
+use crate::identifier::{OperationId, OwnerName};
+use crate::journal::note::{Note, Record};
+use crate::journal::step::{Create, Step};
+use crate::journal::{Entry, ResourceKind, ResourceName};
+use crate::specification::ServerSpecification;
+use crate::tags::{self, Tagged};
+
+/// The position of the volume that a server boots from.
+const BOOT: &str = "0";
+
+/// Why a resource is ours to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provenance {
+    /// The outcome of the step that made it names it. It needs no tag: a volume that Scaleway makes with a server
+    /// gets one only afterwards.
+    Outcome,
+    /// It carries our owner tag, and our journal holds its id.
+    TagAndId,
+    /// The answer to its creation may have been lost: it carries the operation's unique tag, and nobody uses it.
+    LostAnswer,
+    /// It has no life of its own: it is part of a server that is ours.
+    PartOfServer,
+}
+
+/// A resource as it was just read from Scaleway, with the proof that it is ours. A bare id can be neither changed nor
+/// deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Owned<T> {
+    resource: T,
+    provenance: Provenance,
+}
+
+impl<T> Owned<T> {
+    pub(crate) fn get(&self) -> &T {
+        &self.resource
+    }
+
+    pub(crate) fn provenance(&self) -> Provenance {
+        self.provenance
+    }
+}
+
+impl Owned<PrivateNic> {
+    /// A private NIC exists with its server only.
+    pub(crate) fn of_server(nic: PrivateNic, server: &Owned<Server>) -> Option<Self> {
+        (nic.server_id == server.get().id).then_some(Self { resource: nic, provenance: Provenance::PartOfServer })
+    }
+}
+
+/// How the journal came to know an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// By the outcome of the step that made it.
+    Made,
+    /// By its tag, at a look or a sweep, or by the request of whoever asked for its removal: the tag must still be
+    /// there.
+    Named,
+}
+
+/// Creations whose answers may have been lost, so that more may exist than the journal names.
+#[derive(Clone, Debug)]
+enum Lost {
+    /// The journal knows nothing of the operation.
+    Everything,
+    /// Of these kinds.
+    Kinds(BTreeSet<ResourceKind>),
+}
+
+/// What the journal proves to be ours of one operation, or of what a sweep removes.
+#[derive(Clone, Debug)]
+pub(crate) struct Claims {
+    owner: OwnerName,
+    /// The operation whose tag leads to what lost answers have made.
+    operation: Option<OperationId>,
+    known: BTreeMap<String, (ResourceName, Known)>,
+    lost: Lost,
+    /// Where a server's creation puts volumes that it makes itself.
+    positions: BTreeSet<String>,
+    /// Servers whose creation was answered: the answer says which volumes came with them, whatever hangs there today.
+    answered: BTreeSet<String>,
+    /// Volumes that were there before: never ours, whatever else is said of them.
+    existing: BTreeSet<String>,
+    /// Servers that are proven gone: what still shows them is in nobody's use.
+    gone: BTreeSet<String>,
+}
+
+impl Claims {
+    /// On nothing, yet.
+    pub(crate) fn none(owner: &OwnerName) -> Self {
+        Self {
+            owner: owner.clone(),
+            operation: None,
+            known: BTreeMap::new(),
+            lost: Lost::Kinds(BTreeSet::new()),
+            positions: BTreeSet::from([BOOT.to_owned()]),
+            answered: BTreeSet::new(),
+            existing: BTreeSet::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// On what a creation of our journal has made.
+    pub(crate) fn of_creation(
+        owner: &OwnerName,
+        id: &OperationId,
+        specification: &ServerSpecification,
+        entries: &[Entry],
+    ) -> Result<Self, Error> {
+        let mut claims = Self::none(owner);
+        claims.operation = Some(id.clone());
+        claims.lost = Lost::Kinds(lost_answers(entries)?);
+        claims.positions = specification.positions_made().collect();
+        claims.existing = specification.existing_volumes().map(str::to_owned).collect();
+        claims.learn(entries)?;
+        Ok(claims)
+    }
+
+    /// On what carries the tag of an operation that our journal does not know, because somebody who knows it asked.
+    pub(crate) fn of_unknown(owner: &OwnerName, operation: OperationId) -> Self {
+        Self { operation: Some(operation), lost: Lost::Everything, ..Self::none(owner) }
+    }
+
+    /// On one server that somebody named, and on what carries the tag of its operation, which the journal does not
+    /// know either. Other servers with that tag were not named.
+    pub(crate) fn of_named(owner: &OwnerName, server: ResourceName, operation: Option<OperationId>) -> Self {
+        let beside = [ResourceKind::Ip, ResourceKind::BlockVolume, ResourceKind::LocalVolume];
+        let mut claims = Self { operation, lost: Lost::Kinds(BTreeSet::from(beside)), ..Self::none(owner) };
+        claims.name(server);
+        claims
+    }
+
+    /// On what a sweep names. What hangs on these servers, which are gone or go with it, is in nobody's use. Nothing
+    /// is taken for made with a server because of its place: the journals of their creations say what was.
+    pub(crate) fn of_sweep(owner: &OwnerName, gone: impl IntoIterator<Item = String>) -> Self {
+        Self { gone: gone.into_iter().collect(), positions: BTreeSet::new(), ..Self::none(owner) }
+    }
+
+    /// Takes in what an operation's entries prove.
+    pub(crate) fn learn(&mut self, entries: &[Entry]) -> Result<(), Error> {
+        for entry in entries {
+            match entry.record()? {
+                Record::Done(Step::Create(create)) => self.learn_of(create, entry.resource.as_ref()),
+                Record::Noted(Note::Looked { made, tagged, attached: _ }) => {
+                    made.into_iter().for_each(|resource| self.add(resource, Known::Made));
+                    tagged.into_iter().for_each(|resource| self.add(resource, Known::Named));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn learn_of(&mut self, create: Create, resource: Option<&ResourceName>) {
+        let Some(resource) = resource else { return };
+        match create {
+            Create::Ip { .. } | Create::Volume { .. } | Create::PrivateNic { .. } => {
+                self.add(resource.clone(), Known::Made);
+            }
+            Create::Server { volumes, .. } => {
+                self.add(resource.clone(), Known::Made);
+                self.answered.insert(resource.id.clone());
+                volumes.into_iter().for_each(|volume| self.add(volume, Known::Made));
+            }
+            Create::TagVolume
+            | Create::SetCloudInit
+            | Create::PowerOn
+            | Create::ChangeServerType { .. }
+            | Create::WaitUntilRunning => {}
+        }
+    }
+
+    fn add(&mut self, resource: ResourceName, known: Known) {
+        if self.existing.contains(&resource.id) {
+            return;
+        }
+        // What its creation names needs no second witness.
+        let entry = self.known.entry(resource.id.clone()).or_insert((resource, known));
+        if known == Known::Made {
+            entry.1 = Known::Made;
+        }
+    }
+
+    /// Names something that somebody asked to remove, or that a sweep found: ours while it carries our tag.
+    pub(crate) fn name(&mut self, resource: ResourceName) {
+        self.add(resource, Known::Named);
+    }
+
+    /// Takes up a volume that a server's creation made.
+    pub(crate) fn made(&mut self, resource: ResourceName) {
+        self.add(resource, Known::Made);
+    }
+
+    /// Remembers what a look has proven: also when its tag search misses it later, or its server is gone.
+    pub(crate) fn confirm(&mut self, resource: ResourceName, provenance: Provenance) {
+        self.add(resource, if provenance == Provenance::Outcome { Known::Made } else { Known::Named });
+    }
+
+    /// A server that the journal names and that is no longer ours: what hangs on it goes nowhere.
+    pub(crate) fn give_up(&mut self, server: &str) {
+        self.known.remove(server);
+    }
+
+    /// Looks for what this operation's tag leads to. `None` where there is none to look for.
+    pub(crate) fn operation(&self) -> Option<&OperationId> {
+        self.operation.as_ref()
+    }
+
+    /// What the journal names.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceName> {
+        self.known.values().map(|(name, _)| name)
+    }
+
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.known.contains_key(id)
+    }
+
+    /// Whether the outcome of a step says that this was made.
+    pub(crate) fn knows_as_made(&self, id: &str) -> bool {
+        self.known.get(id).is_some_and(|(_, known)| *known == Known::Made)
+    }
+
+    /// What the outcome of a step says was made: what was asked for, and no double of it.
+    pub(crate) fn known_as_made(&self) -> impl Iterator<Item = &ResourceName> {
+        self.known.values().filter(|(_, known)| *known == Known::Made).map(|(name, _)| name)
+    }
+
+    /// The servers among what the journal names.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.known().filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id.as_str())
+    }
+
+    /// Whether it is one of the volumes that were there before.
+    pub(crate) fn existed(&self, volume: &str) -> bool {
+        self.existing.contains(volume)
+    }
+
+    /// Whether an answer to a creation of this kind may have been lost.
+    pub(crate) fn may_have_lost(&self, kind: ResourceKind) -> bool {
+        match &self.lost {
+            Lost::Everything => true,
+            Lost::Kinds(kinds) => kinds.contains(&kind),
+        }
+    }
+
+    /// The proof for a server. One that only its tag leads to must never have been started: a creation does not boot,
+    /// and we start only what the journal names. What runs is in somebody's use.
+    pub(crate) fn server(&self, server: Server) -> Option<Owned<Server>> {
+        let unused = server.state == ServerState::Stopped;
+        let provenance = self.evidence(ResourceKind::Server, &server.id, server.tags(), unused)?;
+        Some(Owned { resource: server, provenance })
+    }
+
+    /// The proof for an address. It must not serve a server that is not ours.
+    pub(crate) fn ip(&self, ip: Ip) -> Option<Owned<Ip>> {
+        let unused = ip.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
+        let provenance = self.evidence(ResourceKind::Ip, &ip.id, ip.tags(), unused).filter(|_| unused)?;
+        Some(Owned { resource: ip, provenance })
+    }
+
+    /// The proof for a volume of Block Storage. It must not hang on a server that is not ours.
+    pub(crate) fn block_volume(&self, volume: BlockVolume) -> Option<Owned<BlockVolume>> {
+        let unused = volume.references.iter().all(|reference| self.is_server_of_ours(&reference.product_resource_id));
+        let provenance =
+            self.evidence(ResourceKind::BlockVolume, &volume.id, volume.tags(), unused).filter(|_| unused)?;
+        Some(Owned { resource: volume, provenance })
+    }
+
+    /// The proof for a local volume. It must not hang on a server that is not ours.
+    pub(crate) fn local_volume(&self, volume: Volume) -> Option<Owned<Volume>> {
+        let unused = volume.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
+        let provenance =
+            self.evidence(ResourceKind::LocalVolume, &volume.id, volume.tags(), unused).filter(|_| unused)?;
+        Some(Owned { resource: volume, provenance })
+    }
+
+    /// Also one that is gone: what hung on it may still show it for some seconds.
+    fn is_server_of_ours(&self, id: &str) -> bool {
+        self.gone.contains(id) || self.known.get(id).is_some_and(|(name, _)| name.kind == ResourceKind::Server)
+    }
+
+    fn evidence(&self, kind: ResourceKind, id: &str, tags: &[String], unused: bool) -> Option<Provenance> {
+        if self.existing.contains(id) || tags::names_another_owner(tags, &self.owner) {
+            return None;
+        }
+        let tagged = tags::carries_owner(tags, &self.owner);
+        match self.known.get(id) {
+            Some((_, Known::Made)) if is_volume(kind) => Some(Provenance::Outcome),
+            Some(_) => tagged.then_some(Provenance::TagAndId),
+            None => {
+                let of_operation =
+                    self.operation.as_ref().is_some_and(|operation| tags.contains(&tags::operation_tag(operation)));
+                (tagged && of_operation && unused && self.may_have_lost(kind)).then_some(Provenance::LostAnswer)
+            }
+        }
+    }
+
+    /// The volumes that came into being with a server of ours. Where its creation was answered, the answer has named
+    /// them; where the answer was lost, they are those in the places where a creation puts what it makes.
+    pub(crate) fn volumes_of(&self, server: &Owned<Server>, zone: &str) -> Vec<ResourceName> {
+        if self.answered.contains(&server.get().id) {
+            return Vec::new();
+        }
+        self.volumes_at(&server.get().volumes, zone)
+    }
+
+    /// The volumes in the places where a creation puts those that it makes.
+    fn volumes_at(&self, volumes: &BTreeMap<String, ServerVolume>, zone: &str) -> Vec<ResourceName> {
+        volumes
+            .iter()
+            .filter(|(position, volume)| self.positions.contains(*position) && !self.existing.contains(&volume.id))
+            .map(|(_, volume)| volume_name(volume, zone))
+            .collect()
+    }
+}
+
+/// The volumes that came into being with a server that was just created.
+pub(crate) fn volumes_made(
+    server: &Server,
+    zone: &str,
+    owner: &OwnerName,
+    specification: &ServerSpecification,
+) -> Vec<ResourceName> {
+    let claims = Claims {
+        positions: specification.positions_made().collect(),
+        existing: specification.existing_volumes().map(str::to_owned).collect(),
+        ..Claims::none(owner)
+    };
+    claims.volumes_at(&server.volumes, zone)
+}
+
+/// The name of a volume in a server's map.
+pub(crate) fn volume_name(volume: &ServerVolume, zone: &str) -> ResourceName {
+    ResourceName { kind: volume_kind(&volume.volume_type), id: volume.id.clone(), zone: zone.to_owned(), server: None }
+}
+
+/// The kind of a volume in a server's map.
+pub(crate) fn volume_kind(volume_type: &VolumeType) -> ResourceKind {
+    match volume_type {
+        VolumeType::BlockStorage => ResourceKind::BlockVolume,
+        _ => ResourceKind::LocalVolume,
+    }
+}
+
+fn is_volume(kind: ResourceKind) -> bool {
+    matches!(kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume)
+}
+
+/// The kinds of which a creation may have had an effect that the journal does not name: one that failed in any way,
+/// since an answer may be wrong about the effect, and one that was under way when its process died.
+fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
+    let mut under_way: BTreeMap<ResourceKind, usize> = BTreeMap::new();
+    let mut lost = BTreeSet::new();
+    for entry in entries {
+        let record = entry.record()?;
+        let Some(kind) = Step::makes(&entry.step) else { continue };
+        let open = under_way.entry(kind).or_default();
+        match record {
+            Record::Begun(_) => *open += 1,
+            Record::Done(_) => *open = open.saturating_sub(1),
+            Record::Failed { .. } | Record::About { .. } => {
+                lost.insert(kind);
+            }
+            Record::Noted(_) => {}
+        }
+    }
+    lost.extend(under_way.into_iter().filter(|(_, open)| *open > 0).map(|(kind, _)| kind));
+    Ok(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_scaleway::types::block::BlockReference;
+    use windlass_scaleway::types::instance::Reference;
+
+    use super::*;
+    use crate::journal::Phase;
+
+    const OPERATION: &str = "ci-0nqrsxtrgyns";
+
+    fn owner() -> OwnerName {
+        "team".parse().unwrap()
+    }
+
+    fn name(kind: ResourceKind, id: &str) -> ResourceName {
+        ResourceName { kind, id: id.into(), zone: "fr-par-1".into(), server: None }
+    }
+
+    fn entry(step: &str, phase: Phase, resource: Option<ResourceName>, data: serde_json::Value) -> Entry {
+        Entry { sequence: 1, step: step.into(), phase, resource, data, at: 0 }
+    }
+
+    fn specification() -> ServerSpecification {
+        use crate::specification::{ExtraVolume, ImageChoice, VolumeKind};
+        ServerSpecification {
+            volumes: vec![
+                ExtraVolume::New { kind: VolumeKind::Local, size: 512, operations_per_second: None },
+                ExtraVolume::Existing { id: "existing".into() },
+            ],
+            ..ServerSpecification::new(
+                "ci".parse().unwrap(),
+                "fr-par-1".parse().unwrap(),
+                "DEV1-S",
+                ImageChoice::parse("ubuntu_noble"),
+            )
+        }
+    }
+
+    fn claims(entries: &[Entry]) -> Claims {
+        Claims::of_creation(&owner(), &OperationId::parse(OPERATION).unwrap(), &specification(), entries).unwrap()
+    }
+
+    fn tags(owner: &str) -> Vec<String> {
+        vec![format!("windlass-owner={owner}"), format!("windlass-operation={OPERATION}")]
+    }
+
+    fn server(id: &str, state: ServerState, tags: Vec<String>) -> Server {
+        Server { id: id.into(), state, tags, ..Server::default() }
+    }
+
+    fn created(id: &str) -> [Entry; 2] {
+        let volumes = json!({ "type": "DEV1-S", "volumes": [name(ResourceKind::BlockVolume, "boot")] });
+        [
+            entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" })),
+            entry("create-server", Phase::Outcome, Some(name(ResourceKind::Server, id)), volumes),
+        ]
+    }
+
+    #[test]
+    fn a_journalled_id_needs_our_tag_and_no_other_owners() {
+        let claims = claims(&created("a"));
+        let proven = |tags| claims.server(server("a", ServerState::Running, tags)).map(|owned| owned.provenance());
+        assert_eq!(proven(tags("team")), Some(Provenance::TagAndId));
+        for tags in [
+            vec![],
+            tags("other"),
+            tags("team-b"),
+            vec!["windlass-owner=".into()],
+            vec!["xwindlass-owner=team".into()],
+            [tags("team"), tags("other")].concat(),
+            [tags("other"), tags("team")].concat(),
+        ] {
+            assert_eq!(proven(tags.clone()), None, "{tags:?}");
+        }
+    }
+
+    #[test]
+    fn copied_tags_prove_nothing_where_the_journal_knows_the_id() {
+        let claims = claims(&created("a"));
+        for state in [ServerState::Running, ServerState::Stopped] {
+            assert!(claims.server(server("clone", state, tags("team"))).is_none());
+        }
+    }
+
+    #[test]
+    fn a_server_of_a_lost_answer_is_ours_unless_it_was_ever_started() {
+        let lost = [
+            vec![entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" }))],
+            [created("a").to_vec(), vec![entry("create-server", Phase::Note, None, json!({}))]].concat(),
+            [created("a").to_vec(), vec![entry("create-server", Phase::Failure, None, json!({}))]].concat(),
+        ];
+        for entries in lost {
+            let claims = claims(&entries);
+            let proven = |state, tags| claims.server(server("b", state, tags)).map(|owned| owned.provenance());
+            assert_eq!(proven(ServerState::Stopped, tags("team")), Some(Provenance::LostAnswer));
+            assert_eq!(proven(ServerState::Running, tags("team")), None);
+            assert_eq!(proven(ServerState::StoppedInPlace, tags("team")), None);
+            assert_eq!(proven(ServerState::Stopped, vec!["windlass-owner=team".into()]), None);
+        }
+    }
+
+    #[test]
+    fn what_hangs_on_a_server_that_is_not_ours_is_not_ours_to_take() {
+        let entries = [
+            created("a").to_vec(),
+            vec![entry("create-ip", Phase::Outcome, Some(name(ResourceKind::Ip, "ip")), json!({ "kind": "ipv4" }))],
+        ]
+        .concat();
+        let claims = claims(&entries);
+        let reference = |id: &str| Some(Reference { id: id.into(), ..Reference::default() });
+        let ip = |server| Ip { id: "ip".into(), tags: tags("team"), server, ..Ip::default() };
+        assert!(claims.ip(ip(None)).is_some());
+        assert!(claims.ip(ip(reference("a"))).is_some());
+        assert!(claims.ip(ip(reference("b"))).is_none());
+        let volume = |servers: &[&str]| BlockVolume {
+            id: "boot".into(),
+            references: servers
+                .iter()
+                .map(|&id| BlockReference { product_resource_id: id.into(), ..BlockReference::default() })
+                .collect(),
+            ..BlockVolume::default()
+        };
+        assert!(claims.block_volume(volume(&[])).is_some());
+        assert!(claims.block_volume(volume(&["a"])).is_some());
+        assert!(claims.block_volume(volume(&["a", "b"])).is_none());
+    }
+
+    #[test]
+    fn a_volume_that_the_answer_lists_needs_no_tag_and_one_attached_later_is_not_ours() {
+        let claims = claims(&created("a"));
+        let volume = |id: &str, tags| BlockVolume { id: id.into(), tags, ..BlockVolume::default() };
+        assert_eq!(claims.block_volume(volume("boot", vec![])).map(|v| v.provenance()), Some(Provenance::Outcome));
+        assert!(claims.block_volume(volume("boot", tags("other"))).is_none());
+        assert!(claims.block_volume(volume("later", vec![])).is_none());
+        // Copied tags make no difference: no answer to a volume's creation was lost.
+        assert!(claims.block_volume(volume("later", tags("team"))).is_none());
+        assert!(claims.block_volume(volume("existing", tags("team"))).is_none());
+    }
+
+    #[test]
+    fn of_a_lost_server_only_the_places_that_its_creation_fills_are_ours() {
+        let lost = claims(&[entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" }))]);
+        let volume = |id: &str, volume_type| ServerVolume { id: id.into(), volume_type, ..ServerVolume::default() };
+        let mut of_lost = server("a", ServerState::Stopped, tags("team"));
+        of_lost.volumes = BTreeMap::from([
+            ("0".to_owned(), volume("boot", VolumeType::BlockStorage)),
+            ("1".to_owned(), volume("local", VolumeType::LocalSsd)),
+            ("2".to_owned(), volume("existing", VolumeType::BlockStorage)),
+            ("3".to_owned(), volume("stranger", VolumeType::BlockStorage)),
+        ]);
+        let owned = lost.server(of_lost.clone()).unwrap();
+        let ids = |names: Vec<ResourceName>| names.into_iter().map(|name| name.id).collect::<Vec<_>>();
+        assert_eq!(ids(lost.volumes_of(&owned, "fr-par-1")), ["boot", "local"]);
+        assert_eq!(ids(volumes_made(&of_lost, "fr-par-1", &owner(), &specification())), ["boot", "local"]);
+        // Where it was answered, the answer has the word.
+        let answered = claims(&created("a"));
+        let owned = answered.server(of_lost).unwrap();
+        assert!(answered.volumes_of(&owned, "fr-par-1").is_empty());
+        assert!(answered.knows("boot") && !answered.knows("stranger"));
+    }
+
+    #[test]
+    fn what_was_only_named_is_ours_while_it_carries_the_tag() {
+        let mut claims = Claims::none(&owner());
+        claims.name(name(ResourceKind::BlockVolume, "a"));
+        let volume = |tags| BlockVolume { id: "a".into(), tags, ..BlockVolume::default() };
+        assert!(claims.block_volume(volume(tags("team"))).is_some());
+        assert!(claims.block_volume(volume(vec![])).is_none());
+        assert!(claims.block_volume(volume(vec!["role=web".into()])).is_none());
+    }
+}

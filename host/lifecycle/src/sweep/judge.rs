@@ -1,0 +1,353 @@
+//! How a resource stands to the journal. Pure: what has to be read for a judgement is asked for.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::listing::{Listed, Presence, Servers};
+use crate::identifier::OperationId;
+use crate::journal::{Operation, OperationState, ResourceKind};
+use crate::ownership::Claims;
+use crate::tags;
+
+/// How a resource stands to the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Explained,
+    Kept,
+    /// `spared`: why it is not removed all the same.
+    Unexplained {
+        why: String,
+        spared: Option<String>,
+    },
+    /// It depends on whether this server is there, which no listing denies.
+    Ask {
+        server: String,
+    },
+}
+
+/// What the journal knows of one operation.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) operation: Operation,
+    pub(super) claims: Claims,
+    /// What it kept, and what the operation kept that ended it.
+    pub(super) kept: BTreeSet<String>,
+}
+
+/// What a judgement is made from, beside the resource.
+pub(super) struct Case<'a> {
+    pub(super) servers: &'a Servers,
+    /// Servers that this sweep removes.
+    pub(super) going: &'a BTreeSet<String>,
+    /// Servers by the operation that their tag names.
+    pub(super) tagged: &'a [(OperationId, String)],
+    /// When the listing began. What an operation changed since then the listing may show in part only.
+    pub(super) listed_from: u64,
+    pub(super) now: u64,
+    pub(super) grace: Duration,
+    pub(super) running_too: bool,
+}
+
+const MAYBE_IN_USE: &str = "the journal that made it may only be lost, and it may be in use";
+
+fn unexplained(why: impl Into<String>) -> Standing {
+    Standing::Unexplained { why: why.into(), spared: None }
+}
+
+fn spared(why: impl Into<String>, spared: impl Into<String>) -> Standing {
+    Standing::Unexplained { why: why.into(), spared: Some(spared.into()) }
+}
+
+impl Case<'_> {
+    /// Judges a resource that carries our owner tag; `known`: what the journal knows of the operation that its tag
+    /// names.
+    pub(super) fn judge(&self, resource: &Listed, known: Option<&Known>) -> Standing {
+        if tags::is_kept(&resource.tags) || known.is_some_and(|known| known.kept.contains(&resource.name.id)) {
+            return Standing::Kept;
+        }
+        let Some(id) = tags::operation_of(&resource.tags) else {
+            return spared(
+                "it carries our owner tag and names no operation",
+                "no operation of ours makes such a resource; remove it by hand",
+            );
+        };
+        let Some(known) = known else {
+            return self.unknown(resource, &id);
+        };
+        let operation = &known.operation;
+        // One that ended while the lists were read, each at its own moment: its address may have been listed, and its
+        // server not yet. The next sweep judges it.
+        if operation.state == OperationState::Open || operation.updated_at > self.listed_from {
+            return Standing::Explained;
+        }
+        let alive = operation.state == OperationState::Done && operation.ended_by.is_none();
+        if alive {
+            match self.server_of(resource, known) {
+                Ok(Some(explained)) => return explained,
+                Ok(None) => {}
+                Err(ask) => return ask,
+            }
+        }
+        let why = match operation.state {
+            OperationState::Done if alive && resource.name.kind == ResourceKind::Server => {
+                format!("operation {id} made another one in its place")
+            }
+            OperationState::Done if alive => format!("the server of operation {id} is gone"),
+            OperationState::Done => format!("operation {id} made it, and its server was cleaned up"),
+            OperationState::Kept => format!("operation {id} ended and did not keep it"),
+            _ => format!("operation {id} failed and should have removed it"),
+        };
+        if !known.claims.knows(&resource.name.id) && !self.came_of_a_lost_answer(resource, known) {
+            return spared(why, format!("operation {id} did not make it: its tags may be copied"));
+        }
+        self.unless_in_use(resource, why)
+    }
+
+    /// Whether a living server explains the resource. `None`: its operation has none any more.
+    fn server_of(&self, resource: &Listed, known: &Known) -> Result<Option<Standing>, Standing> {
+        if resource.name.kind == ResourceKind::Server {
+            return Ok(known.claims.knows_as_made(&resource.name.id).then_some(Standing::Explained));
+        }
+        let id = &known.operation.id;
+        // A double that a look found is named, too, and explains nothing.
+        let made = known.claims.known_as_made().filter(|name| name.kind == ResourceKind::Server);
+        for server in made.map(|name| name.id.as_str()) {
+            match self.servers.get(server) {
+                None => return Err(Standing::Ask { server: server.to_owned() }),
+                Some(Presence::Gone) => {}
+                Some(Presence::Unseen(problem)) => {
+                    return Ok(Some(spared(
+                        format!("the server of operation {id} was not listed"),
+                        format!("whether it is gone could not be seen: {problem}"),
+                    )));
+                }
+                Some(Presence::Here) => {
+                    let belongs = known.claims.knows_as_made(&resource.name.id)
+                        || resource.attached_to.iter().any(|attached| attached == server);
+                    if belongs {
+                        return Ok(Some(Standing::Explained));
+                    }
+                    let why = format!("operation {id} made another one in its place");
+                    let standing = if self.came_of_a_lost_answer(resource, known) {
+                        self.unless_in_use(resource, why)
+                    } else {
+                        spared(why, format!("operation {id} did not make it: its tags may be copied"))
+                    };
+                    return Ok(Some(standing));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it can be what a creation made whose answer was lost: then nobody uses it.
+    fn came_of_a_lost_answer(&self, resource: &Listed, known: &Known) -> bool {
+        known.claims.may_have_lost(resource.name.kind)
+            && (resource.name.kind != ResourceKind::Server || resource.never_started)
+    }
+
+    /// Unexplained, unless it hangs on something that is there and stays.
+    fn unless_in_use(&self, resource: &Listed, why: String) -> Standing {
+        for server in resource.attached_to.iter().filter(|server| !self.going.contains(*server)) {
+            match self.servers.get(server) {
+                None => return Standing::Ask { server: server.clone() },
+                Some(Presence::Gone) => {}
+                Some(Presence::Here) => {
+                    return spared(why, format!("it is attached to server {server}, which is there"));
+                }
+                Some(Presence::Unseen(problem)) => {
+                    return spared(why, format!("whether its server {server} is there could not be seen: {problem}"));
+                }
+            }
+        }
+        unexplained(why)
+    }
+
+    /// Of an operation that this journal does not know.
+    fn unknown(&self, resource: &Listed, id: &OperationId) -> Standing {
+        let age = self.now.saturating_sub(id.made_at());
+        if age < u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX) {
+            return Standing::Explained;
+        }
+        let why = format!("this journal does not know operation {id}");
+        if resource.name.kind == ResourceKind::Server {
+            return if self.running_too { unexplained(why) } else { spared(why, MAYBE_IN_USE) };
+        }
+        match self.unless_in_use(resource, why) {
+            Standing::Unexplained { why, spared: None } => {
+                // A server of the same operation that stays may only have let go of it for a moment.
+                let stays = self.tagged.iter().any(|(of, server)| of == id && !self.going.contains(server));
+                Standing::Unexplained { why, spared: stays.then(|| MAYBE_IN_USE.to_owned()) }
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::identifier::OwnerName;
+    use crate::journal::{Entry, OperationKind, Phase, ResourceName};
+    use crate::specification::{ImageChoice, ServerSpecification};
+
+    const OPERATION: &str = "ci-0nqrsxtrgyns";
+
+    fn id() -> OperationId {
+        OperationId::parse(OPERATION).unwrap()
+    }
+
+    fn name(kind: ResourceKind, id: &str) -> ResourceName {
+        ResourceName { kind, id: id.into(), zone: "fr-par-1".into(), server: None }
+    }
+
+    fn listed(kind: ResourceKind, id: &str, attached_to: &[&str]) -> Listed {
+        Listed {
+            name: name(kind, id),
+            label: String::new(),
+            state: String::new(),
+            tags: vec!["windlass-owner=team".into(), format!("windlass-operation={OPERATION}")],
+            attached_to: attached_to.iter().map(|&id| id.to_owned()).collect(),
+            never_started: false,
+        }
+    }
+
+    /// A creation that made server `server` and address `ip`.
+    fn known(state: OperationState, ended: bool, more: &[Entry]) -> Known {
+        let entry = |step: &str, resource, data| Entry {
+            sequence: 1,
+            step: step.into(),
+            phase: Phase::Outcome,
+            resource: Some(resource),
+            data,
+            at: 0,
+        };
+        let mut entries = vec![
+            entry("create-ip", name(ResourceKind::Ip, "ip"), json!({ "kind": "ipv4" })),
+            entry("create-server", name(ResourceKind::Server, "server"), json!({ "type": "DEV1-S" })),
+        ];
+        entries.extend_from_slice(more);
+        let specification = ServerSpecification::new(
+            "ci".parse().unwrap(),
+            "fr-par-1".parse().unwrap(),
+            "DEV1-S",
+            ImageChoice::parse("ubuntu_noble"),
+        );
+        let owner: OwnerName = "team".parse().unwrap();
+        Known {
+            operation: Operation {
+                id: id(),
+                kind: OperationKind::CreateServer,
+                group: "ci".into(),
+                zone: "fr-par-1".into(),
+                owner: "team".into(),
+                specification: json!({}),
+                policies: json!([]),
+                runner: "one".into(),
+                state,
+                cause: None,
+                reasons: vec![],
+                report: None,
+                ended_by: ended.then(id),
+                created_at: 0,
+                updated_at: 0,
+            },
+            claims: Claims::of_creation(&owner, &id(), &specification, &entries).unwrap(),
+            kept: BTreeSet::from(["kept".to_owned()]),
+        }
+    }
+
+    fn lost(step: &str) -> Entry {
+        Entry { sequence: 9, step: step.into(), phase: Phase::Note, resource: None, data: json!({}), at: 0 }
+    }
+
+    fn judge(resource: &Listed, known: Option<&Known>, servers: &[(&str, Presence)], going: &[&str]) -> Standing {
+        let mut seen = Servers::default();
+        servers.iter().for_each(|(id, presence)| seen.set(id, presence.clone()));
+        Case {
+            servers: &seen,
+            going: &going.iter().map(|&id| id.to_owned()).collect(),
+            tagged: &[],
+            listed_from: 10,
+            now: u64::MAX,
+            grace: Duration::ZERO,
+            running_too: false,
+        }
+        .judge(resource, known)
+    }
+
+    fn goes(standing: &Standing) -> bool {
+        matches!(standing, Standing::Unexplained { spared: None, .. })
+    }
+
+    fn stays(standing: &Standing) -> bool {
+        matches!(standing, Standing::Unexplained { spared: Some(_), .. })
+    }
+
+    #[test]
+    fn a_server_that_is_not_listed_is_asked_for_before_anything_follows_from_it() {
+        let known = known(OperationState::Done, false, &[]);
+        let ip = listed(ResourceKind::Ip, "ip", &[]);
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Ask { server: "server".into() });
+        assert_eq!(judge(&ip, Some(&known), &[("server", Presence::Here)], &[]), Standing::Explained);
+        assert!(goes(&judge(&ip, Some(&known), &[("server", Presence::Gone)], &[])));
+        assert!(stays(&judge(&ip, Some(&known), &[("server", Presence::Unseen("403".into()))], &[])));
+    }
+
+    #[test]
+    fn what_hangs_on_something_that_is_there_stays_whatever_became_of_its_operation() {
+        for (state, ended) in
+            [(OperationState::Undone, false), (OperationState::Left, false), (OperationState::Done, true)]
+        {
+            let known = known(state, ended, &[]);
+            let ip = listed(ResourceKind::Ip, "ip", &["other"]);
+            assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Ask { server: "other".into() });
+            assert!(stays(&judge(&ip, Some(&known), &[("other", Presence::Here)], &[])));
+            assert!(goes(&judge(&ip, Some(&known), &[("other", Presence::Gone)], &[])));
+            assert!(goes(&judge(&ip, Some(&known), &[("other", Presence::Here)], &["other"])), "it goes with it");
+        }
+    }
+
+    #[test]
+    fn copied_tags_are_reported_and_spared_and_a_double_of_a_lost_answer_goes() {
+        let here = [("server", Presence::Here)];
+        let answered = known(OperationState::Done, false, &[]);
+        let unsure = known(OperationState::Done, false, &[lost("create-ip"), lost("create-server")]);
+        let (ip, clone) = (listed(ResourceKind::Ip, "another", &[]), listed(ResourceKind::Server, "clone", &[]));
+        let double = Listed { never_started: true, ..clone.clone() };
+        for (resource, with_lost) in [(&ip, true), (&clone, false), (&double, true)] {
+            assert!(stays(&judge(resource, Some(&answered), &here, &[])), "{resource:?}");
+            assert_eq!(goes(&judge(resource, Some(&unsure), &here, &[])), with_lost, "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_kept_whatever_its_tags_say() {
+        for (state, ended) in
+            [(OperationState::Kept, false), (OperationState::Left, false), (OperationState::Done, true)]
+        {
+            let known = known(state, ended, &[]);
+            assert_eq!(judge(&listed(ResourceKind::BlockVolume, "kept", &[]), Some(&known), &[], &[]), Standing::Kept);
+        }
+    }
+
+    #[test]
+    fn what_an_operation_changed_while_the_lists_were_read_is_left_to_the_next_sweep() {
+        let mut known = known(OperationState::Undone, false, &[]);
+        let ip = listed(ResourceKind::Ip, "ip", &[]);
+        assert!(goes(&judge(&ip, Some(&known), &[], &[])));
+        known.operation.updated_at = 11;
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Explained);
+    }
+
+    #[test]
+    fn servers_of_unknown_operations_and_what_hangs_on_them_stay() {
+        let here = [("server", Presence::Here)];
+        assert!(stays(&judge(&listed(ResourceKind::Server, "server", &[]), None, &here, &[])));
+        assert!(stays(&judge(&listed(ResourceKind::Ip, "ip", &["server"]), None, &here, &[])));
+        assert!(goes(&judge(&listed(ResourceKind::Ip, "ip", &[]), None, &here, &[])), "nobody uses it");
+        assert!(goes(&judge(&listed(ResourceKind::Ip, "ip", &["server"]), None, &here, &["server"])));
+    }
+}

@@ -1,0 +1,300 @@
+//! The sweep: what Scaleway holds of ours against what the journal explains.
+//!
+//! List, judge, read again by id whatever is to go, judge once more, journal, remove. Nothing is removed on a
+//! listing's word: it proves that something is there, never that something is not.
+
+mod judge;
+mod listing;
+mod machines;
+mod remove;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_scaleway::Zone;
+
+use crate::cleanup::CleanedUp;
+use crate::control::Control;
+use crate::identifier::OperationId;
+use crate::journal::{ResourceKind, ResourceName};
+use crate::lifecycle::{Lifecycle, Shared, claims_of_creation};
+use crate::specification::ServerSpecification;
+use crate::undo::kept_by;
+use crate::{Error, metric_names, tags};
+
+use judge::{Case, Known, Standing};
+use listing::{Listed, Presence, Servers};
+
+pub use machines::Machine;
+pub(crate) use remove::{SweepSpecification, remove};
+
+/// Where and how to sweep.
+#[derive(Clone, Debug)]
+pub struct SweepRequest {
+    /// The zones to look in.
+    pub zones: Vec<Zone>,
+    /// Look and report only.
+    pub dry_run: bool,
+    /// What an operation that this journal does not know made within this time is left alone: another process with the
+    /// same owner may be at work on it. The time stands in the operation's id.
+    pub grace: Duration,
+    /// Also remove servers that no journal entry explains, in whatever state, and what hangs on them. Otherwise they
+    /// are reported only: after the loss of a journal, or under another state directory, a server is more likely in
+    /// use than lost, also one that is stopped.
+    pub running_too: bool,
+    /// Remove nothing but these: what somebody was shown and confirmed. `None`: all that is found.
+    pub only: Option<BTreeSet<ResourceName>>,
+}
+
+impl SweepRequest {
+    /// These zones, an hour of grace, unexplained servers spared.
+    #[must_use]
+    pub fn new(zones: Vec<Zone>) -> Self {
+        Self { zones, dry_run: false, grace: Duration::from_secs(3_600), running_too: false, only: None }
+    }
+}
+
+/// What a sweep saw and did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sweep {
+    /// Ours by their tags, and explained by nothing.
+    pub unexplained: Vec<Unexplained>,
+    /// Kept on purpose, by their mark or by the journal: left alone.
+    pub kept: Vec<ResourceName>,
+    /// Ours and explained.
+    pub explained: usize,
+    /// The operations that removed the unexplained, with their reports. Empty in a dry run.
+    pub cleanups: Vec<CleanedUp>,
+}
+
+impl Sweep {
+    /// Whether nothing that is to be removed is left.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let gone: BTreeSet<&ResourceName> = self
+            .cleanups
+            .iter()
+            .flat_map(|cleanup| cleanup.report.removed.iter().chain(&cleanup.report.kept))
+            .collect();
+        self.cleanups.iter().all(|cleanup| cleanup.report.is_clean())
+            && self
+                .unexplained
+                .iter()
+                .all(|unexplained| unexplained.spared.is_some() || gone.contains(&unexplained.resource))
+    }
+}
+
+/// A resource of ours that nothing explains.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unexplained {
+    /// The resource.
+    pub resource: ResourceName,
+    /// Its name or address.
+    pub label: String,
+    /// Scaleway's state of it.
+    pub state: String,
+    /// The operation that its tag names.
+    pub operation: Option<OperationId>,
+    /// Why nothing explains it.
+    pub why: String,
+    /// Why it is not removed all the same, where it is not.
+    pub spared: Option<String>,
+}
+
+/// The sweep of one zone: what was read, and what the journal knows of it.
+struct ZoneSweep<'a> {
+    shared: &'a Shared,
+    request: &'a SweepRequest,
+    zone: &'a Zone,
+    listed_from: u64,
+    servers: Servers,
+    tagged: Vec<(OperationId, String)>,
+    known: BTreeMap<OperationId, Option<Known>>,
+    /// What is to be removed.
+    remove: Vec<Listed>,
+    /// The servers among it.
+    going: BTreeSet<String>,
+}
+
+impl<'a> ZoneSweep<'a> {
+    fn new(shared: &'a Shared, request: &'a SweepRequest, zone: &'a Zone, from: u64, listed: &[Listed]) -> Self {
+        let servers = listed.iter().filter(|resource| resource.name.kind == ResourceKind::Server);
+        Self {
+            shared,
+            request,
+            zone,
+            listed_from: from,
+            servers: Servers::of(listed),
+            tagged: servers
+                .filter_map(|server| Some((tags::operation_of(&server.tags)?, server.name.id.clone())))
+                .collect(),
+            known: BTreeMap::new(),
+            remove: Vec::new(),
+            going: BTreeSet::new(),
+        }
+    }
+
+    /// Reads what the journal knows of an operation, once.
+    fn learn(&mut self, id: &OperationId) -> Result<(), Error> {
+        if self.known.contains_key(id) {
+            return Ok(());
+        }
+        let journal = &self.shared.journal;
+        let known = match journal.operation(id) {
+            Ok(operation) => {
+                let entries = journal.entries(id)?;
+                let claims = match serde_json::from_value::<ServerSpecification>(operation.specification.clone()) {
+                    Ok(specification) => claims_of_creation(self.shared, id, &specification, &entries)?,
+                    // No creation of a server: nothing is its.
+                    Err(_) => crate::ownership::Claims::none(&self.shared.owner),
+                };
+                let mut kept: BTreeSet<String> = kept_by(&entries).map(|name| name.id.clone()).collect();
+                let report = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+                kept.extend(report.into_iter().flat_map(|report: crate::Report| report.kept).map(|name| name.id));
+                if let Some(ended_by) = &operation.ended_by {
+                    kept.extend(kept_by(&journal.entries(ended_by)?).map(|name| name.id.clone()));
+                }
+                Some(Known { operation, claims, kept })
+            }
+            Err(Error::OperationUnknown { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        self.known.insert(id.clone(), known);
+        Ok(())
+    }
+
+    /// Judges a resource, reading by id the servers that the judgement depends on.
+    async fn stand(&mut self, resource: &Listed) -> Result<Standing, Error> {
+        let operation = tags::operation_of(&resource.tags);
+        if let Some(id) = &operation {
+            self.learn(id)?;
+        }
+        loop {
+            let known = operation.as_ref().and_then(|id| self.known.get(id)).and_then(Option::as_ref);
+            let case = Case {
+                servers: &self.servers,
+                going: &self.going,
+                tagged: &self.tagged,
+                listed_from: self.listed_from,
+                now: self.shared.clock.now(),
+                grace: self.request.grace,
+                running_too: self.request.running_too,
+            };
+            match case.judge(resource, known) {
+                Standing::Ask { server } => self.servers.ask(self.shared, self.zone, &server).await,
+                standing => return Ok(standing),
+            }
+        }
+    }
+
+    /// Judges a resource of the listing, and once more as its id shows it when it is to go.
+    async fn take(&mut self, listed: Listed, sweep: &mut Sweep) -> Result<(), Error> {
+        let mut resource = listed;
+        let mut standing = self.stand(&resource).await?;
+        if let Standing::Unexplained { why, spared: None } = &standing {
+            match listing::read(self.shared, self.zone, &resource.name).await {
+                Ok(None) => {
+                    if resource.name.kind == ResourceKind::Server {
+                        self.servers.set(&resource.name.id, Presence::Gone);
+                    }
+                    return Ok(());
+                }
+                Ok(Some(read)) if !tags::carries_owner(&read.tags, &self.shared.owner) => return Ok(()),
+                Ok(Some(read)) => {
+                    resource = read;
+                    standing = self.stand(&resource).await?;
+                }
+                Err(error) => {
+                    let spared = Some(format!("it could not be read by its id: {error}"));
+                    standing = Standing::Unexplained { why: why.clone(), spared };
+                }
+            }
+        }
+        if let Standing::Unexplained { spared: None, why } = &standing {
+            if self.shared.journal.is_kept(&resource.name.id)? {
+                standing = Standing::Kept;
+            } else if self.request.only.as_ref().is_some_and(|confirmed| !confirmed.contains(&resource.name)) {
+                let spared = Some("it was not among those confirmed".to_owned());
+                standing = Standing::Unexplained { why: why.clone(), spared };
+            }
+        }
+        match standing {
+            // Asked for no more when it is answered.
+            Standing::Explained | Standing::Ask { .. } => sweep.explained += 1,
+            Standing::Kept => sweep.kept.push(resource.name),
+            Standing::Unexplained { why, spared } => {
+                sweep.unexplained.push(Unexplained {
+                    resource: resource.name.clone(),
+                    label: resource.label.clone(),
+                    state: resource.state.clone(),
+                    operation: tags::operation_of(&resource.tags),
+                    why,
+                    spared: spared.clone(),
+                });
+                if spared.is_none() {
+                    if resource.name.kind == ResourceKind::Server {
+                        self.going.insert(resource.name.id.clone());
+                    }
+                    self.remove.push(resource);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ZoneSweep<'_> {
+    /// What is to be removed, in portions. A volume that any operation kept is not among what goes with its server.
+    fn batches(&self) -> Result<Vec<SweepSpecification>, Error> {
+        let mut batches = remove::batches(&self.remove, &self.known);
+        for batch in &mut batches {
+            let mut proven = Vec::new();
+            for volume in batch.proven.drain(..) {
+                if !self.shared.journal.is_kept(&volume.id)? {
+                    proven.push(volume);
+                }
+            }
+            batch.proven = proven;
+        }
+        Ok(batches)
+    }
+}
+
+impl Lifecycle {
+    /// Looks for what carries our owner tag and is explained by no live operation and no live machine, and removes it,
+    /// each batch as an operation of its own.
+    ///
+    /// # What explains a resource
+    /// An open operation of this journal; a finished create whose server exists, for what that create made and what hangs on
+    /// its server; the mark `windlass-kept`, or that an operation of this journal kept it; or an operation that this journal does
+    /// not know and that is younger than the request's grace.
+    ///
+    /// # What is reported and stays all the same
+    /// Servers of operations that this journal does not know, and what hangs on them, unless
+    /// [`running_too`](SweepRequest::running_too) is set; what hangs on anything that is there; what carries the tags of an
+    /// operation that did not make it.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed is no
+    /// error: the reports say so.
+    pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
+        let mut sweep = Sweep::default();
+        for zone in &request.zones {
+            let from = self.shared.clock.now();
+            let listed = listing::list(&self.shared, zone).await?;
+            let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed);
+            for resource in listed {
+                of_zone.take(resource, &mut sweep).await?;
+            }
+            metrics::counter!(metric_names::LEAKS_FOUND).increment(of_zone.remove.len() as u64);
+            if request.dry_run {
+                continue;
+            }
+            for specification in of_zone.batches()? {
+                sweep.cleanups.push(self.sweep_batch(zone, &specification, control).await?);
+            }
+        }
+        Ok(sweep)
+    }
+}
