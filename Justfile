@@ -13,6 +13,11 @@ demo *arguments: _wasm_target
         "which runs them: less than ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
+# Searches for a violation of the promise: random work, faults, users and lost power from each seed, one world a seed. A violation is told in
+# the shortest story that shows it. `just simulate --seeds 1000`, `just simulate --from 42 --seeds 1`, `just simulate --seconds 60`.
+simulate *arguments: _wasm_target
+    cargo run --quiet --profile simulation --package windlass-test-world --bin simulate -- {{ arguments }}
+
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
 test *parts: _wasm_target
     @tests/run {{ parts }}

@@ -37,6 +37,8 @@ pub enum Durability {
     /// Power loss: each commit reaches the disk. Concurrent writes share a commit.
     #[default]
     Full,
+    /// As [`Durability::Full`], written inline, without a thread. For simulations under paused time that lose power, too.
+    FullInline,
     /// The death of the process only; written inline, without a thread. For simulations under paused time.
     Process,
 }
@@ -74,7 +76,7 @@ impl Journal {
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
         let synchronous = match durability {
-            Durability::Full => "full",
+            Durability::Full | Durability::FullInline => "full",
             Durability::Process => "off",
         };
         connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
@@ -85,7 +87,7 @@ impl Journal {
             Durability::Full => {
                 Writer::thread(connection).map_err(|source| Error::StateDirectory { path: path.clone(), source })?
             }
-            Durability::Process => Writer::inline(connection),
+            Durability::FullInline | Durability::Process => Writer::inline(connection),
         };
         Ok(Self { path, writer: Some(writer), reader: Mutex::new(reader) })
     }

@@ -1,0 +1,97 @@
+//! Runs worlds seed after seed, and tells each violation in the shortest story that shows it.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use parking_lot::Mutex;
+use windlass_test_world::{Ending, Story, run};
+
+/// Runs of one story at most while it is cut down.
+const SHRINKS: usize = 400;
+
+#[derive(Parser)]
+#[command(about = "Searches for a violation of the promise, one simulated world for each seed")]
+struct Arguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first seed; absent: one that depends on the time, so that each search is a fresh one.
+    #[arg(long)]
+    from: Option<u64>,
+    /// Stops after this many seconds, whatever `--seeds` says.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Goes on after a violation, up to this many.
+    #[arg(long, default_value_t = 1)]
+    violations: usize,
+    /// Threads; absent: one for each core.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Tells the story of each seed.
+    #[arg(long)]
+    tell: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let from = arguments.from.unwrap_or_else(|| {
+        // Below the digits that a person copies wrong.
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs() * 1_000_000)
+    });
+    let began = Instant::now();
+    let deadline = arguments.seconds.map(|seconds| began + Duration::from_secs(seconds));
+    let threads = arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    println!("seeds from {from}, {threads} threads");
+    let next = AtomicU64::new(0);
+    let (calls, created) = (AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let broken: Mutex<Vec<(Story, Ending)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= arguments.seeds {
+                        next.fetch_sub(1, Ordering::Relaxed);
+                        return;
+                    }
+                    let story = Story::of_seed(from + number);
+                    let ending = run(&story);
+                    calls.fetch_add(ending.calls as u64, Ordering::Relaxed);
+                    created.fetch_add(ending.created as u64, Ordering::Relaxed);
+                    if arguments.tell {
+                        println!("{story}  {} calls, {} servers given", ending.calls, ending.created);
+                    }
+                    if !ending.violations.is_empty() {
+                        let mut broken = broken.lock();
+                        broken.push((story, ending));
+                        if broken.len() >= arguments.violations {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let broken = broken.into_inner();
+    for (story, ending) in &broken {
+        let shortest = story.shrink(SHRINKS, |story| !run(story).violations.is_empty());
+        println!("\nVIOLATION with seed {}: {}", story.seed, ending.violations.join("; "));
+        println!("The shortest story that shows one ({} of {} events):", shortest.events.len(), story.events.len());
+        print!("{shortest}");
+        for violation in run(&shortest).violations {
+            println!("  => {violation}");
+        }
+    }
+    let count = next.into_inner();
+    println!(
+        "{count} seeds from {from} in {:.0} s: {} calls, {} servers given, {} violations",
+        began.elapsed().as_secs_f64(),
+        calls.into_inner(),
+        created.into_inner(),
+        broken.len()
+    );
+    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

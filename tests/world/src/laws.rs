@@ -1,0 +1,166 @@
+//! What must hold when a world has come to rest.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use windlass_lifecycle::{OperationFilter, OperationKind, OperationState};
+
+use crate::story::Shape;
+use crate::users::is_tagged;
+use crate::world::World;
+
+pub(crate) fn exists(list: &[Value], id: &str) -> bool {
+    list.iter().any(|value| value["id"] == id)
+}
+
+/// The violated laws, in words.
+pub(crate) fn violations(world: &World) -> Vec<String> {
+    let mut violations = Vec::new();
+    violations.extend(others_are_untouched(world));
+    violations.extend(no_operation_is_open(world));
+    violations.extend(nothing_of_ours_is_unexplained(world));
+    violations.extend(what_was_given_is_there(world));
+    violations
+}
+
+/// What belongs to somebody else is there, under its name and with its tags.
+fn others_are_untouched(world: &World) -> Vec<String> {
+    let resources = world.simulator.resources();
+    let mut violations = Vec::new();
+    for (id, theirs) in &world.users.theirs {
+        let list = match theirs.kind {
+            "servers" => &resources.servers,
+            "ips" => &resources.ips,
+            _ => &resources.volumes,
+        };
+        match list.iter().find(|value| value["id"] == id.as_str()) {
+            None => violations.push(format!("{} {id} of a user is gone", theirs.kind)),
+            Some(value) => {
+                if !theirs.tags.is_null() && value["tags"] != theirs.tags {
+                    violations.push(format!("{} {id} of a user has other tags: {}", theirs.kind, value["tags"]));
+                }
+                if !theirs.name.is_empty() && value["name"] != theirs.name.as_str() {
+                    violations.push(format!("{} {id} of a user has another name: {}", theirs.kind, value["name"]));
+                }
+            }
+        }
+    }
+    violations
+}
+
+/// Whatever was begun has ended.
+fn no_operation_is_open(world: &World) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (disk, lifecycle) in world.journals() {
+        match lifecycle.journal().operations(&OperationFilter::default()) {
+            Ok(operations) => violations.extend(
+                operations
+                    .iter()
+                    .filter(|operation| {
+                        !matches!(operation.state, OperationState::Done | OperationState::Undone | OperationState::Kept)
+                    })
+                    .map(|operation| {
+                        format!("operation {} of journal {disk} is {}: {:?}", operation.id, operation.state, operation.report)
+                    }),
+            ),
+            Err(error) => violations.push(format!("journal {disk} cannot be read: {error}")),
+        }
+    }
+    violations
+}
+
+/// Everything that carries our tag belongs to a server that some journal says was made and was not removed.
+fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
+    let mut living = BTreeSet::new();
+    for (_, lifecycle) in world.journals() {
+        let Ok(operations) = lifecycle.journal().operations(&OperationFilter::default()) else { continue };
+        for operation in operations {
+            if operation.kind == OperationKind::CreateServer
+                && matches!(operation.state, OperationState::Done | OperationState::Kept)
+                && operation.ended_by.is_none()
+            {
+                living.insert(format!("windlass-operation={}", operation.id));
+            }
+        }
+    }
+    let resources = world.simulator.resources();
+    let lists = [("server", &resources.servers), ("address", &resources.ips), ("volume", &resources.volumes)];
+    let mut violations = Vec::new();
+    let mut servers: BTreeSet<&str> = BTreeSet::new();
+    for (kind, list) in lists {
+        for value in list {
+            let id = value["id"].as_str().unwrap_or_default();
+            if !is_tagged(value) || world.users.theirs.contains_key(id) {
+                continue;
+            }
+            let tags: Vec<&str> = value["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            if tags.contains(&"windlass-kept") {
+                continue;
+            }
+            let operation = tags.iter().find(|tag| tag.starts_with("windlass-operation=")).copied().unwrap_or_default();
+            if !living.contains(operation) {
+                violations.push(format!("{kind} {id} ({operation}) is left: {}", value["state"]));
+            } else if kind == "server" && !servers.insert(operation) {
+                violations.push(format!("there are two servers of {operation}"));
+            }
+        }
+    }
+    // What a server of ours had and nobody tagged must be gone with it: volumes that belong to nobody we know.
+    for value in &resources.volumes {
+        let id = value["id"].as_str().unwrap_or_default();
+        let attached = !value["server"].is_null() || value["references"].as_array().is_some_and(|list| !list.is_empty());
+        if !is_tagged(value) && !attached && !world.users.theirs.contains_key(id) {
+            violations.push(format!("volume {id} belongs to nobody and hangs on nothing"));
+        }
+    }
+    // Nobody may be billed for a server whose address or volume is all that a journal explains.
+    for value in resources.ips.iter().chain(&resources.volumes) {
+        let id = value["id"].as_str().unwrap_or_default();
+        let operation = value["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let Some(operation) = operation.into_iter().find(|tag| tag.starts_with("windlass-operation=")) else { continue };
+        if living.contains(operation) && !servers.contains(operation) && !world.users.theirs.contains_key(id) {
+            violations.push(format!("{id} of {operation} is left, whose server is gone"));
+        }
+    }
+    violations
+}
+
+/// A server that somebody was given, and that nobody removed, exists with what was asked for.
+fn what_was_given_is_there(world: &World) -> Vec<String> {
+    let resources = world.simulator.resources();
+    let mut violations = Vec::new();
+    for given in world.given.values() {
+        let unwanted = world.unwanted.contains(&given.server);
+        let terminated = world.users.terminated.contains(&given.server);
+        let there = exists(&resources.servers, &given.server);
+        if unwanted && there {
+            violations.push(format!("server {} was to be cleaned up and is there", given.server));
+        }
+        if unwanted || terminated {
+            continue;
+        }
+        if !there {
+            violations.push(format!("server {} ({:?}) was given and is gone", given.server, given.shape));
+            continue;
+        }
+        let on_it = |value: &&Value| {
+            value["server"]["id"] == given.server.as_str()
+                || value["references"].as_array().into_iter().flatten().any(|r| r["product_resource_id"] == given.server.as_str())
+        };
+        let addresses = resources.ips.iter().filter(on_it).count();
+        let volumes = resources.volumes.iter().filter(on_it).count();
+        let (least_addresses, least_volumes) = match given.shape {
+            Shape::Bare => (0, 1),
+            Shape::Everything => (2, 2),
+            Shape::Local => (1, 1),
+            Shape::WithExisting => (0, 2),
+        };
+        if addresses < least_addresses || volumes < least_volumes {
+            violations.push(format!(
+                "server {} ({:?}) has {addresses} addresses and {volumes} volumes",
+                given.server, given.shape
+            ));
+        }
+    }
+    violations
+}

@@ -1,0 +1,265 @@
+//! What happens in one run, as data: drawn from a seed, told in words, cut down to what matters.
+
+#![allow(missing_docs, reason = "what a variant says of its fields stands at the variant")]
+
+use std::fmt;
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use windlass_simulator::{Effect, FaultKind};
+
+/// Processes that work in one world. The first two share an owner and nothing else; the third shares the state directory of the first.
+pub const PROCESSES: usize = 3;
+
+/// A run, from its first event to its last. What follows the last is the same for all: faults end, dead processes are started again,
+/// and what is left to the hosts is given the time that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// Decides ids, jitter, latencies and what a disk keeps.
+    pub seed: u64,
+    /// What happens, in order.
+    pub events: Vec<Event>,
+}
+
+/// Something that happens some time after what came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Simulated milliseconds since the event before.
+    pub after: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What can happen. Numbers that choose something among what is there are taken modulo its count; where there is none, nothing happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A process creates a server.
+    Create { process: usize, shape: Shape },
+    /// A process cleans a server up that it has created.
+    CleanUp { process: usize, chosen: usize },
+    /// A process calls a creation off that is under way.
+    CallOff { process: usize, chosen: usize },
+    /// A process resumes what is open.
+    Resume { process: usize },
+    /// A process sweeps.
+    Sweep { process: usize },
+    /// Calls fail from here on, or one of them does.
+    Fault { method: &'static str, path: &'static str, nth: Option<u64>, kind: FaultKind, effect: Effect },
+    /// No call fails any more.
+    FaultsEnd,
+    /// A process ends at once; its disk keeps what was written.
+    Kill { process: usize },
+    /// The power of a process's machine is lost at one of its next writes: what was not synced may be gone.
+    LosePower { process: usize, at_sync: u64, took_effect: bool },
+    /// A process that does not live is started, and resumes.
+    Start { process: usize },
+    /// A user of the account does something.
+    User(User),
+}
+
+/// What a process asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A server with its boot volume.
+    Bare,
+    /// With addresses, a further volume and a private network.
+    Everything,
+    /// On local disks.
+    Local,
+    /// With a volume of a user's, which exists before.
+    WithExisting,
+}
+
+/// What users of the account do beside us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// Makes a volume and attaches it to a server of ours.
+    AttachVolume { server: usize },
+    /// Makes an address and attaches it to a server of ours.
+    AttachAddress { server: usize },
+    /// Makes a server of their own, without tags.
+    MakeServer,
+    /// Makes a server that carries all tags of one of ours, as a script that clones servers does.
+    CloneServer { server: usize },
+    /// Stops a server of ours in place.
+    StopInPlace { server: usize },
+    /// Stops a server of ours.
+    PowerOff { server: usize },
+    /// Gives a server of ours another name.
+    Rename { server: usize },
+    /// Deletes a server of ours with its local disks.
+    Terminate { server: usize },
+}
+
+/// Paths that faults meet: one for each thing that the hosts ask for, and all of them.
+const PATHS: [&str; 9] = [
+    "/**",
+    "/instance/v1/zones/*/servers",
+    "/instance/v1/zones/*/servers/*",
+    "/instance/v1/zones/*/servers/*/action",
+    "/instance/v1/zones/*/servers/*/private_nics",
+    "/instance/v1/zones/*/ips",
+    "/instance/v1/zones/*/ips/*",
+    "/block/v1/zones/*/volumes",
+    "/block/v1/zones/*/volumes/*",
+];
+const METHODS: [&str; 5] = ["*", "GET", "POST", "PATCH", "DELETE"];
+
+impl Story {
+    /// The story of a seed.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let count = random.random_range(4..24);
+        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random) }).collect();
+        Self { seed, events }
+    }
+
+    /// The shortest story like this one that still `fails`, as far as leaving out one run of events after another finds it. Asks at most
+    /// `most` times.
+    #[must_use]
+    pub fn shrink(&self, most: usize, mut fails: impl FnMut(&Self) -> bool) -> Self {
+        let mut best = self.clone();
+        let mut asked = 0;
+        let mut length = best.events.len().div_ceil(2);
+        while length > 0 {
+            let mut from = 0;
+            let mut shorter = false;
+            while from < best.events.len() && asked < most {
+                let mut candidate = best.clone();
+                let to = (from + length).min(candidate.events.len());
+                candidate.events.drain(from..to);
+                asked += 1;
+                if fails(&candidate) {
+                    best = candidate;
+                    shorter = true;
+                } else {
+                    from += length;
+                }
+            }
+            if length == 1 && !shorter || asked >= most {
+                break;
+            }
+            length = if length == 1 { 1 } else { length.div_ceil(2) };
+        }
+        best
+    }
+}
+
+/// Most events come close together, some long after.
+fn delay(random: &mut ChaCha8Rng) -> u64 {
+    match random.random_range(0..10) {
+        0..3 => random.random_range(0..500),
+        3..7 => random.random_range(500..10_000),
+        7..9 => random.random_range(10_000..120_000),
+        _ => random.random_range(120_000..4_000_000),
+    }
+}
+
+fn what(random: &mut ChaCha8Rng) -> What {
+    let process = random.random_range(0..PROCESSES);
+    let chosen = random.random_range(0..8);
+    match random.random_range(0..100) {
+        0..28 => What::Create {
+            process,
+            shape: match random.random_range(0..8) {
+                0 => Shape::Bare,
+                1..5 => Shape::Everything,
+                5 | 6 => Shape::Local,
+                _ => Shape::WithExisting,
+            },
+        },
+        28..40 => What::CleanUp { process, chosen },
+        40..44 => What::CallOff { process, chosen },
+        44..48 => What::Resume { process },
+        48..53 => What::Sweep { process },
+        53..68 => fault(random),
+        68..71 => What::FaultsEnd,
+        71..75 => What::Kill { process },
+        75..80 => {
+            What::LosePower { process, at_sync: random.random_range(1..30), took_effect: random.random_bool(0.5) }
+        }
+        80..84 => What::Start { process },
+        _ => What::User(user(random)),
+    }
+}
+
+fn fault(random: &mut ChaCha8Rng) -> What {
+    let kind = *FaultKind::ALL.choose(random).unwrap_or(&FaultKind::InternalServerError);
+    let kind = match kind {
+        FaultKind::Delay(_) => FaultKind::Delay(std::time::Duration::from_millis(random.random_range(100..60_000))),
+        kind => kind,
+    };
+    What::Fault {
+        method: METHODS.choose(random).unwrap_or(&"*"),
+        path: PATHS.choose(random).unwrap_or(&"/**"),
+        nth: random.random_bool(0.8).then(|| random.random_range(1..12)),
+        kind,
+        effect: if random.random_bool(0.5) { Effect::After } else { Effect::Before },
+    }
+}
+
+fn user(random: &mut ChaCha8Rng) -> User {
+    let server = random.random_range(0..8);
+    match random.random_range(0..8) {
+        0 => User::AttachVolume { server },
+        1 => User::AttachAddress { server },
+        2 => User::MakeServer,
+        3 => User::CloneServer { server },
+        4 => User::StopInPlace { server },
+        5 => User::PowerOff { server },
+        6 => User::Rename { server },
+        _ => User::Terminate { server },
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "seed {}", self.seed)?;
+        for event in &self.events {
+            writeln!(formatter, "  after {:>8} ms: {:?}", event.after, event.what)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_tells_the_same_story_and_another_seed_another_one() {
+        for seed in 0..100 {
+            assert_eq!(Story::of_seed(seed), Story::of_seed(seed));
+            assert_ne!(Story::of_seed(seed).events, Story::of_seed(seed + 1).events);
+        }
+    }
+
+    #[test]
+    fn a_story_shrinks_to_the_events_that_matter() {
+        let matters = |what: &What| matches!(what, What::Kill { .. } | What::User(User::Terminate { .. }));
+        let mut shrunk = 0;
+        for seed in 0..200 {
+            let story = Story::of_seed(seed);
+            let needed: Vec<Event> = story.events.iter().filter(|event| matters(&event.what)).cloned().collect();
+            let fails = |story: &Story| needed.iter().all(|event| story.events.contains(event));
+            let shortest = story.shrink(10_000, fails);
+            assert!(shortest.events.len() <= needed.len(), "{shortest}");
+            shrunk += usize::from(shortest.events.len() < story.events.len());
+        }
+        assert!(shrunk > 150, "{shrunk}");
+    }
+
+    #[test]
+    fn every_kind_of_event_comes_up() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..500 {
+            for event in Story::of_seed(seed).events {
+                let words = format!("{:?}", event.what);
+                seen.insert(words.split([' ', '{']).next().unwrap_or_default().to_owned());
+            }
+        }
+        assert!(seen.len() >= 17, "{seen:?}");
+    }
+}
