@@ -54,12 +54,12 @@ struct Shared {
 pub struct RawAnswer {
     /// HTTP status.
     pub status: u16,
+    /// How many items a list of the Instance API has in all, as its header `X-Total-Count` tells.
+    pub total_count: Option<u64>,
     /// Scaleway's id of the request.
     pub request_id: Option<String>,
     /// The body's media type.
     pub content_type: Option<String>,
-    /// How many items a list of the Instance API has in all, as its header `X-Total-Count` tells.
-    pub total_count: Option<u64>,
     /// When it was answered, by the clock of whoever answered: the header `Date`, word for word.
     pub date: Option<String>,
     /// The body, whole but for passwords, which are `<sealed>`; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
@@ -188,9 +188,9 @@ impl Client {
         let understand = |response: http::Response<Bytes>| {
             Ok(RawAnswer {
                 status: response.status().as_u16(),
+                total_count: total_count(response.headers()),
                 request_id: header_text(response.headers(), &REQUEST_ID),
                 content_type: header_text(response.headers(), &CONTENT_TYPE),
-                total_count: total_count(response.headers()),
                 date: header_text(response.headers(), &DATE),
                 body: self.shared.without_secret(response.body()),
             })
