@@ -8,14 +8,14 @@ use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::time::Instant;
 use windlass_policy::slots::rollback::{Action, Step};
-use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{
     Ip, PrivateNic, Server, ServerAction, ServerState, UpdateIp, UpdateServer, UpdateVolume, Volume,
 };
 
-use crate::failure;
+use crate::failure::{self, AttemptFailure};
 use crate::inventory::{Found, Thing};
 use crate::journal::ResourceKind;
 use crate::run::{Run, Stop};
@@ -141,11 +141,11 @@ fn verb(action: Action) -> &'static str {
 
 /// "Not there" is what a deletion wants.
 #[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
-fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), Failure> {
+fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), AttemptFailure> {
     match result {
         Ok(_) => Ok(()),
         Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(failure::of_error(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -159,22 +159,23 @@ enum Told {
 }
 
 /// Reads the server again, and the proof with it. `None`: there is none.
-async fn read_again(run: &Run, id: &str) -> Result<Option<Owned<Server>>, Failure> {
+async fn read_again(run: &Run, id: &str) -> Result<Option<Owned<Server>>, AttemptFailure> {
     match run.shared.client.instance(&run.zone).get_server(id).await {
         Ok(server) => match Owned::by_tag(server, &run.shared.owner) {
             Some(owned) => Ok(Some(owned)),
             None => Err(failure::of_class(
                 FailureClass::PreconditionFailed,
                 format!("server {id} no longer carries the owner tag, so it is left alone"),
-            )),
+            )
+            .into()),
         },
         Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(failure::of_error(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Tells a server what its state asks for.
-async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Result<Told, Failure> {
+async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Result<Told, AttemptFailure> {
     let server = server.get();
     let instance = run.shared.client.instance(&run.zone);
     if server.state_detail == "terminating" {
@@ -188,18 +189,19 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, keep_local: bool) -> Resu
                 Ok(_) => Ok(Told::Going),
                 // Gone, or a wrong answer: the look that follows tells.
                 Err(error) if error.is_not_found() => Ok(Told::Going),
-                Err(error) => Err(failure::of_error(&error)),
+                Err(error) => Err(error.into()),
             }
         }
         ServerState::Stopped => match instance.delete_server(&server.id).await {
             Ok(()) => Ok(Told::Going),
             Err(error) if error.is_not_found() => Ok(Told::Going),
-            Err(error) => Err(failure::of_error(&error)),
+            Err(error) => Err(error.into()),
         },
         ServerState::Locked => Err(failure::of_class(
             FailureClass::Locked,
             format!("server {} is locked by Scaleway and cannot be deleted; its support can unlock it", server.id),
-        )),
+        )
+        .into()),
         // Starting, stopping, or a word we don't know: it will stand in a state that can be left.
         _ => Ok(Told::Stopping),
     }
@@ -322,10 +324,10 @@ async fn delete_block_volume(run: &Run, step: &str, volume: &Owned<BlockVolume>)
             // Which error the deletion of a volume in use gets is not recorded, so it is not tried.
             match block.get_volume(id).await {
                 Err(error) if error.is_not_found() => return Ok(()),
-                Err(error) => return Err(failure::of_error(&error)),
+                Err(error) => return Err(AttemptFailure::from(error)),
                 Ok(volume) if volume.references.is_empty() => break,
                 Ok(_) if Instant::now() >= deadline => break,
-                Ok(_) => tokio::time::sleep(run.shared.limits.poll_interval).await,
+                Ok(_) => run.pause(run.shared.limits.poll_interval).await?,
             }
         }
         gone_is_done(block.delete_volume(id).await)

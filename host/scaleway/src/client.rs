@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -13,7 +13,8 @@ use url::Url;
 use crate::answer::Answer;
 use crate::api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 use crate::call::Call;
-use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer};
+use crate::concurrency::Concurrency;
+use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer, retry_after};
 use crate::location::{Region, Zone};
 use crate::metric_names;
 use crate::rate_limit::RateLimit;
@@ -46,7 +47,7 @@ struct Shared {
     transport: Arc<dyn Transport>,
     headers: HeaderMap,
     rate: RateLimit,
-    concurrency: Semaphore,
+    concurrency: Concurrency,
 }
 
 /// The answer to a raw request, whatever its status.
@@ -103,7 +104,7 @@ impl Client {
         let limits = settings.limits();
         let shared = Shared {
             rate: RateLimit::new(limits),
-            concurrency: Semaphore::new(limits.concurrent_calls.get() as usize),
+            concurrency: Concurrency::new(limits),
             headers,
             transport,
             settings,
@@ -204,6 +205,13 @@ impl Client {
     }
 }
 
+impl Client {
+    /// An error of an answer that was understood outside of its call, without the secrets that the answer may repeat.
+    pub(crate) fn without_secret_in(&self, error: Error) -> Error {
+        self.shared.without_secret_in(error)
+    }
+}
+
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Client").field("settings", &self.shared.settings).finish_non_exhaustive()
@@ -275,9 +283,9 @@ impl Shared {
         let limit = self.settings.limits().queue_deadline;
         let start = Instant::now();
         let turn = timeout(limit, async {
-            let permit = self.concurrency.acquire().await.expect("the semaphore is never closed");
+            let place = self.concurrency.place(&target.path).await;
             self.rate.admit().await;
-            permit
+            place
         })
         .await;
         metrics::histogram!(metric_names::QUEUE_SECONDS).record(start.elapsed().as_secs_f64());
@@ -323,6 +331,7 @@ impl Shared {
                 path: &target.path,
                 status: status.as_u16(),
                 request_id,
+                retry_after: retry_after(response.headers()),
                 body: &body,
             }))));
         }

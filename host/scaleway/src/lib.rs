@@ -39,6 +39,7 @@ mod answer;
 mod api;
 mod call;
 mod client;
+mod concurrency;
 mod error;
 mod location;
 pub mod metric_names;

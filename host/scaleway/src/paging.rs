@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -8,12 +8,12 @@ use crate::metric_names;
 use crate::types::Identified;
 
 /// Items asked for on each page: the most that Scaleway gives (SDK).
-pub(crate) const PAGE_SIZE: &str = "100";
+pub(crate) const PAGE_SIZE: usize = 100;
 /// Pages of one list that are read at the same time; the client's own limits count on top.
 const PAGES_AT_ONCE: usize = 8;
 /// Most pages of one list: 100,000 items.
 const PAGES: u64 = 1000;
-/// How often a list that does not add up is read.
+/// How often a list that does not hold still is read.
 const READINGS: usize = 3;
 
 /// One page of a list.
@@ -25,7 +25,7 @@ pub(crate) struct Page<T> {
 
 /// Why a list could not be read to its end, for the caller to put into an error with the last answer.
 pub(crate) enum Unreadable {
-    /// The list says that it has more pages than anybody reads.
+    /// The list has more pages than anybody reads.
     TooLong { total: u64 },
     /// It kept changing, or its total is not true.
     DoesNotAddUp { total: u64, found: usize },
@@ -35,7 +35,7 @@ impl std::fmt::Display for Unreadable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unreadable::TooLong { total } => {
-                write!(formatter, "the list says it has {total} items; at most {PAGES} pages are read")
+                write!(formatter, "the list has {total} items or more; at most {PAGES} pages are read")
             }
             Unreadable::DoesNotAddUp { total, found } => write!(
                 formatter,
@@ -48,19 +48,28 @@ impl std::fmt::Display for Unreadable {
 
 /// Reads every page of a list.
 ///
-/// `fetch` reads one page, counted from 1; `unreadable` makes the error of a list that cannot be read to its end.
+/// `fetch` reads one page, counted from 1; `filtered` says that not everything was asked for; `unreadable` makes the error of
+/// a list that cannot be read to its end.
 ///
-/// The first page tells the total; the others are read in parallel. Lists change while they are read: a deletion moves
-/// items from a page not yet read onto one already read, where they would be missed. So a reading counts only when it
-/// found at least as many different items as the largest total any of its pages told; otherwise the list is read again,
-/// three times at most, and the answer is everything that any reading found, in its latest form: when in doubt an item
-/// too many (its reader looks again before acting) rather than one too few. A list that even then is shorter than it
-/// says is an error: in every recorded list that fits one page the total is the number of its items, so a shorter one
-/// has lost something. (One that lost and gained an item between two pages can still miss one; nothing in the API tells.)
+/// # What a list guarantees
+/// **Presence, never absence.** What is in it was there when it was read. That something is missing proves nothing: it may be
+/// hidden from this key, left out by Scaleway, or have slipped between two pages. Read it by its id before you conclude.
+///
+/// # How it is read
+/// The first page tells the total; the others are read in parallel, and on until a page is not full, since a total may be
+/// too small. Lists change while they are read: a deletion moves items from a page not yet read onto one already read,
+/// where they would be missed, and a creation at the same time makes up for it in the total. So a list of several pages
+/// is read until two readings agree, three times at most; if none do, the answer is everything that any of them found, in
+/// its latest form: when in doubt an item too many (its reader looks again before acting) rather than one too few.
+///
+/// A total that is larger than what two agreeing readings found is an error, since something is hidden then; except with a
+/// filter, which it may not heed. (assumption: filtered-totals) In every recorded list that fits one page the total is
+/// the number of its items.
 ///
 /// The number of calls is bounded in every case.
 pub(crate) async fn all_pages<T, F, Fut>(
     path: &'static str,
+    filtered: bool,
     fetch: F,
     unreadable: impl Fn(Unreadable) -> Error,
 ) -> Result<Vec<T>, Error>
@@ -70,19 +79,31 @@ where
     Fut: Future<Output = Result<Page<T>, Error>>,
 {
     let mut found = Found::default();
-    for reading in 0..READINGS {
-        if reading > 0 {
-            metrics::counter!(metric_names::LISTS_READ_AGAIN, "path" => path).increment(1);
-        }
+    let mut before: Option<BTreeSet<String>> = None;
+    let mut last_total = 0;
+    for _ in 0..READINGS {
         let this = read(&fetch, &unreadable).await?;
-        let (complete, last_total) = (this.items.len() as u64 >= this.largest_total, this.last_total);
-        if complete {
+        let adds_up = this.items.len() as u64 >= this.largest_total;
+        // One page shows one moment.
+        if adds_up && this.fits_one_page() {
             return Ok(this.items.into_items());
         }
-        found.take_over(this.items);
-        if reading + 1 == READINGS && (found.len() as u64) < last_total {
-            return Err(unreadable(Unreadable::DoesNotAddUp { total: last_total, found: found.len() }));
+        let ids = this.items.ids();
+        if before.as_ref() == Some(&ids) && (adds_up || filtered) {
+            if !adds_up {
+                tracing::warn!(path, total = this.last_total, found = ids.len(), "the total of this list is not true");
+            }
+            return Ok(this.items.into_items());
         }
+        if before.is_some_and(|before| before != ids) {
+            metrics::counter!(metric_names::LISTS_READ_AGAIN, "path" => path).increment(1);
+        }
+        last_total = this.last_total;
+        found.take_over(this.items);
+        before = Some(ids);
+    }
+    if !filtered && (found.len() as u64) < last_total {
+        return Err(unreadable(Unreadable::DoesNotAddUp { total: last_total, found: found.len() }));
     }
     Ok(found.into_items())
 }
@@ -90,6 +111,10 @@ where
 /// What one reading of a whole list found.
 struct Reading<T> {
     items: Found<T>,
+    /// How many items its first page has.
+    page_length: usize,
+    tells_total: bool,
+    /// Zero where no page tells it.
     largest_total: u64,
     last_total: u64,
 }
@@ -101,71 +126,60 @@ where
     Fut: Future<Output = Result<Page<T>, Error>>,
 {
     let first = fetch(1).await?;
-    let page_length = first.items.len() as u64;
-    let mut reading = Reading { items: Found::default(), largest_total: 0, last_total: 0 };
-    let Some(total) = first.total else {
-        return without_total(fetch, first.items, unreadable).await;
-    };
-    reading.take(first.items, total);
     // The length of the first page, not the one asked for, tells how many pages there are (SDK).
+    let page_length = first.items.len();
+    let is_all = match first.total {
+        Some(total) => page_length < PAGE_SIZE && total <= page_length as u64,
+        None => false,
+    };
+    let tells_total = first.total.is_some();
+    let mut reading = Reading { items: Found::default(), page_length, tells_total, largest_total: 0, last_total: 0 };
+    reading.take(first);
+    if page_length == 0 || is_all {
+        return Ok(reading);
+    }
     let mut next = 2;
     loop {
-        let pages = if page_length == 0 { 1 } else { reading.last_total.div_ceil(page_length) };
-        if pages > PAGES {
-            return Err(unreadable(Unreadable::TooLong { total: reading.last_total }));
+        let told = reading.last_total.div_ceil(page_length as u64).max(next);
+        // A page that is not full makes a large total unlikely: the next ones tell.
+        if next > PAGES || (told > PAGES && page_length >= PAGE_SIZE) {
+            let total = reading.last_total.max(reading.items.len() as u64);
+            return Err(unreadable(Unreadable::TooLong { total }));
         }
-        if next > pages {
-            break;
-        }
+        // Not all at once: a total that is far too large is found out by the first empty page.
+        let pages = told.min(next + PAGES_AT_ONCE as u64 - 1);
         let others: Vec<Page<T>> = stream::iter(next..=pages).map(fetch).buffered(PAGES_AT_ONCE).try_collect().await?;
-        // An empty page is the end, whatever the total says.
-        let ended = others.iter().any(|page| page.items.is_empty());
+        let mut is_short = false;
+        let mut is_empty = false;
+        let mut grew = false;
         for page in others {
-            let total = page.total.unwrap_or(reading.last_total);
-            reading.take(page.items, total);
+            is_short |= page.items.len() < page_length;
+            is_empty |= page.items.is_empty();
+            grew |= reading.take(page);
         }
-        if ended {
-            break;
+        // A short page is the end, unless there should be more; an empty one is, whatever the total says. A list that shows
+        // the same on every page has no other.
+        let has_all = reading.items.len() as u64 >= reading.last_total;
+        if is_empty || !grew || (is_short && has_all) {
+            return Ok(reading);
         }
-        // The list may have grown meanwhile.
         next = pages + 1;
     }
-    Ok(reading)
-}
-
-/// A list whose answers don't tell the total: page after page, until one brings nothing new.
-async fn without_total<T, F, Fut>(
-    fetch: &F,
-    first: Vec<T>,
-    unreadable: &impl Fn(Unreadable) -> Error,
-) -> Result<Reading<T>, Error>
-where
-    T: Identified,
-    F: Fn(u64) -> Fut,
-    Fut: Future<Output = Result<Page<T>, Error>>,
-{
-    let mut items = Found::default();
-    let page_length = first.len();
-    let mut grew = items.add(first);
-    let mut page = 2;
-    let mut length = page_length;
-    while grew && length >= page_length {
-        if page > PAGES {
-            return Err(unreadable(Unreadable::TooLong { total: items.len() as u64 }));
-        }
-        let next = fetch(page).await?.items;
-        length = next.len();
-        grew = items.add(next);
-        page += 1;
-    }
-    Ok(Reading { items, largest_total: 0, last_total: 0 })
 }
 
 impl<T: Identified> Reading<T> {
-    fn take(&mut self, items: Vec<T>, total: u64) {
-        self.items.add(items);
-        self.largest_total = self.largest_total.max(total);
-        self.last_total = total;
+    /// Whether any of the items was new.
+    fn take(&mut self, page: Page<T>) -> bool {
+        if let Some(total) = page.total {
+            self.largest_total = self.largest_total.max(total);
+            self.last_total = total;
+        }
+        self.items.add(page.items)
+    }
+
+    /// Whether one page has shown all, as far as it tells.
+    fn fits_one_page(&self) -> bool {
+        self.items.len() == self.page_length && (self.tells_total || self.page_length == 0)
     }
 }
 
@@ -203,6 +217,10 @@ impl<T: Identified> Found<T> {
 
     fn len(&self) -> usize {
         self.items.len()
+    }
+
+    fn ids(&self) -> BTreeSet<String> {
+        self.position.keys().cloned().collect()
     }
 
     fn into_items(self) -> Vec<T> {

@@ -12,3 +12,4 @@ mod support;
 mod swap;
 mod sweeping;
 mod taking_over;
+mod waiting;

@@ -1,6 +1,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::error::MalformedAnswer;
 
@@ -57,7 +59,7 @@ impl<C: Fn(usize, &mut Vec<u32>)> List<C> {
     }
 
     async fn read(&self) -> Result<Vec<Item>, Error> {
-        all_pages("/list", |page| self.page(page), error).await
+        all_pages("/list", false, |page| self.page(page), error).await
     }
 
     fn requests(&self) -> usize {
@@ -66,11 +68,11 @@ impl<C: Fn(usize, &mut Vec<u32>)> List<C> {
 }
 
 #[tokio::test]
-async fn a_quiet_list_is_read_once_and_in_order() {
-    for (count, pages) in [(0, 1), (1, 1), (10, 1), (11, 2), (20, 2), (95, 10)] {
+async fn a_quiet_list_is_read_in_order_once_where_it_fits_a_page_and_twice_where_it_does_not() {
+    for (count, requests) in [(0, 1), (1, 1), (10, 1), (11, 2 * 2), (20, 2 * 3), (95, 2 * 10)] {
         let list = List::new(0..count, 10, |_, _| {});
         assert_eq!(ids(&list.read().await.unwrap()), (0..count).collect::<Vec<_>>());
-        assert_eq!(list.requests(), pages, "{count} items");
+        assert_eq!(list.requests(), requests, "{count} items");
     }
 }
 
@@ -96,7 +98,7 @@ async fn a_server_that_ignores_the_page_number_does_not_loop_for_ever() {
         requests.fetch_add(1, Ordering::Relaxed);
         async { Ok(Page { items: items(0..10), total: None }) }
     };
-    assert_eq!(all_pages("/list", fetch, error).await.unwrap().len(), 10);
+    assert_eq!(all_pages("/list", false, fetch, error).await.unwrap().len(), 10);
     assert!(requests.load(Ordering::Relaxed) <= 2);
 }
 
@@ -111,7 +113,7 @@ async fn items_that_appear_while_the_list_is_read_are_found() {
     });
     let found = list.read().await.unwrap();
     assert_eq!(found.len(), list.ids.lock().unwrap().len());
-    assert_eq!(list.requests(), 5, "the new pages are read, not the whole list again");
+    assert_eq!(list.requests(), 3 * 5, "two readings agree when it has come to rest");
 }
 
 #[tokio::test]
@@ -124,7 +126,40 @@ async fn an_item_that_slips_onto_a_page_already_read_is_found_by_reading_again()
     });
     let found = ids(&list.read().await.unwrap());
     assert!(found.contains(&10), "{found:?}");
-    assert!(!found.contains(&0), "a reading that adds up is the answer: {found:?}");
+    assert!(!found.contains(&0), "two readings that agree are the answer: {found:?}");
+}
+
+#[tokio::test]
+async fn an_item_that_slips_between_two_pages_is_found_also_when_the_total_stays_the_same() {
+    // After the first page one of its items goes and another one is made: 30 before and after, and item 10 was on no page.
+    let list = List::new(0..30, 10, |number, ids| {
+        if number == 1 {
+            ids.remove(0);
+            ids.push(30);
+        }
+    });
+    assert_eq!(ids(&list.read().await.unwrap()), (1..31).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_total_that_is_too_small_does_not_end_a_list_whose_page_is_full() {
+    let many = u32::try_from(PAGE_SIZE).unwrap();
+    for (count, total) in [(many + 5, u64::from(many)), (3 * many, 1), (2 * many + 1, 0), (2 * many + 1, 150)] {
+        let fetch = |page: u64| async move {
+            let first = (u32::try_from(page).unwrap() - 1) * many;
+            Ok(Page { items: items(first..(first + many).min(count).max(first)), total: Some(total) })
+        };
+        let found = all_pages("/list", false, fetch, error).await.unwrap();
+        assert_eq!(ids(&found), (0..count).collect::<Vec<_>>(), "{total}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_page_that_is_the_whole_list_costs_one_more_request() {
+    let many = u32::try_from(PAGE_SIZE).unwrap();
+    let list = List::new(0..many, PAGE_SIZE, |_, _| {});
+    assert_eq!(list.read().await.unwrap().len(), PAGE_SIZE);
+    assert_eq!(list.requests(), 2);
 }
 
 #[tokio::test]
@@ -145,9 +180,22 @@ async fn a_total_that_is_not_true_is_an_error_after_a_bounded_number_of_requests
         requests.fetch_add(1, Ordering::Relaxed);
         async move { Ok(Page { items: if page == 1 { items(0..10) } else { Vec::new() }, total: Some(15) }) }
     };
-    let error = all_pages("/list", fetch, error).await.unwrap_err();
+    let error = all_pages("/list", false, fetch, error).await.unwrap_err();
     assert!(error.to_string().contains("says it has 15 items, but 3 readings found 10"), "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), READINGS * 2);
+}
+
+#[tokio::test]
+async fn a_total_that_does_not_heed_the_filter_is_not_believed_over_two_readings_that_agree() {
+    for tells in [11, 15, 20, 5_000, u64::MAX] {
+        let requests = AtomicUsize::new(0);
+        let fetch = |page: u64| {
+            requests.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(Page { items: if page == 1 { items(0..10) } else { Vec::new() }, total: Some(tells) }) }
+        };
+        assert_eq!(ids(&all_pages("/list", true, fetch, error).await.unwrap()), (0..10).collect::<Vec<_>>());
+        assert!(requests.load(Ordering::Relaxed) <= 2 * (1 + PAGES_AT_ONCE), "{tells}");
+    }
 }
 
 #[tokio::test]
@@ -155,9 +203,9 @@ async fn a_list_of_absurd_length_is_refused_after_one_page() {
     let requests = AtomicUsize::new(0);
     let fetch = |_| {
         requests.fetch_add(1, Ordering::Relaxed);
-        async { Ok(Page { items: items(0..1), total: Some(u64::MAX) }) }
+        async { Ok(Page { items: items(0..100), total: Some(u64::MAX) }) }
     };
-    let error = all_pages("/list", fetch, error).await.unwrap_err();
+    let error = all_pages("/list", false, fetch, error).await.unwrap_err();
     assert!(error.to_string().contains("at most 1000 pages"), "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), 1);
 }
@@ -166,9 +214,9 @@ async fn a_list_of_absurd_length_is_refused_after_one_page() {
 async fn the_latest_form_of_an_item_counts() {
     let fetch = |page: u64| async move {
         let item = |form| vec![("same".to_owned(), form), (format!("other-{page}"), 0)];
-        Ok(Page { items: item(page as u32), total: Some(3) })
+        Ok(Page { items: if page < 3 { item(page as u32) } else { Vec::new() }, total: Some(3) })
     };
-    let found = all_pages("/list", fetch, error).await.unwrap();
+    let found = all_pages("/list", false, fetch, error).await.unwrap();
     assert_eq!(found.iter().find(|item| item.0 == "same").unwrap().1, 2);
 }
 
@@ -180,5 +228,39 @@ async fn an_error_on_any_page_is_the_answer() {
         }
         Ok(Page { items: items((page as u32 * 10)..(page as u32 * 10 + 10)), total: Some(50) })
     };
-    assert!(all_pages("/list", fetch, error).await.is_err());
+    assert!(all_pages("/list", false, fetch, error).await.is_err());
+}
+
+/// At which request something happens, and what: an item goes (by its place), or one is made.
+fn change() -> impl Strategy<Value = (usize, Option<usize>)> {
+    (0..3_usize, prop::option::of(any::<usize>()))
+}
+
+proptest! {
+    #[test]
+    fn what_changes_within_the_first_reading_hides_nothing_that_was_there_all_the_time(
+        count in 0..60_u32,
+        changes in prop::collection::vec(change(), 0..12),
+        tells_total in any::<bool>(),
+    ) {
+        // No later than the second page of the first reading, so that the other two are quiet.
+        let mut list = List::new(0..count, 10, move |number, ids| {
+            for (at, what) in &changes {
+                let next = ids.iter().max().map_or(0, |last| last + 1);
+                match what {
+                    _ if *at != number => {}
+                    Some(place) if !ids.is_empty() => drop(ids.remove(place % ids.len())),
+                    Some(_) => {}
+                    None => ids.push(next.max(1_000)),
+                }
+            }
+        });
+        list.tells_total = tells_total;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let found = runtime.block_on(list.read()).unwrap();
+        let there = list.ids.lock().unwrap().clone();
+        let missed: Vec<u32> = there.iter().copied().filter(|id| *id < 1_000 && !ids(&found).contains(id)).collect();
+        prop_assert!(missed.is_empty(), "{missed:?} of {there:?}");
+        prop_assert!(list.requests() <= READINGS * 30);
+    }
 }
