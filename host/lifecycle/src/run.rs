@@ -12,7 +12,7 @@ use windlass_policy::PinnedPolicies;
 use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
-use windlass_scaleway::{ErrorClass, Zone};
+use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::control::{Control, Event, Happening};
 use crate::failure::AttemptFailure;
@@ -97,8 +97,8 @@ impl Ending {
 /// # How its waits end
 /// Every wait ends at once when the process leaves ([`Control::leave`]). One of a creation also ends when it is called off
 /// ([`Control::cancel`]) and at its deadline. An undo is neither called off nor bound by that deadline: it is what follows
-/// from both. A call that changes something is never given up on the way, since nobody would know what it did; one that
-/// only reads is.
+/// from both. A call that changes something is given up only while it waits for its turn in this process: once it has left,
+/// nobody would know what it did. One that only reads is given up at any moment.
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: OperationId,
@@ -258,6 +258,16 @@ impl Run {
         }
     }
 
+    /// A call that may change something. It is given up as soon as the operation is to end, unless it has left by then.
+    async fn send<T>(&self, call: impl Future<Output = T>) -> Result<T, Ending> {
+        let sent = Sent::default();
+        let mut call = std::pin::pin!(sent.observe(call));
+        match self.unless_over(&mut call).await {
+            Err(_) if sent.is_set() => Ok(call.await),
+            ended => ended,
+        }
+    }
+
     /// Waits until what was on its way with a lost answer has had its time to arrive; a look before that proves nothing.
     pub(crate) async fn settled(&self, step: &str) -> Result<(), Stop> {
         let settles_at = *self.settles_at.lock();
@@ -390,7 +400,7 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            match call(attempt).await {
+            match self.send(call(attempt)).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
             }
@@ -436,7 +446,7 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            let error = match call().await {
+            let error = match self.send(call()).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };

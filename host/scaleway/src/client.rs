@@ -36,7 +36,8 @@ const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 /// - All waiting is `tokio::time`; no thread or task is started by this type. (The HTTP transport's connections are
 ///   driven by tasks of their own, as in any hyper client.)
 ///
-/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout.
+/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout, unless it was
+/// never [`Sent`](crate::Sent).
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -305,6 +306,7 @@ impl Shared {
     async fn answered(&self, request: http::Request<Bytes>, target: &Target) -> Result<http::Response<Bytes>, Error> {
         let limits = self.settings.limits();
         let lost = |source| Error::Transport { method: target.method.to_owned(), path: target.path.clone(), source };
+        crate::sent::mark();
         let response = timeout(limits.call_deadline, self.transport.send(request))
             .await
             .map_err(|_| Error::Deadline {

@@ -14,7 +14,7 @@ pub const QUEUE_SECONDS: &str = "windlass_scaleway_queue_seconds";
 /// Gauge of calls under way. No labels.
 pub const CALLS_IN_FLIGHT: &str = "windlass_scaleway_calls_in_flight";
 
-/// Counter of lists of several pages that changed from one reading to the next. Label: `path`.
+/// Counter of lists that had to be read again because they were shorter than they said. Label: `path`.
 pub const LISTS_READ_AGAIN: &str = "windlass_scaleway_lists_read_again_total";
 
 /// Describes these metrics to the recorder that the program has installed: unit and one line each.
@@ -28,6 +28,6 @@ pub fn describe() {
     metrics::describe_counter!(
         LISTS_READ_AGAIN,
         Unit::Count,
-        "Lists of several pages that changed from one reading to the next"
+        "Lists read again because they were shorter than they said"
     );
 }

@@ -215,6 +215,29 @@ fn an_undo_goes_on_when_it_is_called_off_and_its_waits_end_at_once_when_the_proc
     });
 }
 
+#[test]
+fn a_call_that_has_not_left_when_its_operation_is_called_off_is_never_sent() {
+    run(async {
+        let world = World::new(8).await;
+        let one = windlass_scaleway::Limits { concurrent_calls: NonZeroU32::MIN, ..*settings().limits() };
+        let client = Client::with_transport(settings().with_limits(one), world.simulator.transport()).unwrap();
+        let lifecycle = start_over(&world, client);
+        let slow = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::Delay(Duration::from_secs(20)));
+        world.simulator.add_fault(slow).unwrap();
+        let control = Control::new();
+        let specification = world.everything();
+        let work = lifecycle.create_servers(&specification, 3, &control);
+        let (results, took) = ends(Duration::from_secs(5), || control.cancel(), work).await;
+        for result in results {
+            assert_eq!(failure_of(result).cause.class, FailureClass::Cancelled);
+        }
+        let sent = world.simulator.requests().iter().filter(|call| call.method == "POST").count();
+        assert_eq!(sent, 1, "the one that had left was waited for, the others never left");
+        assert!(took >= Duration::from_secs(15), "{took:?}");
+        world.assert_empty("called off");
+    });
+}
+
 /// How often something was listed by tag, which only a look-up does.
 fn look_ups(world: &World) -> usize {
     world.simulator.requests().iter().filter(|call| call.method == "GET" && call.query.contains("tags=")).count()

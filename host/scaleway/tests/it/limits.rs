@@ -74,6 +74,22 @@ async fn a_call_that_waits_too_long_for_its_turn_was_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_observes_calls_knows_whether_one_has_left() {
+    let (client, sent) =
+        client_with(settings().with_limits(limits(1, 1000, 1000)), |_| std::future::pending::<Outcome>());
+    let instance = client.instance(&zone());
+    let (first, second, none) =
+        <(windlass_scaleway::Sent, windlass_scaleway::Sent, windlass_scaleway::Sent)>::default();
+    let calls = async {
+        let refused = none.observe(instance.delete_ip("")).await;
+        assert!(matches!(refused, Err(Error::InvalidArgument { .. })));
+        tokio::join!(first.observe(instance.delete_ip("a")), second.observe(instance.delete_ip("b")))
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), calls).await.is_err());
+    assert_eq!((first.is_set(), second.is_set(), none.is_set(), sent.count()), (true, false, false, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_without_an_answer_ends_at_its_deadline_and_may_have_taken_effect() {
     let (client, sent) = client_with(settings(), |_| std::future::pending());
     let start = Instant::now();
