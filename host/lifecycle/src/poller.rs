@@ -145,10 +145,10 @@ impl Poller {
         loop {
             let interval = self.interval * INTERVALS[looks.min(INTERVALS.len() - 1)];
             looks += 1;
-            let looked = async {
+            let looked = Box::pin(async {
                 tokio::time::sleep(interval).await;
                 self.look(&run.zone, &shared, id).await
-            };
+            });
             let looked =
                 if Instant::now() + interval > deadline { None } else { run.until(step, deadline, looked).await? };
             let Some(looked) = looked else {

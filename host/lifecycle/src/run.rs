@@ -209,12 +209,11 @@ impl Run {
     /// The same, and no longer than the operation's own deadline.
     async fn unless_over<T>(&self, wait: impl Future<Output = T>) -> Result<T, Ending> {
         let deadline = self.deadline.filter(|_| !self.undoing.load(Ordering::Relaxed));
-        let Some(deadline) = deadline else {
-            return self.unless_told(wait).await;
-        };
-        match tokio::time::timeout_at(deadline, self.unless_told(wait)).await {
-            Ok(ended) => ended,
-            Err(_) => Err(Ending::DeadlinePassed),
+        // On the heap, here and below: a call and all that it awaits would else lie in each of these futures anew.
+        let wait = Box::pin(self.unless_told(wait));
+        match deadline {
+            None => wait.await,
+            Some(deadline) => tokio::time::timeout_at(deadline, wait).await.unwrap_or(Err(Ending::DeadlinePassed)),
         }
     }
 
@@ -231,7 +230,7 @@ impl Run {
         deadline: Instant,
         wait: impl Future<Output = T>,
     ) -> Result<Option<T>, Stop> {
-        match tokio::time::timeout_at(deadline, self.unless_told(wait)).await {
+        match tokio::time::timeout_at(deadline, Box::pin(self.unless_told(wait))).await {
             Ok(ended) => ended.map(Some).map_err(|ending| ending.stop(step)),
             Err(_) => Ok(None),
         }
@@ -252,7 +251,7 @@ impl Run {
         &self,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, AttemptFailure> {
-        match self.unless_over(call).await {
+        match self.unless_over(Box::pin(call)).await {
             Ok(answer) => answer.map_err(Into::into),
             Err(ending) => Err(ending.failure().into()),
         }
@@ -261,7 +260,7 @@ impl Run {
     /// A call that may change something. It is given up as soon as the operation is to end, unless it has left by then.
     async fn send<T>(&self, call: impl Future<Output = T>) -> Result<T, Ending> {
         let sent = Sent::default();
-        let mut call = std::pin::pin!(sent.observe(call));
+        let mut call = Box::pin(sent.observe(call));
         match self.unless_over(&mut call).await {
             Err(_) if sent.is_set() => Ok(call.await),
             ended => ended,
@@ -400,7 +399,7 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            match self.send(call(attempt)).await.map_err(|ending| ending.stop(step))? {
+            match self.send(Box::pin(call(attempt))).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
             }
@@ -446,7 +445,7 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            let error = match self.send(call()).await.map_err(|ending| ending.stop(step))? {
+            let error = match self.send(Box::pin(call())).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -533,7 +532,7 @@ impl Run {
         let began = Instant::now();
         let mut attempt = 1;
         loop {
-            let error = match self.unless_ended(step, look_up()).await? {
+            let error = match self.unless_ended(step, Box::pin(look_up())).await? {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
