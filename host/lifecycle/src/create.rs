@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::ErrorClass;
 use windlass_scaleway::types::block::{
     BlockVolume, BlockVolumeStatus, CreateBlockVolume, FromEmpty, ListBlockVolumes, UpdateBlockVolume,
 };
@@ -14,7 +15,7 @@ use windlass_scaleway::types::instance::{
     ServerState, UpdateServer, UpdateVolume,
 };
 
-use crate::failure;
+use crate::failure::{self, AttemptFailure};
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{volume_kind, volumes_made};
@@ -91,10 +92,7 @@ impl Creation<'_> {
                 run.attempt(step, |_| {
                     let storage = storage.clone();
                     async move {
-                        images
-                            .resolve(&run.shared.client, label, &run.zone, server_type, storage)
-                            .await
-                            .map_err(|error| failure::of_error(&error))
+                        run.read(images.resolve(&run.shared.client, label, &run.zone, server_type, storage)).await
                     }
                 })
                 .await
@@ -177,22 +175,21 @@ impl Creation<'_> {
         run.attempt("wait-for-volume", |_| async move {
             let block = run.shared.client.block(&run.zone);
             loop {
-                let volume = block.get_volume(id).await.map_err(|error| failure::of_error(&error))?;
-                match volume.status {
+                let volume = run.read(block.get_volume(id)).await?;
+                let failed = match volume.status {
                     BlockVolumeStatus::Creating if Instant::now() < deadline => {
-                        tokio::time::sleep(run.shared.limits.poll_interval).await;
+                        run.pause(run.shared.limits.poll_interval).await?;
+                        continue;
                     }
                     BlockVolumeStatus::Creating => {
-                        return Err(failure::of_class(
-                            FailureClass::DeadlineExceeded,
-                            format!("volume {id} is still being created"),
-                        ));
+                        failure::of_class(FailureClass::DeadlineExceeded, format!("volume {id} is still being created"))
                     }
                     BlockVolumeStatus::Error => {
-                        return Err(failure::of_class(FailureClass::Other, format!("volume {id} came out broken")));
+                        failure::of_class(FailureClass::Other, format!("volume {id} came out broken"))
                     }
                     _ => return Ok(()),
-                }
+                };
+                return Err(AttemptFailure::from(failed));
             }
         })
         .await
@@ -293,17 +290,11 @@ impl Creation<'_> {
                 let update =
                     &UpdateBlockVolume { tags: Some(tags), perf_iops: operations, ..UpdateBlockVolume::default() };
                 let block = &run.shared.client.block(&run.zone);
-                run.attempt(step, |_| async move {
-                    block.update_volume(id, update).await.map(drop).map_err(|error| failure::of_error(&error))
-                })
-                .await?;
+                run.attempt(step, |_| async move { block.update_volume(id, update).await.map(drop) }).await?;
             } else {
                 let update = &UpdateVolume { tags: Some(tags), ..UpdateVolume::default() };
                 let instance = &run.shared.client.instance(&run.zone);
-                run.attempt(step, |_| async move {
-                    instance.update_volume(id, update).await.map(drop).map_err(|error| failure::of_error(&error))
-                })
-                .await?;
+                run.attempt(step, |_| async move { instance.update_volume(id, update).await.map(drop) }).await?;
             }
             self.made.insert(volume.id.clone());
             self.run.done(Create::TagVolume, Some(name)).await?;
@@ -356,12 +347,7 @@ impl Creation<'_> {
         self.run
             .attempt(step, |_| {
                 let content = content.clone();
-                async move {
-                    instance
-                        .set_server_user_data(id, "cloud-init", content)
-                        .await
-                        .map_err(|error| failure::of_error(&error))
-                }
+                async move { instance.set_server_user_data(id, "cloud-init", content).await }
             })
             .await?;
         self.run.done(Create::SetCloudInit, Some(name)).await
@@ -381,7 +367,7 @@ impl Creation<'_> {
             let Err(failed) = self.tell_to_start(id).await else {
                 break;
             };
-            if failed.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
+            if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
                 continue;
             }
             self.run.after_failure(POWER_ON, began, attempt, failed, None).await?;
@@ -390,15 +376,19 @@ impl Creation<'_> {
         self.run.done(Create::PowerOn, Some(name)).await
     }
 
-    /// One power-on. Whatever it answers, a server that starts has been powered on.
-    async fn tell_to_start(&self, id: &str) -> Result<(), Failure> {
+    /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain that
+    /// nothing was done.
+    async fn tell_to_start(&self, id: &str) -> Result<(), AttemptFailure> {
         let instance = &self.run.shared.client.instance(&self.run.zone);
         let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {
             return Ok(());
         };
-        match instance.get_server(id).await {
+        if error.class() == ErrorClass::RateLimited {
+            return Err(error.into());
+        }
+        match self.run.read(instance.get_server(id)).await {
             Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
-            _ => Err(failure::of_error(&error)),
+            _ => Err(error.into()),
         }
     }
 
@@ -418,12 +408,7 @@ impl Creation<'_> {
         let change = Create::ChangeServerType { server_type: next.clone() };
         self.run.begin(change.clone(), Some(name.clone())).await?;
         let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };
-        let changed = self
-            .run
-            .attempt(step, |_| async move {
-                instance.update_server(id, update).await.map_err(|error| failure::of_error(&error))
-            })
-            .await;
+        let changed = self.run.attempt(step, |_| async move { instance.update_server(id, update).await }).await;
         match changed {
             Ok(_) => {
                 tracing::info!(operation = %self.run.id, server_type = next, "out of stock at power-on: next type");

@@ -8,14 +8,14 @@ use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::time::Instant;
 use windlass_policy::slots::rollback::{Action, Step};
-use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{
     Ip, PrivateNic, Server, ServerAction, ServerState, UpdateIp, UpdateServer, UpdateVolume, Volume,
 };
 
-use crate::failure;
+use crate::failure::{self, AttemptFailure};
 use crate::inventory::{Found, Thing};
 use crate::journal::ResourceKind;
 use crate::journal::note::Note;
@@ -182,11 +182,11 @@ async fn act(
 
 /// "Not there" is what a deletion wants.
 #[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
-fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), Failure> {
+fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), AttemptFailure> {
     match result {
         Ok(_) => Ok(()),
         Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(failure::of_error(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -213,20 +213,24 @@ enum Again<T> {
 fn again<T, O>(
     read: Result<T, windlass_scaleway::Error>,
     prove: impl FnOnce(T) -> Option<Owned<O>>,
-) -> Result<Again<Owned<O>>, Failure> {
+) -> Result<Again<Owned<O>>, AttemptFailure> {
     match read {
         Ok(resource) => Ok(prove(resource).map_or(Again::NotOurs, Again::Ours)),
         Err(error) if error.is_not_found() => Ok(Again::Gone),
-        Err(error) => Err(failure::of_error(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
-async fn server_again(run: &Run, claims: &Claims, id: &str) -> Result<Again<Owned<Server>>, Failure> {
+async fn server_again(run: &Run, claims: &Claims, id: &str) -> Result<Again<Owned<Server>>, AttemptFailure> {
     again(run.shared.client.instance(&run.zone).get_server(id).await, |server| claims.server(server))
 }
 
 /// Tells a server what its state asks for.
-async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&str>) -> Result<Told, Failure> {
+async fn tell_to_go(
+    run: &Run,
+    server: &Owned<Server>,
+    local_going: &BTreeSet<&str>,
+) -> Result<Told, AttemptFailure> {
     let server = server.get();
     let keep_local = server.volumes.values().any(|volume| {
         volume_kind(&volume.volume_type) == ResourceKind::LocalVolume && !local_going.contains(volume.id.as_str())
@@ -243,18 +247,19 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&s
                 Ok(_) => Ok(Told::Going),
                 // Gone, or a wrong answer: the look that follows tells.
                 Err(error) if error.is_not_found() => Ok(Told::Going),
-                Err(error) => Err(failure::of_error(&error)),
+                Err(error) => Err(error.into()),
             }
         }
         ServerState::Stopped => match instance.delete_server(&server.id).await {
             Ok(()) => Ok(Told::Going),
             Err(error) if error.is_not_found() => Ok(Told::Going),
-            Err(error) => Err(failure::of_error(&error)),
+            Err(error) => Err(error.into()),
         },
         ServerState::Locked => Err(failure::of_class(
             FailureClass::Locked,
             format!("server {} is locked by Scaleway and cannot be deleted; its support can unlock it", server.id),
-        )),
+        )
+        .into()),
         // Starting, stopping, or a word we don't know: it will stand in a state that can be left.
         _ => Ok(Told::Stopping),
     }
@@ -413,7 +418,7 @@ async fn delete_block_volume(
                 Again::NotOurs => return Ok(Change::NotOurs),
                 Again::Ours(volume) if volume.get().references.is_empty() => break,
                 Again::Ours(_) if Instant::now() >= deadline => break,
-                Again::Ours(_) => tokio::time::sleep(run.shared.limits.poll_interval).await,
+                Again::Ours(_) => run.pause(run.shared.limits.poll_interval).await?,
             }
         }
         gone_is_done(block.delete_volume(id).await).map(|()| Change::Made)

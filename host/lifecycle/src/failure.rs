@@ -1,5 +1,8 @@
 //! Failures: how an error of the client becomes the failure that policies judge and the journal keeps.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::ErrorClass;
 
@@ -54,6 +57,38 @@ pub fn of_error(error: &windlass_scaleway::Error) -> Failure {
         error_type: error.error_type().map(str::to_owned),
         resource: error.resource().map(str::to_owned),
         ambiguous: error.is_ambiguous(),
+    }
+}
+
+/// Why an attempt failed, and what the host itself has to heed of it, whatever a policy says.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptFailure {
+    pub(crate) failure: Failure,
+    /// How long Scaleway asks to be left alone (`Retry-After`).
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl From<Failure> for AttemptFailure {
+    fn from(failure: Failure) -> Self {
+        Self { failure, retry_after: None }
+    }
+}
+
+impl From<&windlass_scaleway::Error> for AttemptFailure {
+    fn from(error: &windlass_scaleway::Error) -> Self {
+        Self { failure: of_error(error), retry_after: error.retry_after() }
+    }
+}
+
+impl From<windlass_scaleway::Error> for AttemptFailure {
+    fn from(error: windlass_scaleway::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<Arc<windlass_scaleway::Error>> for AttemptFailure {
+    fn from(error: Arc<windlass_scaleway::Error>) -> Self {
+        Self::from(&*error)
     }
 }
 

@@ -39,6 +39,7 @@ mod create;
 mod error;
 mod execute;
 mod failure;
+mod flight;
 mod identifier;
 mod images;
 mod inventory;

@@ -10,13 +10,13 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
-use crate::failure;
+use crate::failure::{self, AttemptFailure};
 use crate::run::{Run, Stop};
 
 /// The waits between looks, in poll intervals: short at first, then longer.
 const INTERVALS: [u32; 6] = [1, 1, 2, 2, 3, 5];
-/// Ids in one query at most: about 4 KiB of URL.
-const IDS: usize = 100;
+/// Ids in one query at most: fewer than fit a page, so that one call is enough, and less than 4 KiB of URL.
+const IDS: usize = 90;
 
 /// The listings of all zones.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct ZonePoller {
 struct Listing {
     began: Instant,
     asked: BTreeSet<String>,
-    answer: Result<BTreeMap<String, Server>, Failure>,
+    answer: Result<BTreeMap<String, Server>, AttemptFailure>,
 }
 
 /// Counts one waiter as long as it lives.
@@ -79,7 +79,7 @@ impl Poller {
     ///
     /// A listing younger than 0.7 of an interval serves others as well: nobody looks sooner than an interval after its own
     /// action, so nobody sees a state from before it.
-    async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, Failure> {
+    async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, AttemptFailure> {
         let wanted = Instant::now();
         let fresh_for = self.interval.mul_f32(0.7);
         let mut last = shared.last.lock().await;
@@ -109,22 +109,21 @@ impl Poller {
         }
     }
 
-    async fn get(&self, zone: &Zone, id: &str) -> Result<Option<Server>, Failure> {
+    async fn get(&self, zone: &Zone, id: &str) -> Result<Option<Server>, AttemptFailure> {
         match self.client.instance(zone).get_server(id).await {
             Ok(server) => Ok(Some(server)),
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(failure::of_error(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn list(&self, zone: &Zone, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Server>, Failure> {
+    async fn list(&self, zone: &Zone, ids: &BTreeSet<String>) -> Result<BTreeMap<String, Server>, AttemptFailure> {
         let ids: Vec<String> = ids.iter().cloned().collect();
         let instance = self.client.instance(zone);
         let requests: Vec<_> =
             ids.chunks(IDS).map(|ids| ListServers { servers: ids.to_vec(), ..ListServers::default() }).collect();
-        let answers = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)))
-            .await
-            .map_err(|error| failure::of_error(&error))?;
+        let answers =
+            futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request))).await?;
         Ok(answers.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
     }
 
@@ -146,7 +145,13 @@ impl Poller {
         loop {
             let interval = self.interval * INTERVALS[looks.min(INTERVALS.len() - 1)];
             looks += 1;
-            if Instant::now() + interval > deadline {
+            let looked = Box::pin(async {
+                tokio::time::sleep(interval).await;
+                self.look(&run.zone, &shared, id).await
+            });
+            let looked =
+                if Instant::now() + interval > deadline { None } else { run.until(step, deadline, looked).await? };
+            let Some(looked) = looked else {
                 return Err(Stop::failed(
                     step,
                     failure::of_class(
@@ -154,9 +159,8 @@ impl Poller {
                         format!("the deadline passed while server {id} was {last_state}"),
                     ),
                 ));
-            }
-            run.sleep(step, interval).await?;
-            match self.look(&run.zone, &shared, id).await {
+            };
+            match looked {
                 Ok(server) => {
                     failures = None;
                     if let Some(server) = &server {

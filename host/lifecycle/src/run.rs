@@ -12,9 +12,10 @@ use windlass_policy::PinnedPolicies;
 use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
-use windlass_scaleway::{ErrorClass, Zone};
+use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::control::{Control, Event, Happening};
+use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
 use crate::journal::{NewEntry, OperationKind, Phase, ResourceName};
 use crate::lifecycle::Shared;
@@ -63,7 +64,41 @@ impl Stop {
     }
 }
 
+/// Why an operation is not to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The process leaves it to its successor.
+    Left,
+    CalledOff,
+    DeadlinePassed,
+}
+
+impl Ending {
+    fn failure(self) -> Failure {
+        match self {
+            Self::Left => failure::of_class(FailureClass::Cancelled, "the operation was left to the next start"),
+            Self::CalledOff => failure::of_class(FailureClass::Cancelled, "the operation was called off"),
+            Self::DeadlinePassed => {
+                failure::of_class(FailureClass::DeadlineExceeded, "the operation's deadline passed")
+            }
+        }
+    }
+
+    fn stop(self, step: &str) -> Stop {
+        match self {
+            Self::Left => Stop::Left,
+            Self::CalledOff | Self::DeadlinePassed => Stop::failed(step, self.failure()),
+        }
+    }
+}
+
 /// A running operation.
+///
+/// # How its waits end
+/// Every wait ends at once when the process leaves ([`Control::leave`]). One of a creation also ends when it is called off
+/// ([`Control::cancel`]) and at its deadline. An undo is neither called off nor bound by that deadline: it is what follows
+/// from both. A call that changes something is given up only while it waits for its turn in this process: once it has left,
+/// nobody would know what it did. One that only reads is given up at any moment.
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: OperationId,
@@ -76,6 +111,8 @@ pub(crate) struct Run {
     pub(crate) deadline: Option<Instant>,
     undoing: AtomicBool,
     ambiguous: AtomicBool,
+    /// When what was on its way with a lost answer has had its time to arrive.
+    settles_at: Mutex<Option<Instant>>,
     reasons: Mutex<Vec<String>>,
 }
 
@@ -102,6 +139,7 @@ impl Run {
             deadline: deadline.map(|deadline| Instant::now() + deadline),
             undoing: AtomicBool::new(!kind.makes()),
             ambiguous: AtomicBool::new(false),
+            settles_at: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
         }
     }
@@ -146,29 +184,95 @@ impl Run {
         });
     }
 
-    /// Refuses to begin anything when the operation is to end.
+    /// Refuses to begin anything when the operation is to end. That its deadline has passed is for the waits to say.
     pub(crate) fn check(&self, step: &str) -> Result<(), Stop> {
         if self.control.left().is_cancelled() {
-            return Err(Stop::Left);
+            return Err(Ending::Left.stop(step));
         }
         if self.control.cancelled().is_cancelled() && !self.undoing.load(Ordering::Relaxed) {
-            return Err(self.called_off(step));
+            return Err(Ending::CalledOff.stop(step));
         }
         Ok(())
     }
 
-    fn called_off(&self, step: &str) -> Stop {
-        Stop::failed(step, failure::of_class(FailureClass::Cancelled, "the operation was called off"))
+    /// Waits for something, as long as the operation is neither left nor called off.
+    async fn unless_told<T>(&self, wait: impl Future<Output = T>) -> Result<T, Ending> {
+        let undoing = self.undoing.load(Ordering::Relaxed);
+        tokio::select! {
+            biased;
+            () = self.control.left().cancelled() => Err(Ending::Left),
+            () = self.control.cancelled().cancelled(), if !undoing => Err(Ending::CalledOff),
+            value = wait => Ok(value),
+        }
+    }
+
+    /// The same, and no longer than the operation's own deadline.
+    async fn unless_over<T>(&self, wait: impl Future<Output = T>) -> Result<T, Ending> {
+        let deadline = self.deadline.filter(|_| !self.undoing.load(Ordering::Relaxed));
+        // On the heap, here and below: a call and all that it awaits would else lie in each of these futures anew.
+        let wait = Box::pin(self.unless_told(wait));
+        match deadline {
+            None => wait.await,
+            Some(deadline) => tokio::time::timeout_at(deadline, wait).await.unwrap_or(Err(Ending::DeadlinePassed)),
+        }
+    }
+
+    /// Waits for something that can be given up at any moment without harm: a wait, or a call that only reads. It is given up
+    /// as soon as the operation is to end.
+    pub(crate) async fn unless_ended<T>(&self, step: &str, wait: impl Future<Output = T>) -> Result<T, Stop> {
+        self.unless_over(wait).await.map_err(|ending| ending.stop(step))
+    }
+
+    /// The same until a deadline of the caller's; `None` when that has passed.
+    pub(crate) async fn until<T>(
+        &self,
+        step: &str,
+        deadline: Instant,
+        wait: impl Future<Output = T>,
+    ) -> Result<Option<T>, Stop> {
+        match tokio::time::timeout_at(deadline, Box::pin(self.unless_told(wait))).await {
+            Ok(ended) => ended.map(Some).map_err(|ending| ending.stop(step)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Waits, unless the operation is to end before.
     pub(crate) async fn sleep(&self, step: &str, duration: Duration) -> Result<(), Stop> {
-        let undoing = self.undoing.load(Ordering::Relaxed);
-        tokio::select! {
-            biased;
-            () = self.control.left().cancelled() => Err(Stop::Left),
-            () = self.control.cancelled().cancelled(), if !undoing => Err(self.called_off(step)),
-            () = tokio::time::sleep(duration) => Ok(()),
+        self.unless_ended(step, tokio::time::sleep(duration)).await
+    }
+
+    /// The same within an attempt. Whoever gets the failure checks first whether the operation is to end.
+    pub(crate) async fn pause(&self, duration: Duration) -> Result<(), Failure> {
+        self.unless_over(tokio::time::sleep(duration)).await.map_err(Ending::failure)
+    }
+
+    /// A call within an attempt that only reads.
+    pub(crate) async fn read<T, E: Into<AttemptFailure>>(
+        &self,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, AttemptFailure> {
+        match self.unless_over(Box::pin(call)).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(ending) => Err(ending.failure().into()),
+        }
+    }
+
+    /// A call that may change something. It is given up as soon as the operation is to end, unless it has left by then.
+    async fn send<T>(&self, call: impl Future<Output = T>) -> Result<T, Ending> {
+        let sent = Sent::default();
+        let mut call = Box::pin(sent.observe(call));
+        match self.unless_over(&mut call).await {
+            Err(_) if sent.is_set() => Ok(call.await),
+            ended => ended,
+        }
+    }
+
+    /// Waits until what was on its way with a lost answer has had its time to arrive; a look before that proves nothing.
+    pub(crate) async fn settled(&self, step: &str) -> Result<(), Stop> {
+        let settles_at = *self.settles_at.lock();
+        match settles_at {
+            Some(at) => self.unless_ended(step, tokio::time::sleep_until(at)).await,
+            None => Ok(()),
         }
     }
 
@@ -210,15 +314,19 @@ impl Run {
     }
 
     /// Asks the retry slot about a failed attempt, and waits if it says so. An error means: the step has failed.
+    ///
+    /// What Scaleway asks for (`Retry-After`) is the least that is waited; where that goes beyond what the step or the
+    /// operation has left, the step has failed.
     pub(crate) async fn after_failure(
         &self,
         step: &str,
         began: Instant,
         attempt: u32,
-        failed: Failure,
+        failed: impl Into<AttemptFailure>,
         server_type: Option<&str>,
     ) -> Result<(), Stop> {
         self.check(step)?;
+        let AttemptFailure { failure: failed, retry_after } = failed.into();
         let elapsed = began.elapsed();
         let question = retry::Question {
             now: self.now(),
@@ -234,7 +342,9 @@ impl Run {
         let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;
         self.quote::<Retry>(step, &decision);
         let wait = match decision.answer.verdict {
-            Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => Some(Duration::from_millis(wait).min(LONGEST_WAIT)),
+            Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => {
+                Some(Duration::from_millis(wait).min(LONGEST_WAIT).max(retry_after.unwrap_or_default()))
+            }
             _ => None,
         }
         .filter(|wait| elapsed + *wait <= LONGEST_WAITS)
@@ -279,16 +389,17 @@ impl Run {
     }
 
     /// Calls until it works or the retry slot gives up. For calls that may be repeated blindly.
-    pub(crate) async fn attempt<T, F, Fut>(&self, step: &str, mut call: F) -> Result<T, Stop>
+    pub(crate) async fn attempt<T, E, F, Fut>(&self, step: &str, mut call: F) -> Result<T, Stop>
     where
+        E: Into<AttemptFailure>,
         F: FnMut(u32) -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
+        Fut: Future<Output = Result<T, E>>,
     {
         let began = Instant::now();
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            match call(attempt).await {
+            match self.send(Box::pin(call(attempt))).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
             }
@@ -296,8 +407,9 @@ impl Run {
         }
     }
 
-    /// Creates something, once: after a failure it is looked for before the call is sent again, and also before the step is
-    /// given up, so that the journal knows of it.
+    /// Creates something, once: where an answer leaves in doubt whether it exists, it is looked for before the call is sent
+    /// again, and also before the step is given up, so that the journal knows of it. A refusal in Scaleway's own words
+    /// leaves none; that it is right about the effect is checked once, at the end, where the call was sent again after it.
     pub(crate) async fn create<T, F, Fut, L, LFut>(
         &self,
         step: &str,
@@ -333,27 +445,28 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            let error = match call().await {
+            let error = match self.send(Box::pin(call())).await.map_err(|ending| ending.stop(step))? {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
             let failed = failure::of_error(&error);
-            if was_sent(&error) {
-                // Whatever the answer says, it may be wrong about the effect; a look costs less than a double.
+            if self.is_in_doubt(&error) {
                 if error.is_ambiguous() {
-                    self.ambiguous.store(true, Ordering::Relaxed);
                     self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
-                    // What is still on its way at Scaleway gets a moment to arrive.
-                    self.sleep(step, self.shared.limits.settle).await?;
+                    self.lost_answer();
+                    self.settled(step).await?;
                 }
                 match self.look(step, &mut look_up).await {
                     Ok(Some(found)) => {
                         tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
                             "found what a failed call had made all the same");
-                        self.ambiguous.store(true, Ordering::Relaxed);
+                        self.suspect();
                         return Ok(found);
                     }
                     Ok(None) => {}
+                    Err(Stop::Failed(unseen)) if unseen.failure.class == FailureClass::Cancelled => {
+                        return Err(Stop::Failed(unseen));
+                    }
                     Err(Stop::Failed(unseen)) => {
                         // Sending it again could make a second one. The first cause is what is reported.
                         tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
@@ -366,8 +479,27 @@ impl Run {
             if stops(&failed) {
                 return Err(Stop::failed(step, failed));
             }
-            self.after_failure(step, began, attempt, failed, server_type).await?;
+            self.after_failure(step, began, attempt, &error, server_type).await?;
+            if error.status().is_some() && error.class() != ErrorClass::RateLimited {
+                self.suspect();
+            }
             attempt += 1;
+        }
+    }
+
+    /// What was sent with a lost answer may still be on its way at Scaleway.
+    fn lost_answer(&self) {
+        self.suspect();
+        *self.settles_at.lock() = Some(Instant::now() + self.shared.limits.settle);
+    }
+
+    /// Whether a failed creation may have made something all the same, as far as its answer tells.
+    fn is_in_doubt(&self, error: &windlass_scaleway::Error) -> bool {
+        match error.status() {
+            None => error.is_ambiguous(),
+            // A host is paid for a day: a look costs less than believing a wrong answer.
+            Some(_) if self.kind == OperationKind::OrderMachine => true,
+            Some(_) => !error.is_refusal(),
         }
     }
 
@@ -391,18 +523,16 @@ impl Run {
     }
 
     /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again, a
-    /// bounded number of times.
+    /// bounded number of times. `Retry-After` is heeded here, too.
     pub(crate) async fn look<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
     {
+        let began = Instant::now();
         let mut attempt = 1;
         loop {
-            if self.control.left().is_cancelled() {
-                return Err(Stop::Left);
-            }
-            let error = match look_up().await {
+            let error = match self.unless_ended(step, Box::pin(look_up())).await? {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -412,25 +542,16 @@ impl Run {
                 }
                 _ => LOOK_UPS,
             };
-            if attempt >= most {
-                return Err(Stop::failed(step, failure::of_error(&error)));
-            }
             let longest = 250_u64 << attempt.min(5);
             let jitter = self.shared.randomness.word() % longest.max(1);
-            let wait = Duration::from_millis(longest / 2 + jitter / 2);
-            tokio::select! {
-                biased;
-                () = self.control.left().cancelled() => return Err(Stop::Left),
-                () = tokio::time::sleep(wait) => {}
+            let wait = Duration::from_millis(longest / 2 + jitter / 2).max(error.retry_after().unwrap_or_default());
+            if attempt >= most || began.elapsed() + wait > LONGEST_WAITS {
+                return Err(Stop::failed(step, failure::of_error(&error)));
             }
+            self.sleep(step, wait).await?;
             attempt += 1;
         }
     }
-}
-
-/// Whether the call may have left this process.
-fn was_sent(error: &windlass_scaleway::Error) -> bool {
-    error.is_ambiguous() || error.status().is_some()
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> u64 {

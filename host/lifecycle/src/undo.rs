@@ -165,6 +165,7 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
 /// Never fails because something cannot be removed: the report says so.
 pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailure>) -> Result<Report, Stop> {
     run.begin_undo();
+    run.settled("undo").await?;
     let began = Instant::now();
     let mut going = Going::default();
     let mut staying = Staying::default();

@@ -73,11 +73,6 @@ impl Answer {
         if object.id().is_empty() { Err(self.malformed("an object in it has no id".to_owned())) } else { Ok(object) }
     }
 
-    /// Nothing, as after a 204. A body means that somebody else answered than the one who does what was asked.
-    pub(crate) fn nothing(&self) -> Result<(), Error> {
-        if self.body.is_empty() { Ok(()) } else { Err(self.malformed("there is a body where none belongs".to_owned())) }
-    }
-
     pub(crate) fn malformed(&self, problem: String) -> Error {
         Error::Malformed(Box::new(MalformedAnswer {
             method: self.method.clone(),

@@ -72,6 +72,11 @@ impl Call {
         self
     }
 
+    /// Whether it asks for less than everything.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.query.iter().any(|(name, _)| !matches!(*name, "order" | "order_by"))
+    }
+
     pub(crate) fn json<T: serde::Serialize>(mut self, body: &T) -> Result<Self, Error> {
         let bytes = serde_json::to_vec(body).map_err(|error| Error::InvalidArgument {
             method: self.method.to_string(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -13,7 +13,8 @@ use url::Url;
 use crate::answer::Answer;
 use crate::api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 use crate::call::Call;
-use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer};
+use crate::concurrency::Concurrency;
+use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer, retry_after};
 use crate::location::{Region, Zone};
 use crate::metric_names;
 use crate::rate_limit::RateLimit;
@@ -35,7 +36,8 @@ const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 /// - All waiting is `tokio::time`; no thread or task is started by this type. (The HTTP transport's connections are
 ///   driven by tasks of their own, as in any hyper client.)
 ///
-/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout.
+/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout, unless it was
+/// never [`Sent`](crate::Sent).
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -46,7 +48,7 @@ struct Shared {
     transport: Arc<dyn Transport>,
     headers: HeaderMap,
     rate: RateLimit,
-    concurrency: Semaphore,
+    concurrency: Concurrency,
 }
 
 /// The answer to a raw request, whatever its status.
@@ -107,7 +109,7 @@ impl Client {
         let limits = settings.limits();
         let shared = Shared {
             rate: RateLimit::new(limits),
-            concurrency: Semaphore::new(limits.concurrent_calls.get() as usize),
+            concurrency: Concurrency::new(limits),
             headers,
             transport,
             settings,
@@ -227,6 +229,13 @@ impl Client {
     }
 }
 
+impl Client {
+    /// An error of an answer that was understood outside of its call, without the secrets that the answer may repeat.
+    pub(crate) fn without_secret_in(&self, error: Error) -> Error {
+        self.shared.without_secret_in(error)
+    }
+}
+
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Client").field("settings", &self.shared.settings).finish_non_exhaustive()
@@ -298,9 +307,9 @@ impl Shared {
         let limit = self.settings.limits().queue_deadline;
         let start = Instant::now();
         let turn = timeout(limit, async {
-            let permit = self.concurrency.acquire().await.expect("the semaphore is never closed");
+            let place = self.concurrency.place(&target.path).await;
             self.rate.admit().await;
-            permit
+            place
         })
         .await;
         metrics::histogram!(metric_names::QUEUE_SECONDS).record(start.elapsed().as_secs_f64());
@@ -320,6 +329,7 @@ impl Shared {
     async fn answered(&self, request: http::Request<Bytes>, target: &Target) -> Result<http::Response<Bytes>, Error> {
         let limits = self.settings.limits();
         let lost = |source| Error::Transport { method: target.method.to_owned(), path: target.path.clone(), source };
+        crate::sent::mark();
         let response = timeout(limits.call_deadline, self.transport.send(request))
             .await
             .map_err(|_| Error::Deadline {
@@ -346,6 +356,7 @@ impl Shared {
                 path: &target.path,
                 status: status.as_u16(),
                 request_id,
+                retry_after: retry_after(response.headers()),
                 body: &body,
             }))));
         }

@@ -8,7 +8,8 @@
 //! - A failed call is an [`Error`]. Three questions matter: its [`class`](Error::class) (by the body's `type` first and
 //!   the status after that), whether it [is ambiguous](Error::is_ambiguous), and whether it proves that something
 //!   [is not there](Error::is_not_found). Nothing is retried here.
-//! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they look.
+//! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they look. What
+//!   is in a list was there; what is missing from it may be there all the same: read it by its id.
 //! - Another [`Transport`] puts something else under the client, in the same process and under simulated time; a tower
 //!   service becomes one by [`ServiceTransport`].
 //!
@@ -39,6 +40,7 @@ mod answer;
 mod api;
 mod call;
 mod client;
+mod concurrency;
 mod error;
 mod location;
 pub mod metric_names;
@@ -46,6 +48,7 @@ mod paging;
 mod rate_limit;
 mod raw;
 mod redaction;
+mod sent;
 mod settings;
 mod transport;
 pub mod types;
@@ -54,6 +57,7 @@ pub use api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, Marketpla
 pub use client::{Client, RawAnswer};
 pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
 pub use location::{InvalidLocation, Region, Zone};
+pub use sent::Sent;
 pub use settings::{ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings};
 pub use transport::{Cause, ServiceTransport, Transport, TransportError};
 pub use types::has_all_tags;

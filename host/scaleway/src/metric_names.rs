@@ -14,7 +14,7 @@ pub const QUEUE_SECONDS: &str = "windlass_scaleway_queue_seconds";
 /// Gauge of calls under way. No labels.
 pub const CALLS_IN_FLIGHT: &str = "windlass_scaleway_calls_in_flight";
 
-/// Counter of lists that changed while their pages were read and had to be read again. Label: `path`.
+/// Counter of lists that had to be read again because they were shorter than they said. Label: `path`.
 pub const LISTS_READ_AGAIN: &str = "windlass_scaleway_lists_read_again_total";
 
 /// Describes these metrics to the recorder that the program has installed: unit and one line each.
@@ -25,5 +25,9 @@ pub fn describe() {
     metrics::describe_histogram!(CALL_SECONDS, Unit::Seconds, "Time from sending a call to its whole answer");
     metrics::describe_histogram!(QUEUE_SECONDS, Unit::Seconds, "Time that calls waited for the client's own limits");
     metrics::describe_gauge!(CALLS_IN_FLIGHT, Unit::Count, "Calls under way");
-    metrics::describe_counter!(LISTS_READ_AGAIN, Unit::Count, "Lists that changed while read and were read again");
+    metrics::describe_counter!(
+        LISTS_READ_AGAIN,
+        Unit::Count,
+        "Lists read again because they were shorter than they said"
+    );
 }

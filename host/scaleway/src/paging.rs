@@ -1,16 +1,12 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-
-use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::error::Error;
 use crate::metric_names;
 use crate::types::Identified;
 
 /// Items asked for on each page: the most that Scaleway gives (SDK).
-pub(crate) const PAGE_SIZE: &str = "100";
-/// Pages of one list that are read at the same time; the client's own limits count on top.
-const PAGES_AT_ONCE: usize = 8;
+pub(crate) const PAGE_SIZE: usize = 100;
 /// Most pages of one list: 100,000 items.
 const PAGES: u64 = 1000;
 /// How often a list that does not add up is read.
@@ -25,9 +21,9 @@ pub(crate) struct Page<T> {
 
 /// Why a list could not be read to its end, for the caller to put into an error with the last answer.
 pub(crate) enum Unreadable {
-    /// The list says that it has more pages than anybody reads.
+    /// The list has more pages than anybody reads.
     TooLong { total: u64 },
-    /// It kept changing, or its total is not true.
+    /// Something is hidden, or its total is not true.
     DoesNotAddUp { total: u64, found: usize },
 }
 
@@ -35,12 +31,12 @@ impl std::fmt::Display for Unreadable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unreadable::TooLong { total } => {
-                write!(formatter, "the list says it has {total} items; at most {PAGES} pages are read")
+                write!(formatter, "the list has {total} items or more; at most {PAGES} pages are read")
             }
             Unreadable::DoesNotAddUp { total, found } => write!(
                 formatter,
-                "the list says it has {total} items, but {READINGS} readings found {found}; it changes faster than it \
-                 can be read, or its total is wrong"
+                "the list says it has {total} items, but two readings that agree found {found}; some are hidden, or its \
+                 total is wrong"
             ),
         }
     }
@@ -48,19 +44,29 @@ impl std::fmt::Display for Unreadable {
 
 /// Reads every page of a list.
 ///
-/// `fetch` reads one page, counted from 1; `unreadable` makes the error of a list that cannot be read to its end.
+/// `fetch` reads one page, counted from 1; `filtered` says that not everything was asked for; `unreadable` makes the error of
+/// a list that cannot be read to its end.
 ///
-/// The first page tells the total; the others are read in parallel. Lists change while they are read: a deletion moves
-/// items from a page not yet read onto one already read, where they would be missed. So a reading counts only when it
-/// found at least as many different items as the largest total any of its pages told; otherwise the list is read again,
-/// three times at most, and the answer is everything that any reading found, in its latest form: when in doubt an item
-/// too many (its reader looks again before acting) rather than one too few. A list that even then is shorter than it
-/// says is an error: in every recorded list that fits one page the total is the number of its items, so a shorter one
-/// has lost something. (One that lost and gained an item between two pages can still miss one; nothing in the API tells.)
+/// # What a list guarantees
+/// **Presence, never absence.** What is in it was there while it was read. That something is missing proves nothing: it may be
+/// hidden from this key, or left out by Scaleway. Read it by its id before you conclude.
+///
+/// # How it is read
+/// Lists change while they are read: a deletion moves items from a page not yet read onto one already read, where they would
+/// be missed, and a creation meanwhile makes up for it in the total. So a list of several pages is read from its end to its
+/// beginning, one page after the other: where new items come last, as in lists ordered by their creation, nothing that is
+/// there all the time is missed, whatever comes and goes. That costs one call more than there are pages. The first page tells
+/// where the end should be; it is read again at last. A page that is not full is the end; a total may be wrong.
+///
+/// A list that is shorter than each of its pages said is read again, three times at most; if no two readings agree, the
+/// answer is everything that any of them found. Two that agree and are shorter than they say are an error, since something
+/// is hidden then; except with a filter, which a total may not heed. (assumption: filtered-totals) In every recorded list
+/// that fits one page the total is the number of its items.
 ///
 /// The number of calls is bounded in every case.
 pub(crate) async fn all_pages<T, F, Fut>(
     path: &'static str,
+    filtered: bool,
     fetch: F,
     unreadable: impl Fn(Unreadable) -> Error,
 ) -> Result<Vec<T>, Error>
@@ -70,19 +76,26 @@ where
     Fut: Future<Output = Result<Page<T>, Error>>,
 {
     let mut found = Found::default();
+    let mut before: Option<BTreeSet<String>> = None;
     for reading in 0..READINGS {
         if reading > 0 {
             metrics::counter!(metric_names::LISTS_READ_AGAIN, "path" => path).increment(1);
         }
         let this = read(&fetch, &unreadable).await?;
-        let (complete, last_total) = (this.items.len() as u64 >= this.largest_total, this.last_total);
-        if complete {
+        let total = this.smallest_total.unwrap_or(0);
+        if this.items.len() as u64 >= total {
+            return Ok(this.items.into_items());
+        }
+        let ids = this.items.ids();
+        if before.as_ref() == Some(&ids) {
+            if !filtered {
+                return Err(unreadable(Unreadable::DoesNotAddUp { total, found: ids.len() }));
+            }
+            tracing::warn!(path, total, found = ids.len(), "the total of this list is not true");
             return Ok(this.items.into_items());
         }
         found.take_over(this.items);
-        if reading + 1 == READINGS && (found.len() as u64) < last_total {
-            return Err(unreadable(Unreadable::DoesNotAddUp { total: last_total, found: found.len() }));
-        }
+        before = Some(ids);
     }
     Ok(found.into_items())
 }
@@ -90,8 +103,9 @@ where
 /// What one reading of a whole list found.
 struct Reading<T> {
     items: Found<T>,
-    largest_total: u64,
-    last_total: u64,
+    /// Of all that its pages told.
+    smallest_total: Option<u64>,
+    last_total: Option<u64>,
 }
 
 async fn read<T, F, Fut>(fetch: &F, unreadable: &impl Fn(Unreadable) -> Error) -> Result<Reading<T>, Error>
@@ -100,113 +114,107 @@ where
     F: Fn(u64) -> Fut,
     Fut: Future<Output = Result<Page<T>, Error>>,
 {
+    let mut reading = Reading { items: Found::default(), smallest_total: None, last_total: None };
     let first = fetch(1).await?;
-    let page_length = first.items.len() as u64;
-    let mut reading = Reading { items: Found::default(), largest_total: 0, last_total: 0 };
-    let Some(total) = first.total else {
-        return without_total(fetch, first.items, unreadable).await;
-    };
-    reading.take(first.items, total);
     // The length of the first page, not the one asked for, tells how many pages there are (SDK).
-    let mut next = 2;
-    loop {
-        let pages = if page_length == 0 { 1 } else { reading.last_total.div_ceil(page_length) };
-        if pages > PAGES {
-            return Err(unreadable(Unreadable::TooLong { total: reading.last_total }));
+    let page_length = first.items.len();
+    reading.take(1, first);
+    let is_full = page_length >= PAGE_SIZE;
+    if page_length == 0 || (!is_full && reading.last_total == Some(page_length as u64)) {
+        return Ok(reading);
+    }
+    let too_long = |items: usize, total: Option<u64>| {
+        unreadable(Unreadable::TooLong { total: total.unwrap_or(0).max(items as u64) })
+    };
+    let mut end = 1;
+    // Where a full page makes a large total likely, the end is looked for there; else page after page.
+    let told = if is_full { reading.last_total.unwrap_or(0).div_ceil(page_length as u64) } else { 1 };
+    if told > PAGES {
+        return Err(too_long(page_length, reading.last_total));
+    }
+    let mut is_over = false;
+    if told > 1 {
+        let page = fetch(told).await?;
+        if !page.items.is_empty() {
+            end = told;
+            is_over = page.items.len() < page_length;
         }
-        if next > pages {
-            break;
+        reading.take(told, page);
+    }
+    let leapt = end > 1;
+    while !is_over {
+        end += 1;
+        if end > PAGES {
+            return Err(too_long(reading.items.len(), reading.last_total));
         }
-        let others: Vec<Page<T>> = stream::iter(next..=pages).map(fetch).buffered(PAGES_AT_ONCE).try_collect().await?;
-        // An empty page is the end, whatever the total says.
-        let ended = others.iter().any(|page| page.items.is_empty());
-        for page in others {
-            let total = page.total.unwrap_or(reading.last_total);
-            reading.take(page.items, total);
-        }
-        if ended {
-            break;
-        }
-        // The list may have grown meanwhile.
-        next = pages + 1;
+        let page = fetch(end).await?;
+        let (is_empty, is_short) = (page.items.is_empty(), page.items.len() < page_length);
+        let grew = reading.take(end, page);
+        // A short page is the end, unless there should be more; an empty one is, whatever the total says. A list that shows
+        // the same on every page has no other.
+        let has_all = leapt || reading.items.len() as u64 >= reading.last_total.unwrap_or(0);
+        is_over = is_empty || !grew || (is_short && has_all);
+    }
+    for page in (1..end).rev() {
+        let again = fetch(page).await?;
+        reading.take(page, again);
     }
     Ok(reading)
 }
 
-/// A list whose answers don't tell the total: page after page, until one brings nothing new.
-async fn without_total<T, F, Fut>(
-    fetch: &F,
-    first: Vec<T>,
-    unreadable: &impl Fn(Unreadable) -> Error,
-) -> Result<Reading<T>, Error>
-where
-    T: Identified,
-    F: Fn(u64) -> Fut,
-    Fut: Future<Output = Result<Page<T>, Error>>,
-{
-    let mut items = Found::default();
-    let page_length = first.len();
-    let mut grew = items.add(first);
-    let mut page = 2;
-    let mut length = page_length;
-    while grew && length >= page_length {
-        if page > PAGES {
-            return Err(unreadable(Unreadable::TooLong { total: items.len() as u64 }));
-        }
-        let next = fetch(page).await?.items;
-        length = next.len();
-        grew = items.add(next);
-        page += 1;
-    }
-    Ok(Reading { items, largest_total: 0, last_total: 0 })
-}
-
 impl<T: Identified> Reading<T> {
-    fn take(&mut self, items: Vec<T>, total: u64) {
-        self.items.add(items);
-        self.largest_total = self.largest_total.max(total);
-        self.last_total = total;
+    /// Whether any of the items was new.
+    fn take(&mut self, number: u64, page: Page<T>) -> bool {
+        if page.total.is_some() {
+            self.last_total = page.total;
+            self.smallest_total = self.smallest_total.min(page.total).or(page.total);
+        }
+        self.items.add(number, page.items)
     }
 }
 
-/// Different items, in the order in which they were first seen; the latest form of each counts.
-struct Found<T> {
-    items: Vec<T>,
-    position: HashMap<String, usize>,
+/// Different items by id, each where it was seen last and as it was then.
+struct Found<T>(BTreeMap<String, Seen<T>>);
+
+struct Seen<T> {
+    page: u64,
+    index: usize,
+    item: T,
 }
 
 impl<T> Default for Found<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), position: HashMap::new() }
+        Self(BTreeMap::new())
     }
 }
 
 impl<T: Identified> Found<T> {
     /// Whether any of them was new.
-    fn add(&mut self, items: Vec<T>) -> bool {
-        let before = self.items.len();
-        for item in items {
-            match self.position.get(item.id()) {
-                Some(&position) => self.items[position] = item,
-                None => {
-                    self.position.insert(item.id().to_owned(), self.items.len());
-                    self.items.push(item);
-                }
-            }
+    fn add(&mut self, page: u64, items: Vec<T>) -> bool {
+        let before = self.0.len();
+        for (index, item) in items.into_iter().enumerate() {
+            self.0.insert(item.id().to_owned(), Seen { page, index, item });
         }
-        self.items.len() > before
+        self.0.len() > before
     }
 
     fn take_over(&mut self, other: Found<T>) {
-        self.add(other.items);
+        self.0.extend(other.0);
     }
 
     fn len(&self) -> usize {
-        self.items.len()
+        self.0.len()
     }
 
+    fn ids(&self) -> BTreeSet<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// In the order of the list.
     fn into_items(self) -> Vec<T> {
-        self.items
+        let mut seen: Vec<Seen<T>> = self.0.into_values().collect();
+        seen.sort_by_key(|seen| (seen.page, seen.index));
+        seen.into_iter().map(|seen| seen.item).collect()
     }
 }
 

@@ -190,6 +190,9 @@ async fn look_once_more(run: &Run, claim: &ClaimName) -> Result<Report, Stop> {
     if !run.saw_ambiguity() {
         return Ok(report);
     }
+    // Calling off has led here; it does not end this look.
+    run.begin_undo();
+    run.settled(ORDER_STEP).await?;
     match run.look(ORDER_STEP, || find(run, claim)).await {
         Ok(Some(server)) => report.kept.push(resource(&run.zone, &server.id)),
         Ok(None) => {}

@@ -13,3 +13,4 @@ mod support;
 mod swap;
 mod sweeping;
 mod taking_over;
+mod waiting;

@@ -1,6 +1,6 @@
 use super::{InstanceApi, Paging, list, owned_by_default};
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, ErrorClass};
 use crate::types::instance::{CreateIp, Ip, IpType, ListIps, UpdateIp};
 
 const IPS: &str = "/instance/v1/zones/{zone}/ips";
@@ -27,9 +27,27 @@ impl InstanceApi {
     /// One address.
     ///
     /// # Errors
-    /// An address that is gone, or another's, is a 404 today; older recordings also show 403.
+    /// An address that is gone, or another's, is [`is_not_found`](Error::is_not_found): 404 today; in older recordings 403,
+    /// which is what a key without the right is told as well. So a 403 counts as *not found* only when the addresses can be
+    /// listed and this one is not among them. The same holds for [`update_ip`](Self::update_ip) and
+    /// [`delete_ip`](Self::delete_ip). (assumption: gone-address-answers)
     pub async fn get_ip(&self, ip: &str) -> Result<Ip, Error> {
-        self.client.call_and(self.ip(Call::get(IP), ip), |answer| answer.object(Some("ip"))).await
+        let got = self.client.call_and(self.ip(Call::get(IP), ip), |answer| answer.object(Some("ip"))).await;
+        self.gone_or_denied(ip, got).await
+    }
+
+    /// Tells, where a call on one address was denied, whether that is because there is none.
+    async fn gone_or_denied<T>(&self, ip: &str, answer: Result<T, Error>) -> Result<T, Error> {
+        let mut denied = match answer {
+            Err(Error::Api(error)) if error.class == ErrorClass::PermissionDenied => error,
+            other => return other,
+        };
+        if let Ok(known) = self.list_ips(&ListIps::default()).await
+            && !known.iter().any(|known| known.id == ip || known.address.as_deref() == Some(ip))
+        {
+            denied.class = ErrorClass::NotFound;
+        }
+        Err(Error::Api(denied))
     }
 
     /// All addresses that match; all pages.
@@ -47,13 +65,15 @@ impl InstanceApi {
     /// Changes what is set in the request; attaches and detaches.
     pub async fn update_ip(&self, ip: &str, request: &UpdateIp) -> Result<Ip, Error> {
         let call = self.ip(Call::patch(IP), ip).json(request)?;
-        self.client.call_and(call, |answer| answer.object(Some("ip"))).await
+        let updated = self.client.call_and(call, |answer| answer.object(Some("ip"))).await;
+        self.gone_or_denied(ip, updated).await
     }
 
     /// Gives an address back. That Scaleway accepts it while a server uses the address was not recorded
     /// (assumption: attached-address-deletable).
     pub async fn delete_ip(&self, ip: &str) -> Result<(), Error> {
-        self.client.call(self.ip(Call::delete(IP), ip)).await?;
+        let deleted = self.client.call(self.ip(Call::delete(IP), ip)).await;
+        self.gone_or_denied(ip, deleted).await?;
         Ok(())
     }
 }

@@ -129,10 +129,22 @@ impl InstanceApi {
     }
 
     /// Sets one value of the server's user data: `cloud-init` is read at the first boot.
+    ///
+    /// A server that boots without its cloud-init looks healthy. So any success but the recorded one (204, empty) is
+    /// believed only when the value, read back, is the one that was sent. (assumption: user-data-answers)
     pub async fn set_server_user_data(&self, server_id: &str, key: &str, value: impl Into<Bytes>) -> Result<(), Error> {
-        let call = self.server(Call::patch(USER_DATA_KEY), server_id).with("key", key).text(value.into());
-        // A server that boots without its cloud-init looks healthy, so the answer must be the recorded one: 204, empty.
-        self.client.call_and(call, |answer| answer.nothing()).await
+        let value: Bytes = value.into();
+        let call = self.server(Call::patch(USER_DATA_KEY), server_id).with("key", key).text(value.clone());
+        let answer = self.client.call(call).await?;
+        if answer.status == 204 && answer.body.is_empty() {
+            return Ok(());
+        }
+        let problem = match self.get_server_user_data(server_id, key).await {
+            Ok(kept) if kept == value => return Ok(()),
+            Ok(_) => "it is not the known one, and read back the value is another".to_owned(),
+            Err(error) => format!("it is not the known one, and the value cannot be read back: {error}"),
+        };
+        Err(self.client.without_secret_in(answer.malformed(problem)))
     }
 
     /// Removes one value of the server's user data.

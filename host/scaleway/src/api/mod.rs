@@ -41,7 +41,7 @@ enum Paging {
 /// How the items of one page are read.
 type ReadItems<T> = fn(&Answer, &str) -> Result<Vec<T>, Error>;
 
-/// Reads every page of a list whose items are an array under `key`.
+/// Reads every page of a list whose items are an array under `key`. What a list guarantees: [`all_pages`].
 async fn list<T>(client: &Client, paging: Paging, call: Call, key: &str) -> Result<Vec<T>, Error>
 where
     T: Identified + DeserializeOwned + Send,
@@ -72,7 +72,8 @@ where
         Paging::Header => "per_page",
         Paging::Body => "page_size",
     };
-    let call = call.query(size_parameter, PAGE_SIZE);
+    let filtered = call.is_filtered();
+    let call = call.query(size_parameter, PAGE_SIZE.to_string());
     let call = &call;
     let fetch = |page: u64| async move {
         let call = call.clone().query("page", page.to_string());
@@ -86,7 +87,7 @@ where
             })
             .await
     };
-    all_pages(template, fetch, |reason| {
+    all_pages(template, filtered, fetch, |reason| {
         Error::Malformed(Box::new(MalformedAnswer {
             method: call.method.to_string(),
             path: template.to_owned(),

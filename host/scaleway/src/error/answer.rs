@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -56,6 +57,8 @@ pub struct ApiError {
     pub current_state: Option<String>,
     /// Why authentication was denied: `not_found`, `invalid_argument`, `expired`.
     pub reason: Option<String>,
+    /// How long the answer asks to wait before the next call (`Retry-After`), a day at most.
+    pub retry_after: Option<Duration>,
     /// Scaleway's id of the request, to quote to its support.
     pub request_id: Option<String>,
     /// The body, verbatim, at most 8 KiB.
@@ -88,6 +91,7 @@ pub(crate) struct ReceivedAnswer<'a> {
     pub(crate) path: &'a str,
     pub(crate) status: u16,
     pub(crate) request_id: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) body: &'a [u8],
 }
 
@@ -113,6 +117,7 @@ impl ApiError {
             precondition: word(object, "precondition"),
             current_state: word(object, "current_state"),
             reason: word(object, "reason"),
+            retry_after: answer.retry_after,
             request_id: answer.request_id,
             body: bounded_text(answer.body, ERROR_BODY_BYTES),
         };
@@ -203,6 +208,14 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// Whether this is Scaleway's own refusal, which had no effect; see [`Error::is_refusal`](super::Error::is_refusal).
+    pub(super) fn is_refusal(&self) -> bool {
+        let own_words = (400..500).contains(&self.status) && self.error_type.is_some();
+        self.class == ErrorClass::RateLimited || (own_words && !self.is_ambiguous())
+    }
+}
+
 impl std::error::Error for ApiError {}
 
 impl ApiError {
@@ -259,6 +272,9 @@ impl fmt::Display for ApiError {
                 formatter.write_str("; redirects are not followed, check api_url")?;
             }
             _ => {}
+        }
+        if let Some(wait) = self.retry_after.filter(|wait| !wait.is_zero()) {
+            write!(formatter, "; asks to wait {} s", wait.as_secs())?;
         }
         if let Some(request_id) = &self.request_id {
             write!(formatter, " [request {request_id}]")?;

@@ -1,6 +1,7 @@
 mod answer;
 mod class;
 mod not_before;
+mod retry_after;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ pub use answer::{ApiError, ErrorDetail};
 pub use class::ErrorClass;
 
 pub(crate) use answer::{ERROR_BODY_BYTES, ReceivedAnswer, bounded_text};
+pub(crate) use retry_after::retry_after;
 
 /// What a call can end with instead of its answer.
 ///
@@ -169,6 +171,17 @@ impl Error {
             Error::Api(error) => error.is_ambiguous(),
             Error::Malformed(_) => true,
         }
+    }
+
+    /// Whether Scaleway itself refused the call, so that it did nothing: a rate limit, or a 4xx with a `type` in its body.
+    /// (assumption: refusals-have-no-effect) A 4xx without one may come from anything in between, and 5xx say nothing.
+    pub fn is_refusal(&self) -> bool {
+        self.api().is_some_and(ApiError::is_refusal)
+    }
+
+    /// How long the answer asks to be left alone before the next call (`Retry-After`), a day at most.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.api().and_then(|error| error.retry_after)
     }
 
     /// Whether Scaleway says that the resource does not exist, or no longer (`not_found`, `unknown_resource`,

@@ -23,7 +23,7 @@ struct Case {
 }
 
 fn understood(method: &str, path: &str, status: u16, body: &[u8]) -> Error {
-    let answer = ReceivedAnswer { method, path, status, request_id: None, body };
+    let answer = ReceivedAnswer { method, path, status, request_id: None, retry_after: None, body };
     Error::Api(Box::new(ApiError::understand(answer)))
 }
 
@@ -48,6 +48,33 @@ fn every_shape_of_failure_is_classified_by_its_type_and_then_by_its_status() {
             assert_eq!(error.to_string(), words, "{}", case.name);
         }
     }
+}
+
+#[test]
+fn only_scaleways_own_words_or_its_rate_limit_settle_that_nothing_was_done() {
+    for (status, body, expected) in [
+        (429, "", true),
+        (403, r#"{"type":"quotas_exceeded"}"#, true),
+        (400, r#"{"type":"invalid_request_error"}"#, true),
+        (409, r#"{"type":"transient_state"}"#, true),
+        (422, r#"{"type":"of_tomorrow"}"#, true),
+        (412, "", false),
+        (404, "<html>404</html>", false),
+        (403, r#"{"message":"denied"}"#, false),
+        (408, "", false),
+        (400, r#"{"type":"server_error"}"#, false),
+        (503, r#"{"type":"out_of_stock"}"#, false),
+        (500, r#"{"type":"server_error"}"#, false),
+        (502, "", false),
+        (302, "", false),
+    ] {
+        let error = understood("POST", "/x", status, body.as_bytes());
+        assert_eq!(error.is_refusal(), expected, "{status} {body}");
+        assert!(!(error.is_refusal() && error.is_ambiguous()), "{status} {body}");
+    }
+    let unsent = TransportError::NotConnected("refused".into());
+    let error = Error::Transport { method: "POST".to_owned(), path: "/x".to_owned(), source: unsent };
+    assert!(!error.is_refusal() && error.retry_after().is_none());
 }
 
 /// Past the test harness, which swallows what a passing test prints.

@@ -82,7 +82,8 @@ pub struct Limits {
     pub calls_per_second: NonZeroU32,
     /// Calls that may be made at once after a pause. Default 30.
     pub burst: NonZeroU32,
-    /// Calls under way at the same time. Default 32.
+    /// Calls under way at the same time to one product's API (Instance, Block, ...), so that one that hangs does not keep the
+    /// others waiting. Default 32.
     pub concurrent_calls: NonZeroU32,
     /// From sending to the whole answer, for each call. Default 30 s.
     pub call_deadline: Duration,

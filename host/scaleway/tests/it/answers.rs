@@ -1,5 +1,7 @@
 //! What Scaleway answers is understood, tolerantly where that is safe and strictly where it is not.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
@@ -102,6 +104,69 @@ async fn the_other_objects() {
     let data = client_answered(200, &b"#cloud-config\n\xff"[..]).0;
     let data = data.instance(&zone()).get_server_user_data(SERVER, "cloud-init").await.unwrap();
     assert_eq!(&data[..], b"#cloud-config\n\xff", "user data is bytes");
+}
+
+/// A server's user data behind a PATCH that answers so, and keeps what it was sent or something else.
+async fn set_user_data(status: u16, body: &'static str, keeps: Option<&'static str>) -> (Result<(), Error>, usize) {
+    let (client, sent) = client_with(settings(), move |request| {
+        let reads = request.method() == http::Method::GET;
+        async move {
+            Ok(match (reads, keeps) {
+                (false, _) => response(status, body),
+                (true, Some(kept)) => response(200, kept),
+                (true, None) => response(404, ""),
+            })
+        }
+    });
+    (client.instance(&zone()).set_server_user_data(SERVER, "cloud-init", "#cloud-config\n").await, sent.count())
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_data_is_set_when_the_answer_is_the_known_one_or_the_value_can_be_read_back() {
+    let (result, calls) = set_user_data(204, "", None).await;
+    assert_eq!((result.unwrap(), calls), ((), 1), "the recorded answer costs no second call");
+    for (status, body) in [(200, ""), (200, "{}"), (202, "accepted"), (204, "x"), (200, "#cloud-config\n")] {
+        let (result, calls) = set_user_data(status, body, Some("#cloud-config\n")).await;
+        assert!(result.is_ok() && calls == 2, "{status} {body:?}: {result:?}");
+        for keeps in [None, Some("#cloud-config"), Some("")] {
+            let (result, _) = set_user_data(status, body, keeps).await;
+            let error = result.unwrap_err();
+            assert!(error.class() == ErrorClass::MalformedAnswer && error.is_ambiguous(), "{error}");
+            assert!(error.to_string().contains("back"), "{error}");
+        }
+    }
+    assert!(set_user_data(500, "", Some("#cloud-config\n")).await.0.is_err(), "a failure is not a success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_address_is_gone_only_when_the_addresses_can_be_listed_and_it_is_not_among_them() {
+    const DENIED: &str = r#"{"details":[{"action":"read","resource":"compute_ips"}],"message":"insufficient permissions","type":"permissions_denied"}"#;
+    let ips = |ids: &[&str]| {
+        let ips: Vec<Value> = ids.iter().map(|id| json!({"id": id, "address": "192.0.2.1"})).collect();
+        (200, json!({ "ips": ips }).to_string())
+    };
+    let denied = (403, DENIED.to_owned());
+    for (listing, is_gone) in
+        [(ips(&[]), true), (ips(&["other"]), true), (ips(&["other", "mine"]), false), (denied, false)]
+    {
+        let (client, sent) = client_with(settings(), move |request| {
+            let listed = request.uri().path().ends_with("/ips");
+            let (status, body) = if listed { listing.clone() } else { (403, DENIED.to_owned()) };
+            async move { Ok(response(status, body)) }
+        });
+        let instance = client.instance(&zone());
+        let errors = [
+            instance.get_ip("mine").await.unwrap_err(),
+            instance.update_ip("mine", &UpdateIp::default()).await.unwrap_err(),
+            instance.delete_ip("mine").await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!((error.is_not_found(), error.status()), (is_gone, Some(403)), "{error}");
+            assert_eq!(error.class() == ErrorClass::PermissionDenied, !is_gone, "{error}");
+            assert!(error.is_refusal() && !error.is_ambiguous(), "{error}");
+        }
+        assert_eq!(sent.count(), 2 * 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,30 +283,34 @@ fn url_of(uri: &str) -> Vec<(String, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_many_pages_comes_whole_and_in_order() {
-    for (count, pages) in [(0, 1), (100, 1), (101, 2), (1234, 13)] {
+    // A full page may not be the last one, and a list of several pages costs one call more.
+    for (count, requests) in [(0, 1), (99, 1), (100, 3), (101, 3), (1234, 14)] {
         let (client, sent) = paged_servers(count);
         let servers = client.instance(&zone()).list_servers(&ListServers::default()).await.unwrap();
         assert_eq!(servers.len(), count);
         assert!(servers.is_sorted_by(|one, other| one.id < other.id));
-        assert_eq!(sent.count(), pages);
+        assert_eq!(sent.count(), requests);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_after_the_first_are_read_at_the_same_time() {
-    let (client, sent) = client_with(settings(), |request| {
-        let page: u64 =
-            url_of(&request.uri().to_string()).into_iter().find(|(key, _)| key == "page").unwrap().1.parse().unwrap();
-        async move {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            let volumes: Vec<Value> = (0..10).map(|index| json!({"id": format!("{page}-{index}")})).collect();
-            Ok(response(200, json!({"volumes": volumes, "total_count": 90}).to_string()))
-        }
-    });
-    let start = tokio::time::Instant::now();
+async fn pages_are_read_from_the_last_to_the_first() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (client, _) = {
+        let asked = asked.clone();
+        client_with(settings(), move |request| {
+            let query = url_of(&request.uri().to_string());
+            let page: usize = query.into_iter().find(|(key, _)| key == "page").unwrap().1.parse().unwrap();
+            asked.lock().unwrap().push(page);
+            let length = [100, 100, 100, 50][page - 1];
+            let volumes: Vec<Value> = (0..length).map(|index| json!({"id": format!("{page}-{index:03}")})).collect();
+            async move { Ok(response(200, json!({"volumes": volumes, "total_count": 350}).to_string())) }
+        })
+    };
     let volumes = client.block(&zone()).list_volumes(&ListBlockVolumes::default()).await.unwrap();
-    assert_eq!((volumes.len(), sent.count()), (90, 9));
-    assert_eq!(start.elapsed().as_millis(), 200, "simulated: one page, then eight at once");
+    assert_eq!(volumes.len(), 350);
+    assert!(volumes.is_sorted_by(|one, other| one.id < other.id), "they come in order all the same");
+    assert_eq!(*asked.lock().unwrap(), [1, 4, 3, 2, 1], "where nothing that stays can slip past");
 }
 
 #[test]

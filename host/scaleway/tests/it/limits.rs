@@ -74,6 +74,22 @@ async fn a_call_that_waits_too_long_for_its_turn_was_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_observes_calls_knows_whether_one_has_left() {
+    let (client, sent) =
+        client_with(settings().with_limits(limits(1, 1000, 1000)), |_| std::future::pending::<Outcome>());
+    let instance = client.instance(&zone());
+    let (first, second, none) =
+        <(windlass_scaleway::Sent, windlass_scaleway::Sent, windlass_scaleway::Sent)>::default();
+    let calls = async {
+        let refused = none.observe(instance.delete_ip("")).await;
+        assert!(matches!(refused, Err(Error::InvalidArgument { .. })));
+        tokio::join!(first.observe(instance.delete_ip("a")), second.observe(instance.delete_ip("b")))
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), calls).await.is_err());
+    assert_eq!((first.is_set(), second.is_set(), none.is_set(), sent.count()), (true, false, false, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_without_an_answer_ends_at_its_deadline_and_may_have_taken_effect() {
     let (client, sent) = client_with(settings(), |_| std::future::pending());
     let start = Instant::now();
@@ -102,6 +118,27 @@ async fn the_time_in_the_queue_does_not_count_against_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_hang_at_one_product_do_not_keep_calls_to_another_waiting() {
+    let (client, sent) = client_with(settings().with_limits(limits(32, 1_000, 1_000)), |request| {
+        let hangs = request.uri().path().starts_with("/block/") || request.uri().path().starts_with("/vpc/");
+        async move { if hangs { std::future::pending().await } else { Ok(response(204, "")) } }
+    });
+    let start = Instant::now();
+    let (block, instance) = (client.block(&zone()), client.instance(&zone()));
+    let hung = join_all((0..40).map(|_| block.delete_volume("v")));
+    let raw = join_all((0..40).map(|_| client.send_raw("GET", "/vpc/v2/regions/fr-par/vpcs", None)));
+    let undone = async {
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(sent.count(), 64, "as many as each product may have under way");
+        instance.delete_server(SERVER).await.unwrap();
+        client.ipam(&zone().region()).get_ip("i").await.unwrap_err();
+        start.elapsed()
+    };
+    let (_, _, elapsed) = tokio::join!(hung, raw, undone);
+    assert_eq!(elapsed, Duration::from_millis(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_or_abandoned_call_gives_its_place_back() {
     let (client, sent) = client_with(settings().with_limits(limits(1, 1000, 1000)), |request| {
         let lost = request.uri().path().ends_with("lost");
@@ -127,6 +164,33 @@ async fn nothing_is_repeated_whatever_the_failure() {
         let (client, sent) = client_answered(status, "");
         assert!(client.instance(&zone()).get_server(SERVER).await.is_err());
         assert_eq!(sent.count(), 1, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_an_answer_asks_to_be_left_alone_stands_in_the_error() {
+    for (asked, date, expected) in [
+        (Some("7"), None, Some(7)),
+        (Some("Sun, 06 Nov 1994 08:49:37 GMT"), Some("Sun, 06 Nov 1994 08:49:07 GMT"), Some(30)),
+        (Some("99999999999999999999"), None, Some(86_400)),
+        (Some("soon"), None, None),
+        (None, None, None),
+    ] {
+        for status in [429, 503] {
+            let (client, sent) = client_with(settings(), move |_| async move {
+                let mut response = response(status, "");
+                for (name, value) in [("retry-after", asked), ("date", date)] {
+                    if let Some(value) = value {
+                        response.headers_mut().insert(name, value.parse().unwrap());
+                    }
+                }
+                Ok(response)
+            });
+            let error = client.instance(&zone()).delete_ip("i").await.unwrap_err();
+            assert_eq!(error.retry_after(), expected.map(Duration::from_secs), "{asked:?}");
+            assert_eq!(error.to_string().contains("asks to wait"), expected.is_some(), "{error}");
+            assert_eq!(sent.count(), 1, "whether to wait is somebody else's judgement");
+        }
     }
 }
 
