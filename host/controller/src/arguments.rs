@@ -80,6 +80,9 @@ pub struct RunArguments {
     /// How long a host must have been an orphan before it returns to the pool
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub orphans_grace: Duration,
+    /// What becomes of servers, addresses and volumes of ours, in the zone of machines that name none, which no operation explains
+    #[arg(long, env = "WINDLASS_SWEEP", value_enum, default_value_t)]
+    pub sweep: Sweep,
     /// Reconciles at a time; none of them waits for Scaleway's slow work
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub concurrency: u16,
@@ -137,6 +140,18 @@ pub enum Orphans {
     Report,
     /// They go back to the pool, when the release policy says so, after the grace
     Return,
+}
+
+/// What becomes of resources that nothing explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sweep {
+    /// They are not looked for
+    Off,
+    /// They are reported: metric and log lines. The default, since after the loss of the state directory nothing here explains what runs
+    #[default]
+    Report,
+    /// They are removed, unless a server that runs is among them
+    Remove,
 }
 
 /// The form of log lines.

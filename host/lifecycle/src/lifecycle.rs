@@ -29,7 +29,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::state_directory::{Runner, StateDirectory};
 use crate::undo::{Report, undo};
-use crate::{Error, metric_names, tags};
+use crate::{Error, in_flight, metric_names, tags};
 
 /// What bounds the work.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,9 @@ pub struct Limits {
     /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
     /// the look at the end, or by the sweep.)
     pub settle: Duration,
+    /// How long after a creating call whose answer was lost it is looked for a second and last time, when the operation failed: until
+    /// then it is [`unverified`](OperationState::Unverified). (assumption: late-effect-within-second-look)
+    pub second_look: Duration,
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run
     /// within 5 s (recorded).
     pub poll_interval: Duration,
@@ -58,6 +61,7 @@ impl Default for Limits {
             parallel_operations: 128,
             parallel_steps: 4,
             settle: Duration::from_secs(2),
+            second_look: Duration::from_secs(600),
             poll_interval: Duration::from_secs(1),
             machine_interval: Duration::from_secs(30),
             claim_settle: Duration::from_secs(2),
@@ -456,6 +460,7 @@ impl Shared {
                 reasons: run.reasons(),
                 report: report.map(|report| json!(report)),
                 ends,
+                look_at: report.and_then(|report| report.look_at).filter(|_| state == OperationState::Unverified),
                 at: self.clock.now(),
             })
             .await?;
@@ -469,6 +474,8 @@ impl Shared {
 pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> OperationState {
     if !report.is_clean() {
         OperationState::Left
+    } else if report.look_at.is_some() {
+        OperationState::Unverified
     } else if report.kept.is_empty() {
         when_clean
     } else {
@@ -477,13 +484,28 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 }
 
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
-pub(crate) async fn fail(run: &Run, active: &Active, mut scope: Scope, cause: StepFailure) -> Error {
+///
+/// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and where that
+/// may not have been enough, the operation closes as unverified.
+pub(crate) async fn fail(
+    run: &Run,
+    active: &Active,
+    mut scope: Scope,
+    cause: StepFailure,
+    lost: Option<u64>,
+) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
-    let report = match undo(run, &mut scope, Some(&cause)).await {
+    run.begin_undo();
+    if let Err(stop) = in_flight::settle(run, lost).await {
+        return left_open(run, active, stop);
+    }
+    let looked = run.now();
+    let mut report = match undo(run, &mut scope, Some(&cause)).await {
         Ok(report) => report,
         Err(stop) => return left_open(run, active, stop),
     };
+    report.look_at = in_flight::next_look(lost, looked, &run.shared.limits);
     let state = state_after(&report, OperationState::Undone);
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
@@ -579,7 +601,7 @@ impl PendingCreate {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
                 Err(Stop::Failed(cause)) => {
                     let scope = creation_scope(&self.shared, &self.id, &self.specification)?;
-                    Err(fail(&run, &self.active, scope, *cause).await)
+                    Err(fail(&run, &self.active, scope, *cause, run.lost_call()).await)
                 }
                 Err(stop) => Err(left_open(&run, &self.active, stop)),
             }

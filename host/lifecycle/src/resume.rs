@@ -22,7 +22,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::sweep::SweepSpecification;
 use crate::undo::{Report, undo};
-use crate::{Error, failure, machines};
+use crate::{Error, failure, in_flight, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
 const MOST: u32 = 10_000;
@@ -36,6 +36,21 @@ pub struct Resumed {
     pub operations: Vec<ResumedOperation>,
     /// Operations that a living process works on: not touched.
     pub busy: Vec<crate::OperationId>,
+    /// Operations that failed and left nothing as far as could be seen, whose second look is not due yet.
+    pub unverified: Vec<UnverifiedOperation>,
+}
+
+/// An operation whose lost call may still take effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnverifiedOperation {
+    /// The operation.
+    pub operation: crate::OperationId,
+    /// Its kind.
+    pub kind: OperationKind,
+    /// The zone in which it is looked.
+    pub zone: String,
+    /// When, in milliseconds since 1970.
+    pub look_at: u64,
 }
 
 impl Resumed {
@@ -63,13 +78,16 @@ pub struct ResumedOperation {
 
 impl Lifecycle {
     /// Takes over every operation that no living process works on, and ends it: one that was left open by a process that
-    /// died, and one whose undo left something behind.
+    /// died or by a failed write of the journal, one whose undo left something behind, and one whose second look is due.
     ///
     /// # Expected flow
     /// - A *create* that had begun to power its server on is finished: everything about the server was settled before. (It
     ///   gets its whole deadline again.) Any earlier one is undone: the journal does not keep the cloud-init, since that may hold
     ///   secrets. One that cannot be finished is undone.
     /// - A *cleanup* or *sweep* is finished.
+    /// - Where the call of a creating step may have been sent and its effect was not seen, it is looked once that has had the time to
+    ///   arrive ([`Limits::settle`](crate::Limits::settle)), and again after
+    ///   [`Limits::second_look`](crate::Limits::second_look): until then the operation is *unverified*.
     ///
     /// # Guarantees
     /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it began with; what
@@ -91,6 +109,7 @@ impl Lifecycle {
             .collect()
             .await;
         operations.sort_by(|a, b| a.operation.cmp(&b.operation));
+        resumed.unverified.extend(operations.iter().filter_map(|ended| shared.unverified(&ended.operation)));
         resumed.operations = operations;
         self.forget_policies();
         Ok(resumed)
@@ -100,17 +119,22 @@ impl Lifecycle {
         let shared = &self.shared;
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left],
+            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
             limit: Some(MOST),
             ..OperationFilter::default()
         })?;
         open.reverse();
+        let now = shared.clock.now();
         let mut claimed = Vec::new();
         for operation in open {
             if operation.owner != shared.owner.as_str() {
                 tracing::warn!(operation = %operation.id, owner = operation.owner,
                     "left alone: it belongs to another owner than the configured one");
                 resumed.busy.push(operation.id);
+                continue;
+            }
+            if let Some(unverified) = UnverifiedOperation::of(&operation).filter(|waits| waits.look_at > now) {
+                resumed.unverified.push(unverified);
                 continue;
             }
             let ours = operation.runner == shared.runner.name();
@@ -136,7 +160,7 @@ impl Lifecycle {
     /// Lets the policy host forget policies that no open operation needs.
     fn forget_policies(&self) {
         let open = self.shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left],
+            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
             limit: Some(MOST),
             ..OperationFilter::default()
         });
@@ -145,6 +169,24 @@ impl Lifecycle {
         if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
             tracing::warn!(%error, "policies that nobody needs could not be removed");
         }
+    }
+}
+
+impl UnverifiedOperation {
+    fn of(operation: &Operation) -> Option<Self> {
+        (operation.state == OperationState::Unverified).then(|| Self {
+            operation: operation.id.clone(),
+            kind: operation.kind,
+            zone: operation.zone.clone(),
+            look_at: operation.look_at.unwrap_or_default(),
+        })
+    }
+}
+
+impl Shared {
+    /// The operation, where it is unverified.
+    fn unverified(&self, id: &crate::OperationId) -> Option<UnverifiedOperation> {
+        self.journal.operation(id).ok().as_ref().and_then(UnverifiedOperation::of)
     }
 }
 
@@ -235,6 +277,7 @@ async fn resume_create(
     run.event(Happening::Opened);
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
+    let lost = in_flight::lost_by(operation, &entries, &shared.limits);
     let undone_before = entries.iter().any(|entry| entry.step == "plan");
     let first_cause =
         operation.cause.as_ref().and_then(stored_cause).or_else(|| entries.iter().rev().find_map(given_up));
@@ -250,7 +293,7 @@ async fn resume_create(
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
             Err(Stop::Failed(cause)) => {
                 let scope = creation_scope(shared, &operation.id, specification)?;
-                return ended(fail(run, active, scope, *cause).await);
+                return ended(fail(run, active, scope, *cause, lost).await);
             }
             Err(stop) => return Err(left_open(run, active, stop)),
         }
@@ -260,7 +303,7 @@ async fn resume_create(
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
     let scope: Scope = creation_scope(shared, &operation.id, specification)?;
-    ended(fail(run, active, scope, cause).await)
+    ended(fail(run, active, scope, cause, lost).await)
 }
 
 /// That the create failed was known; that it is undone is what was wanted.
@@ -271,7 +314,7 @@ fn ended(error: Error) -> Result<(), Error> {
     }
 }
 
-fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
+pub(crate) fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
     Some(StepFailure {
         step: cause.get("step")?.as_str()?.to_owned(),
         failure: serde_json::from_value(cause.get("failure")?.clone()).ok()?,

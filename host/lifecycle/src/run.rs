@@ -76,6 +76,8 @@ pub(crate) struct Run {
     pub(crate) deadline: Option<Instant>,
     undoing: AtomicBool,
     ambiguous: AtomicBool,
+    /// When the latest creating call was sent whose effect was not seen.
+    lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
 }
 
@@ -102,6 +104,7 @@ impl Run {
             deadline: deadline.map(|deadline| Instant::now() + deadline),
             undoing: AtomicBool::new(!kind.makes()),
             ambiguous: AtomicBool::new(false),
+            lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
         }
     }
@@ -123,6 +126,11 @@ impl Run {
     /// As if such an answer had been lost.
     pub(crate) fn suspect(&self) {
         self.ambiguous.store(true, Ordering::Relaxed);
+    }
+
+    /// When the latest creating call was sent whose effect was not seen: it may still come. Also one that was abandoned.
+    pub(crate) fn lost_call(&self) -> Option<u64> {
+        *self.lost.lock()
     }
 
     pub(crate) fn add_reason(&self, reason: String) {
@@ -333,10 +341,19 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
+            // Lost until it is seen what came of it, also when nobody waits for that any more.
+            let lost_before = self.lost.lock().replace(self.now());
+            let answered = || *self.lost.lock() = lost_before;
             let error = match call().await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    answered();
+                    return Ok(value);
+                }
                 Err(error) => error,
             };
+            if !error.is_ambiguous() {
+                answered();
+            }
             let failed = failure::of_error(&error);
             if was_sent(&error) {
                 // Whatever the answer says, it may be wrong about the effect; a look costs less than a double.
@@ -351,6 +368,7 @@ impl Run {
                         tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
                             "found what a failed call had made all the same");
                         self.ambiguous.store(true, Ordering::Relaxed);
+                        answered();
                         return Ok(found);
                     }
                     Ok(None) => {}

@@ -288,7 +288,7 @@ impl Judge<'_> {
                     .is_some_and(|report| report.kept.iter().any(|kept| kept.id == resource.name.id));
                 if kept { Standing::Kept } else { unexplained(format!("operation {id} ended and did not keep it")) }
             }
-            OperationState::Undone | OperationState::Left => {
+            OperationState::Undone | OperationState::Left | OperationState::Unverified => {
                 unexplained(format!("operation {id} failed and should have removed it"))
             }
             OperationState::Done if operation.ended_by.is_some() => {

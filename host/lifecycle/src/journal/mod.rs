@@ -99,12 +99,12 @@ impl Journal {
         // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
-        reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-        // An older one has the same tables and fewer words.
         if found == 0 || found > schema::VERSION {
             return Err(Error::JournalNewer { path, found, known: schema::VERSION });
         }
+        schema::prepare_reader(&reader, found).map_err(failed)?;
+        reader.pragma_update(None, "query_only", true).map_err(failed)?;
         Ok(Self { path, writer: None, reader: Mutex::new(reader) })
     }
 

@@ -38,6 +38,9 @@ pub struct AdoptedMachine {
     pub operation: Option<OperationId>,
 }
 
+/// Looks at a host whose new name was taken and does not show, before it is given up.
+const LATE_LOOKS: u32 = 6;
+
 /// What an adoption's row in the journal says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AdoptSpecification {
@@ -73,7 +76,8 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
-    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::ReleaseUnderWay`] when the host with this claim is being let go.
+    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was ordered for this claim may
+    /// still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being let go.
     pub async fn adopt_machine(
         &self,
         pool: &Pool,
@@ -84,7 +88,7 @@ impl Lifecycle {
         let shared = &self.shared;
         // Without the lock, from what everybody looks at: most calls end here.
         let seen = listing::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
-        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+        if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
         let now = shared.clock.now();
@@ -93,10 +97,11 @@ impl Lifecycle {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
         let _held = lock(shared, control).await?;
-        let seen = fresh(shared, &pool.zone).await?;
-        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+        let seen = fresh(shared, control, &pool.zone).await?;
+        if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
+        super::order::check_undelivered(shared, &pool.zone, claim)?;
         let (candidates, mut counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
         let candidates: Vec<Server> = candidates.into_iter().cloned().collect();
         if candidates.is_empty() {
@@ -114,7 +119,7 @@ impl Lifecycle {
             pool.zone.clone(),
             policies,
             control.clone(),
-            Some(HELD),
+            Some(HELD + shared.limits.claim_settle * 2),
         );
         async move {
             run.event(Happening::Opened);
@@ -140,14 +145,15 @@ impl Lifecycle {
 /// Lists anew, a few times where that fails.
 pub(crate) async fn fresh(
     shared: &Shared,
+    control: &Control,
     zone: &windlass_scaleway::Zone,
 ) -> Result<Arc<listing::Listing<Server>>, Error> {
     let mut attempt = 1;
     loop {
         match listing::hosts(shared, zone, None).await {
             Ok(listing) => return Ok(listing),
-            Err(error) if attempt >= 3 => return Err(error),
-            Err(_) => pause(shared, attempt).await,
+            Err(error) if attempt >= 3 || control.left().is_cancelled() => return Err(error),
+            Err(_) => pause(shared, control, attempt).await,
         }
         attempt += 1;
     }
@@ -156,6 +162,7 @@ pub(crate) async fn fresh(
 /// The host that carries the claim, read again.
 async fn rediscover(
     shared: &Shared,
+    control: &Control,
     pool: &Pool,
     hosts: &[Server],
     claim: &ClaimName,
@@ -168,7 +175,7 @@ async fn rediscover(
         if let Some(operation) = super::release::unfinished(shared, &host.id)? {
             return Err(Error::ReleaseUnderWay { host: host.id.clone(), operation: operation.id });
         }
-        let seen = presence(shared, &pool.zone, &host.id)
+        let seen = presence(shared, control, &pool.zone, &host.id)
             .await
             .map_err(|error| Error::scaleway("reading the host that carries the claim", error))?;
         if let Presence::Here(server) = seen
@@ -244,7 +251,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     let id = listed.id.as_str();
     let name = pending(shared.randomness.uuid());
     // Read immediately before it is renamed: what the list said may be old.
-    let before = match presence(shared, &run.zone, id).await {
+    let before = match presence(shared, &run.control, &run.zone, id).await {
         Ok(Presence::Here(server)) => server,
         Ok(Presence::Gone) => return Ok(Attempt::Lost),
         Err(error) => return Err(Stop::failed(PENDING_STEP, crate::failure::of_error(&error))),
@@ -267,8 +274,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
     // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever reads
     // it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
-    run.sleep(PENDING_STEP, shared.limits.claim_settle).await?;
-    match look(run, id).await? {
+    match settled(run, PENDING_STEP, id, &before.name).await? {
         None => return lost(run, PENDING_STEP, id, Over::Gone).await,
         Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
         Some(_) => {}
@@ -279,8 +285,14 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         Changed::Over(over) => return lost(run, CLAIM_STEP, id, over).await,
         Changed::Refused(refused) => return Err(refusal(CLAIM_STEP, *refused)),
     }
-    match look(run, id).await? {
+    // Once more before it is used, as long after: a mark of somebody else's that was late shows now, and not under his work.
+    match settled(run, CLAIM_STEP, id, &name).await? {
         None => lost(run, CLAIM_STEP, id, Over::Gone).await,
+        // Taken and not in effect: to try the next one could end in two hosts for one claim.
+        Some(server) if server.name == name => {
+            let words = format!("Scaleway took the new name of host {id} and does not show it");
+            Err(Stop::failed(CLAIM_STEP, crate::failure::of_class(FailureClass::Other, words)))
+        }
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
         Some(server) => {
             run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
@@ -290,12 +302,29 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     }
 }
 
+/// The host when a rename of ours, which Scaleway took, has had the time to show. As long as it shows the name `before` it, it is
+/// looked again, a bounded number of times. (assumption: mac-rename-within-claim-settle)
+async fn settled(run: &Run, step: &str, id: &str, before: &str) -> Result<Option<Box<Server>>, Stop> {
+    run.sleep(step, run.shared.limits.claim_settle).await?;
+    let mut attempt = 1;
+    loop {
+        let seen = look(run, id).await?;
+        let late = seen.as_ref().is_some_and(|server| server.name == before);
+        if !late || attempt >= LATE_LOOKS {
+            return Ok(seen);
+        }
+        run.check(step)?;
+        pause(&run.shared, &run.control, attempt).await;
+        attempt += 1;
+    }
+}
+
 fn refusal(step: &str, refused: Refused) -> Stop {
     Stop::failed(step, refused.failure)
 }
 
 async fn look(run: &Run, id: &str) -> Result<Option<Box<Server>>, Stop> {
-    match presence(&run.shared, &run.zone, id).await {
+    match presence(&run.shared, &run.control, &run.zone, id).await {
         Ok(Presence::Here(server)) => Ok(Some(server)),
         Ok(Presence::Gone) => Ok(None),
         Err(error) => Err(Stop::failed(CLAIM_STEP, crate::failure::of_error(&error))),
@@ -356,7 +385,7 @@ pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
                 Ok(()) => break None,
                 Err(PutBack::Stop(stop)) => return Err(stop),
                 Err(PutBack::Failed(problem)) if attempt >= PUT_BACK_TRIES => break Some(problem),
-                Err(PutBack::Failed(_)) => pause(&run.shared, attempt).await,
+                Err(PutBack::Failed(_)) => pause(&run.shared, &run.control, attempt).await,
             }
             attempt += 1;
         };
@@ -382,7 +411,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     let failed =
         |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));
     let shared = &run.shared;
-    let seen = presence(shared, &run.zone, id).await.map_err(|error| failed(&error))?;
+    let seen = presence(shared, &run.control, &run.zone, id).await.map_err(|error| failed(&error))?;
     // Another name: it was never ours, or is no longer.
     if !matches!(&seen, Presence::Here(server) if server.name == name) {
         return Ok(());
@@ -417,7 +446,7 @@ pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
     let mut claimed_well = false;
     if let Some(host) = claimed.and_then(|entry| entry.resource.as_ref()) {
         let claim = claimed.and_then(|entry| entry.data["name"].as_str()).unwrap_or_default();
-        let seen = presence(shared, &run.zone, &host.id).await;
+        let seen = presence(shared, &run.control, &run.zone, &host.id).await;
         claimed_well = matches!(seen, Ok(Presence::Here(server)) if server.name == claim);
     }
     let report = match put_back(run).await {

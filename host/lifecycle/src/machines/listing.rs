@@ -1,6 +1,6 @@
 //! One list for everybody: hundreds of machines that are looked after cost one call per zone and interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,20 +13,36 @@ use windlass_scaleway::{Client, Zone};
 use crate::lifecycle::{Lifecycle, Shared};
 use crate::{Error, tags};
 
+/// How long it is remembered beside whom a machine was listed that is listed no more: time for a person to give a key its rights back.
+const REMEMBERED: Duration = Duration::from_secs(3_600);
+/// Machines that are listed no more and remembered, at most.
+const MOST_REMEMBERED: usize = 1_000;
+
 /// What a listing lists.
 pub(crate) trait Listed: Clone {
     fn id(&self) -> &str;
+
+    /// Whether it is to go by itself, so that nothing follows from its absence.
+    fn is_leaving(&self) -> bool;
 }
 
 impl Listed for Host {
     fn id(&self) -> &str {
         &self.id
     }
+
+    fn is_leaving(&self) -> bool {
+        self.deletion_scheduled
+    }
 }
 
 impl Listed for Server {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn is_leaving(&self) -> bool {
+        false
     }
 }
 
@@ -56,15 +72,28 @@ struct Kept<T> {
 /// The latest listing of one zone; its lock is held while somebody asks, and the others wait for that answer.
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Kept<T>>>>;
 
+/// A machine that is listed no more: who was listed beside it when it was seen last, and was to stay.
+#[derive(Clone, Debug)]
+struct Departed {
+    others: Arc<BTreeSet<String>>,
+    at: Instant,
+}
+
 /// The latest listings of all zones.
 pub(crate) struct Listings<T> {
     zones: Mutex<BTreeMap<Zone, Slot<T>>>,
+    departed: Mutex<BTreeMap<String, Departed>>,
 }
 
 impl<T> Default for Listings<T> {
     fn default() -> Self {
-        Self { zones: Mutex::new(BTreeMap::new()) }
+        Self { zones: Mutex::default(), departed: Mutex::default() }
     }
+}
+
+/// Those of a listing that are to stay.
+fn staying<T: Listed>(machines: &[T]) -> BTreeSet<String> {
+    machines.iter().filter(|machine| !machine.is_leaving()).map(|machine| machine.id().to_owned()).collect()
 }
 
 impl<T: Listed> Listings<T> {
@@ -97,8 +126,43 @@ impl<T: Listed> Listings<T> {
             .await
             .map_err(|error| Error::scaleway("listing the machines of a zone", error))?;
         let listing = Arc::new(Listing { taken_at, machines });
+        if let Some(before) = kept.as_ref() {
+            self.remember(&before.listing, &listing, began);
+        }
         *kept = Some(Kept { began, listing: Arc::clone(&listing) });
         Ok(listing)
+    }
+
+    /// Remembers of each machine that has left the list who was listed beside it.
+    fn remember(&self, before: &Listing<T>, now: &Listing<T>, at: Instant) {
+        let listed: BTreeSet<&str> = now.machines.iter().map(Listed::id).collect();
+        let mut departed = self.departed.lock();
+        departed.retain(|id, known| !listed.contains(id.as_str()) && known.at + REMEMBERED > at);
+        let gone: Vec<&T> = before.machines.iter().filter(|machine| !listed.contains(machine.id())).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let others = Arc::new(staying(&before.machines));
+        for machine in gone {
+            if departed.len() < MOST_REMEMBERED {
+                departed.insert(machine.id().to_owned(), Departed { others: Arc::clone(&others), at });
+            }
+        }
+    }
+
+    /// Whether all that were listed beside a machine when it was listed last are listed still. Yes where it is not known.
+    pub(crate) async fn others_remain(&self, zone: &Zone, id: &str, listed: &BTreeSet<String>) -> bool {
+        let slot = self.slot(zone);
+        let latest = slot.lock().await.as_ref().map(|kept| Arc::clone(&kept.listing));
+        let others = match latest.filter(|listing| listing.get(id).is_some()) {
+            Some(listing) => Arc::new(staying(&listing.machines)),
+            None => {
+                let departed = self.departed.lock();
+                let known = departed.get(id).filter(|known| known.at.elapsed() < REMEMBERED);
+                known.map(|known| Arc::clone(&known.others)).unwrap_or_default()
+            }
+        };
+        others.iter().all(|other| other == id || listed.contains(other))
     }
 
     /// Takes over what a call of ours has just changed, so that the next look at the same listing sees it.
@@ -113,7 +177,11 @@ impl<T: Listed> Listings<T> {
         }
     }
 
+    /// A machine is gone by our own doing: nothing follows from its absence.
     pub(crate) async fn forget(&self, zone: &Zone, id: &str) {
+        for known in self.departed.lock().values_mut() {
+            Arc::make_mut(&mut known.others).remove(id);
+        }
         let slot = self.slot(zone);
         if let Some(kept) = slot.lock().await.as_mut() {
             Arc::make_mut(&mut kept.listing).machines.retain(|machine| machine.id() != id);

@@ -302,7 +302,7 @@ impl<'s> Releasing<'s> {
 
     pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, Trouble> {
         let mut request = self.specification.request.clone();
-        let host = match presence(self.shared, &request.zone, &request.host).await {
+        let host = match presence(self.shared, &self.control, &request.zone, &request.host).await {
             Ok(Presence::Here(host)) => host,
             Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
             Err(error) => return Err(Error::scaleway("reading the host that is to be let go", error).into()),
@@ -381,7 +381,7 @@ impl<'s> Releasing<'s> {
             let words = format!("{}: {}", word(deed), crate::failure::words(&refused.failure));
             self.refused = Some((words, refused.failure.class));
             // What it is like now, for the next asking; as before where it cannot be read.
-            match presence(self.shared, &request.zone, &request.host).await {
+            match presence(self.shared, &self.control, &request.zone, &request.host).await {
                 Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
                 Ok(Presence::Here(seen)) => {
                     self.note(&seen);
@@ -397,7 +397,7 @@ impl<'s> Releasing<'s> {
 
     /// Leaves it as it is: an earlier asking may have taken the claim's name from it.
     async fn keep(&mut self, host: &Server) -> Result<ReleaseOutcome, Trouble> {
-        if self.marked.is_none() || self.progress.reinstalled {
+        if self.marked.is_none() || self.progress.is_wiped() {
             return Ok(ReleaseOutcome::Kept);
         }
         let _held = lock(self.shared, &self.control).await?;
@@ -436,7 +436,7 @@ impl<'s> Releasing<'s> {
             let end = deeds::return_to_pool(run, specification, prefix, system, &self.given, progress).await?;
             drop(held);
             // A wipe that was taken is not asked for again.
-            self.progress.reinstalled |= Progress::from_entries(&self.shared.journal.entries(&run.id)?).reinstalled;
+            self.progress.absorb(Progress::from_entries(&self.shared.journal.entries(&run.id)?));
             return Ok(end);
         }
         self.do_without_pool(verdict).await
@@ -521,6 +521,7 @@ impl<'s> Releasing<'s> {
                 reasons: run.reasons(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
+                look_at: None,
                 at: self.shared.clock.now(),
             };
             self.shared.journal.close(closing).await?;
@@ -548,6 +549,7 @@ impl<'s> Releasing<'s> {
                 reasons: earlier.reasons.iter().cloned().chain([words]).collect(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
+                look_at: None,
                 at: self.shared.clock.now(),
             };
             self.shared.journal.close(closing).await?;
