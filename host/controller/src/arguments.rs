@@ -99,6 +99,10 @@ pub struct RunArguments {
     /// nothing claims from these pools but what shares this state directory; at most 10s
     #[arg(long, env = "WINDLASS_CLAIM_SETTLE", value_name = "DURATION", default_value = "2s", value_parser = settling)]
     pub claim_settle: Duration,
+    /// How long a call whose answer was lost may still take effect at Scaleway: so long after it, what came of it is looked for a second
+    /// and last time, and no other host is ordered before
+    #[arg(long, env = "WINDLASS_SECOND_LOOK", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub second_look: Duration,
     /// Work only while holding the Lease; `false` for a controller that is surely alone
     #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: bool,

@@ -178,6 +178,7 @@ impl Process {
         options.limits.parallel_operations = usize::from(arguments.operations);
         options.limits.machine_interval = arguments.listing_interval;
         options.limits.claim_settle = arguments.claim_settle;
+        options.limits.second_look = arguments.second_look;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
         let jobs = Jobs::new(usize::from(arguments.operations));

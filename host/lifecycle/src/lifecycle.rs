@@ -487,13 +487,7 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 ///
 /// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and where that
 /// may not have been enough, the operation closes as unverified.
-pub(crate) async fn fail(
-    run: &Run,
-    active: &Active,
-    mut scope: Scope,
-    cause: StepFailure,
-    lost: Option<u64>,
-) -> Error {
+pub(crate) async fn fail(run: &Run, active: &Active, mut scope: Scope, cause: StepFailure, lost: Option<u64>) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
     run.begin_undo();

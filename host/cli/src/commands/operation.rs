@@ -124,7 +124,10 @@ fn told(shown: &Shown) -> String {
         lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
     }
     if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
-        lines.push(("look again", format!("{}, since a call whose answer was lost may still take effect", instant(look_at))));
+        lines.push((
+            "look again",
+            format!("{}, since a call whose answer was lost may still take effect", instant(look_at)),
+        ));
     }
     if let Some(ended_by) = &operation.ended_by {
         lines.push(("ended by", ended_by.to_string()));
@@ -216,9 +219,8 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         } else {
             ("not every operation could be ended", "remove the causes, then: windlass operation resume")
         };
-        let mut failure = Failure::new(exit, message)
-            .remedy(remedy)
-            .with_partial(serde_json::to_value(&ended).unwrap_or_default());
+        let mut failure =
+            Failure::new(exit, message).remedy(remedy).with_partial(serde_json::to_value(&ended).unwrap_or_default());
         for operation in &resumed.operations {
             let report = operation.report.as_ref();
             failure.left.extend(report.iter().flat_map(|report| left_of(report)));

@@ -13,8 +13,8 @@ use crate::outcome::Outcome;
 /// How soon a claim is tried again that met somebody else's.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
 
-/// How soon it is looked again for a host whose order was not answered.
-const AFTER_LOST_ORDER: Duration = Duration::from_secs(30);
+/// How soon, at the earliest and the latest, it is looked again for a host whose order was not answered.
+const AFTER_LOST_ORDER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// How soon passwords are asked for again that were not shown.
 const AFTER_SEALED: Duration = Duration::from_secs(300);
@@ -116,8 +116,11 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
         LifecycleError::MachinesLocked { .. } | LifecycleError::ReleaseUnderWay { .. } => {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
         }
-        LifecycleError::OrderUnverified { .. } => {
-            Outcome::Waiting { reason: "OrderUnverified", message, after: AFTER_LOST_ORDER }
+        LifecycleError::OrderUnverified { look_at, .. } => {
+            let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+            let after =
+                Duration::from_millis(look_at.saturating_sub(now)).clamp(AFTER_LOST_ORDER.0, AFTER_LOST_ORDER.1);
+            Outcome::Waiting { reason: "OrderUnverified", message, after }
         }
         _ => Outcome::Failed { reason, message },
     }

@@ -53,7 +53,8 @@ create index entries_by_resource on entries (resource_id) where resource_id is n
 const ADDED: &str = "alter table operations add column look_at integer;";
 
 /// Lets a reader, who changes nothing, see the tables of an older version as if they were of this one.
-const SEEN_AS_NEW: &str = "create temp view operations as select rowid as rowid, *, null as look_at from main.operations;";
+const SEEN_AS_NEW: &str =
+    "create temp view operations as select rowid as rowid, *, null as look_at from main.operations;";
 
 /// Prepares a connection that only reads; `found` is the file's version.
 pub(super) fn prepare_reader(connection: &Connection, found: i64) -> rusqlite::Result<()> {

@@ -154,10 +154,7 @@ async fn an_unverified_operation_says_when_it_is_looked_at_and_is_taken_over_lik
     let journal = Journal::open(&state, Durability::Process).unwrap();
     let id = id(1);
     journal.begin(new(&id, 5)).await.unwrap();
-    journal
-        .close(Closing { look_at: Some(600_009), ..closing(&id, OperationState::Unverified) })
-        .await
-        .unwrap();
+    journal.close(Closing { look_at: Some(600_009), ..closing(&id, OperationState::Unverified) }).await.unwrap();
     let operation = journal.operation(&id).unwrap();
     assert_eq!((operation.state, operation.look_at), (OperationState::Unverified, Some(600_009)));
     assert_eq!(journal.prune(u64::MAX).await.unwrap(), 0, "it explains what may still come");

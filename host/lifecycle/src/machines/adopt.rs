@@ -10,7 +10,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
-use super::lock::{HELD, lock};
+use super::lock::{HELD, Held, lock};
 use super::names::{ClaimName, is_pending, is_returning, pending};
 use super::{group, listing};
 use crate::control::{Control, Happening};
@@ -51,6 +51,8 @@ pub(crate) struct AdoptSpecification {
 /// How far one candidate got.
 enum Attempt {
     Claimed(Box<Server>),
+    /// Scaleway took the claim's name, in place of this one.
+    Renamed(String),
     /// It has gone to somebody else, or away.
     Lost,
 }
@@ -96,7 +98,7 @@ impl Lifecycle {
         if candidates.is_empty() {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
-        let _held = lock(shared, control).await?;
+        let mut held = Some(lock(shared, control).await?);
         let seen = fresh(shared, control, &pool.zone).await?;
         if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
@@ -124,13 +126,29 @@ impl Lifecycle {
         async move {
             run.event(Happening::Opened);
             for host in &candidates {
-                match claim_host(&run, pool, claim, host).await {
+                if held.is_none() {
+                    held = Some(relock(shared, &run, &active).await?);
+                }
+                let mut attempt = claim_host(&run, pool, claim, host).await;
+                if let Ok(Attempt::Renamed(pending)) = attempt {
+                    // Looking changes nothing: the next adoption has its turn meanwhile.
+                    held = None;
+                    attempt = confirm(&run, claim, &host.id, &pending).await;
+                }
+                match attempt {
                     Ok(Attempt::Claimed(server)) => {
                         shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
                         return Ok(AdoptedMachine { server: *server, rediscovered: false, operation: Some(id) });
                     }
-                    Ok(Attempt::Lost) => counts.lost += 1,
-                    Err(Stop::Failed(cause)) => return Err(give_up(&run, &active, *cause).await),
+                    Ok(Attempt::Lost | Attempt::Renamed(_)) => counts.lost += 1,
+                    Err(Stop::Failed(cause)) => {
+                        if held.is_none() {
+                            held = Some(relock(shared, &run, &active).await?);
+                        }
+                        let error = give_up(&run, &active, *cause).await;
+                        drop(held);
+                        return Err(error);
+                    }
                     Err(stop) => return Err(left_open(&run, &active, stop)),
                 }
             }
@@ -139,6 +157,15 @@ impl Lifecycle {
         }
         .instrument(span)
         .await
+    }
+}
+
+/// Takes the lock again in the middle of an operation.
+async fn relock<'a>(shared: &'a Shared, run: &Run, active: &Active) -> Result<Held<'a>, Error> {
+    match lock(shared, &run.control).await {
+        // Called off meanwhile: the next start ends it.
+        Err(Error::NotBegun) => Err(left_open(run, active, Stop::Left)),
+        held => held,
     }
 }
 
@@ -285,18 +312,23 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         Changed::Over(over) => return lost(run, CLAIM_STEP, id, over).await,
         Changed::Refused(refused) => return Err(refusal(CLAIM_STEP, *refused)),
     }
-    // Once more before it is used, as long after: a mark of somebody else's that was late shows now, and not under his work.
-    match settled(run, CLAIM_STEP, id, &name).await? {
+    Ok(Attempt::Renamed(name))
+}
+
+/// Reads the host once more before it is used, a settling time after the claim's name was taken: a mark of somebody else's that was
+/// late shows now, and not under the claimant's work.
+async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Result<Attempt, Stop> {
+    match settled(run, CLAIM_STEP, id, pending).await? {
         None => lost(run, CLAIM_STEP, id, Over::Gone).await,
         // Taken and not in effect: to try the next one could end in two hosts for one claim.
-        Some(server) if server.name == name => {
+        Some(server) if server.name == pending => {
             let words = format!("Scaleway took the new name of host {id} and does not show it");
             Err(Stop::failed(CLAIM_STEP, crate::failure::of_class(FailureClass::Other, words)))
         }
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
         Some(server) => {
             run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
-            shared.machines.hosts.replace(&run.zone, &server).await;
+            run.shared.machines.hosts.replace(&run.zone, &server).await;
             Ok(Attempt::Claimed(server))
         }
     }

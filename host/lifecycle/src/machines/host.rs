@@ -33,12 +33,7 @@ pub(crate) fn resource(zone: &Zone, id: &str) -> ResourceName {
 /// see the host, and such a key's lists leave it out. So that one is gone is believed only when, beside that answer, two lists a
 /// moment apart agree and do not hold it, and every other host that was listed beside it is still listed: a key whose rights
 /// were narrowed loses more than one. (assumption: mac-listing-complete)
-async fn read(
-    shared: &Shared,
-    control: &Control,
-    zone: &Zone,
-    id: &str,
-) -> Result<Presence, windlass_scaleway::Error> {
+async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
     let api = shared.client.apple_silicon(zone);
     let error = match api.get_server(id).await {
         Ok(server) => return Ok(Presence::Here(Box::new(server))),

@@ -200,7 +200,10 @@ pub(super) fn check_undelivered(shared: &Shared, zone: &Zone, claim: &ClaimName)
 fn interrupted() -> StepFailure {
     StepFailure {
         step: ORDER_STEP.to_owned(),
-        failure: failure::of_class(FailureClass::Interrupted, "the process that ordered it ended before it had an answer"),
+        failure: failure::of_class(
+            FailureClass::Interrupted,
+            "the process that ordered it ended before it had an answer",
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use serde_json::Value;
 use windlass_scaleway::{Transport, TransportError};
 
 type Response = http::Response<Bytes>;
@@ -18,8 +19,11 @@ pub(crate) enum Fate {
     Hangs(Duration),
     /// The same, and the caller's connection is lost at once.
     Lost(Duration),
-    /// The same, and the caller is told at once that it was done: this is the answer.
-    Promised(Duration, Arc<dyn Fn(&Response) -> Response + Send + Sync>),
+    /// The same, and the caller is told at once that it was done: the answer is what the service shows now, with the fields that were
+    /// asked for.
+    Promised(Duration),
+    /// It is carried out, and the answer is this one.
+    Answered(Value),
 }
 
 struct Rule {
@@ -78,16 +82,26 @@ impl Transport for Late {
                 later(request, after);
                 async { Err(TransportError::Lost("the way was cut".into())) }.boxed()
             }
-            Some(Fate::Promised(after, answer)) => {
-                // As the service shows it now, made to say what will be.
-                let (parts, body) = request.into_parts();
-                let mut now = http::Request::new(Bytes::new());
-                *now.headers_mut() = parts.headers.clone();
-                let path = parts.uri.path().trim_end_matches("/reinstall").to_owned();
-                *now.uri_mut() = path.parse().unwrap();
-                later(http::Request::from_parts(parts, body), after);
-                async move { inner.send(now).await.map(|seen| answer(&seen)) }.boxed()
+            Some(Fate::Promised(after)) => {
+                // Read without the rest of the path that names what is to be done.
+                let path = request.uri().path().trim_end_matches("/reinstall");
+                let mut read = http::Request::get(path).body(Bytes::new()).unwrap();
+                *read.headers_mut() = request.headers().clone();
+                let asked: Value = serde_json::from_slice(request.body()).unwrap();
+                later(request, after);
+                async move {
+                    let mut shown: Value = serde_json::from_slice(inner.send(read).await?.body()).unwrap();
+                    shown.as_object_mut().unwrap().extend(asked.as_object().unwrap().clone());
+                    Ok(answer(&shown))
+                }
+                .boxed()
             }
+            Some(Fate::Answered(body)) => async move { inner.send(request).await.map(|_| answer(&body)) }.boxed(),
         }
     }
+}
+
+fn answer(body: &Value) -> Response {
+    let response = http::Response::builder().header("content-type", "application/json");
+    response.body(Bytes::from(body.to_string())).unwrap()
 }
