@@ -80,7 +80,8 @@ pub struct RunArguments {
     /// How long a host must have been an orphan before it returns to the pool
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub orphans_grace: Duration,
-    /// What becomes of servers, addresses and volumes of ours, in the zone of machines that name none, which no operation explains
+    /// What becomes of servers, addresses and volumes of ours, in the zone of machines that name none, which no
+    /// operation explains
     #[arg(long, env = "WINDLASS_SWEEP", value_enum, default_value_t)]
     pub sweep: Sweep,
     /// Reconciles at a time; none of them waits for Scaleway's slow work
@@ -99,8 +100,8 @@ pub struct RunArguments {
     /// nothing claims from these pools but what shares this state directory; at most 10s
     #[arg(long, env = "WINDLASS_CLAIM_SETTLE", value_name = "DURATION", default_value = "2s", value_parser = settling)]
     pub claim_settle: Duration,
-    /// How long a call whose answer was lost may still take effect at Scaleway: so long after it, what came of it is looked for a second
-    /// and last time, and no other host is ordered before
+    /// How long a call whose answer was lost may still take effect at Scaleway: so long after it, what came of it is
+    /// looked for a second and last time, and no other host is ordered before
     #[arg(long, env = "WINDLASS_SECOND_LOOK", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub second_look: Duration,
     /// Work only while holding the Lease; `false` for a controller that is surely alone
@@ -151,7 +152,8 @@ pub enum Orphans {
 pub enum Sweep {
     /// They are not looked for
     Off,
-    /// They are reported: metric and log lines. The default, since after the loss of the state directory nothing here explains what runs
+    /// They are reported: metric and log lines. The default, since after the loss of the state directory nothing here
+    /// explains what runs
     #[default]
     Report,
     /// They are removed, unless a server that runs is among them

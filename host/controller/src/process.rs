@@ -223,9 +223,10 @@ impl Process {
     }
 }
 
-/// Lets the supervisor work until the end: it ends or undoes what a dead predecessor left open, and what a failed write of the journal
-/// leaves later. Returns when its first round is over, or at the latest after the head start: what takes long (a server that boots, a host
-/// that does not answer) goes on in the background and holds no other machine up; whoever meets such an operation waits for its end.
+/// Lets the supervisor work until the end: it ends or undoes what a dead predecessor left open, and what a failed write
+/// of the journal leaves later. Returns when its first round is over, or at the latest after the head start: what takes
+/// long (a server that boots, a host that does not answer) goes on in the background and holds no other machine up;
+/// whoever meets such an operation waits for its end.
 async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &CancellationToken) {
     let control = Control::new();
     let first = CancellationToken::new();

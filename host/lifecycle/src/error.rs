@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use windlass_policy::slots::types::Failure;
 
@@ -158,8 +159,8 @@ pub enum Error {
     Scaleway {
         /// What was being asked.
         what: &'static str,
-        /// What the client says.
-        source: Box<windlass_scaleway::Error>,
+        /// What the client says; shared with whoever waited for the same answer.
+        source: Arc<windlass_scaleway::Error>,
     },
     /// Something about the policies of a stored operation, or the keeping of policies, failed.
     #[error("policies: {0}")]
@@ -210,8 +211,8 @@ pub enum Error {
     },
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
-        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it is looked for \
-         until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
+        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it is \
+         looked for until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
     )]
     OrderUnverified {
         /// The operation that ordered it.
@@ -266,8 +267,8 @@ impl std::fmt::Display for OperationFailure {
 }
 
 impl Error {
-    pub(crate) fn scaleway(what: &'static str, source: windlass_scaleway::Error) -> Self {
-        Self::Scaleway { what, source: Box::new(source) }
+    pub(crate) fn scaleway(what: &'static str, source: impl Into<Arc<windlass_scaleway::Error>>) -> Self {
+        Self::Scaleway { what, source: source.into() }
     }
 
     pub(crate) fn journal_write(source: rusqlite::Error) -> Self {

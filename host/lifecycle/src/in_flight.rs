@@ -8,13 +8,14 @@ use crate::lifecycle::Limits;
 use crate::machines::ORDER_STEP;
 use crate::run::{Run, Stop, milliseconds};
 
-/// Whether a step makes something, so that its late effect would be left over. A late effect of any other call is one on something
-/// that is looked up by its id.
+/// Whether a step makes something, so that its late effect would be left over. A late effect of any other call is one
+/// on something that is looked up by its id.
 fn makes(step: &str) -> bool {
     step.starts_with("create-") || step == ORDER_STEP
 }
 
-/// What a journal tells of one step's calls. A step of one name is taken one after the other, so the last entry tells how it stands.
+/// What a journal tells of one step's calls. A step of one name is taken one after the other, so the last entry tells
+/// how it stands.
 #[derive(Default)]
 struct Calls {
     /// When the call was sent that has no answer yet, at the latest.
@@ -23,8 +24,8 @@ struct Calls {
     unseen: Option<u64>,
 }
 
-/// When the latest call was sent that makes something and whose effect nobody has seen, by the journal of a process that died.
-/// `None`: every such call has an answer.
+/// When the latest call was sent that makes something and whose effect nobody has seen, by the journal of a process
+/// that died. `None`: every such call has an answer.
 ///
 /// It may have sent the call of each intent without an outcome, and of each try that it waited for.
 pub(crate) fn lost_call(entries: &[Entry]) -> Option<u64> {
@@ -52,8 +53,8 @@ pub(crate) fn lost_by(operation: &Operation, entries: &[Entry], limits: &Limits)
     looked_for.or_else(|| lost_call(entries))
 }
 
-/// When an operation whose lost call was sent at `lost` has to be looked at again, after a look at `looked`. `None`: that look was the
-/// last one.
+/// When an operation whose lost call was sent at `lost` has to be looked at again, after a look at `looked`. `None`:
+/// that look was the last one.
 ///
 /// Nothing recorded tells how late a call can take effect at Scaleway (assumption: late-effect-within-second-look).
 pub(crate) fn next_look(lost: Option<u64>, looked: u64, limits: &Limits) -> Option<u64> {

@@ -10,8 +10,8 @@
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
 //!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that nobody explains.
 //!   [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
-//! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to, and prunes the
-//!   journal.
+//! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
+//!   and prunes the journal.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
 //!
@@ -36,6 +36,7 @@ mod create;
 mod error;
 mod execute;
 mod failure;
+mod flight;
 mod identifier;
 mod images;
 mod in_flight;

@@ -42,8 +42,9 @@ pub struct Limits {
     /// Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives even later is found by
     /// the look at the end, or by the sweep.)
     pub settle: Duration,
-    /// How long after a creating call whose answer was lost it is looked for a second and last time, when the operation failed: until
-    /// then it is [`unverified`](OperationState::Unverified). (assumption: late-effect-within-second-look)
+    /// How long after a creating call whose answer was lost it is looked for a second and last time, when the operation
+    /// failed: until then it is [`unverified`](OperationState::Unverified). (assumption:
+    /// late-effect-within-second-look)
     pub second_look: Duration,
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all servers run
     /// within 5 s (recorded).
@@ -485,8 +486,8 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
 ///
-/// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and where that
-/// may not have been enough, the operation closes as unverified.
+/// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and
+/// where that may not have been enough, the operation closes as unverified.
 pub(crate) async fn fail(run: &Run, active: &Active, mut scope: Scope, cause: StepFailure, lost: Option<u64>) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");

@@ -77,16 +77,17 @@ pub struct ResumedOperation {
 }
 
 impl Lifecycle {
-    /// Takes over every operation that no living process works on, and ends it: one that was left open by a process that
-    /// died or by a failed write of the journal, one whose undo left something behind, and one whose second look is due.
+    /// Takes over every operation that no living process works on, and ends it: one that was left open by a process
+    /// that died or by a failed write of the journal, one whose undo left something behind, and one whose second look
+    /// is due.
     ///
     /// # Expected flow
     /// - A *create* that had begun to power its server on is finished: everything about the server was settled before. (It
     ///   gets its whole deadline again.) Any earlier one is undone: the journal does not keep the cloud-init, since that may hold
     ///   secrets. One that cannot be finished is undone.
     /// - A *cleanup* or *sweep* is finished.
-    /// - Where the call of a creating step may have been sent and its effect was not seen, it is looked once that has had the time to
-    ///   arrive ([`Limits::settle`](crate::Limits::settle)), and again after
+    /// - Where the call of a creating step may have been sent and its effect was not seen, it is looked once that has
+    ///   had the time to arrive ([`Limits::settle`](crate::Limits::settle)), and again after
     ///   [`Limits::second_look`](crate::Limits::second_look): until then the operation is *unverified*.
     ///
     /// # Guarantees

@@ -128,7 +128,8 @@ impl Run {
         self.ambiguous.store(true, Ordering::Relaxed);
     }
 
-    /// When the latest creating call was sent whose effect was not seen: it may still come. Also one that was abandoned.
+    /// When the latest creating call was sent whose effect was not seen: it may still come. Also one that was
+    /// abandoned.
     pub(crate) fn lost_call(&self) -> Option<u64> {
         *self.lost.lock()
     }

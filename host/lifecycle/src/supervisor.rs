@@ -1,5 +1,5 @@
-//! What runs beside the operations: it takes up what nobody works on, looks again where a call may have taken effect late, sweeps, and
-//! prunes the journal.
+//! What runs beside the operations: it takes up what nobody works on, looks again where a call may have taken effect
+//! late, sweeps, and prunes the journal.
 //!
 //! When each part is due is a pure function of time ([`Schedule`]); the rest is its execution.
 
@@ -20,8 +20,8 @@ use crate::{Error, Resumed, Sweep, SweepRequest, metric_names};
 
 /// The first wait before a part is tried again that failed; later ones grow to its interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// What a part that was told to end may take to reach its next safe point. After that it is dropped where it stands: the journal
-/// knows how far it is.
+/// What a part that was told to end may take to reach its next safe point. After that it is dropped where it stands:
+/// the journal knows how far it is.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// Unexplained resources that are told of one by one.
 const MOST_TOLD: usize = 20;
@@ -170,12 +170,13 @@ impl Schedule {
     }
 }
 
-/// Runs beside the operations of a [`Lifecycle`], the same for every surface. Cheap to clone; clones share one schedule.
+/// Runs beside the operations of a [`Lifecycle`], the same for every surface. Cheap to clone; clones share one
+/// schedule.
 ///
 /// # Guarantees
-/// One round at a time in this process, each part bounded in time. It removes what an operation of the journal was to remove, and beside
-/// that only what its sweep is told to. A part that fails takes no other with it and is tried again. Ended or killed at any point, the
-/// next round goes on.
+/// One round at a time in this process, each part bounded in time. It removes what an operation of the journal was to
+/// remove, and beside that only what its sweep is told to. A part that fails takes no other with it and is tried again.
+/// Ended or killed at any point, the next round goes on.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     lifecycle: Lifecycle,
@@ -299,8 +300,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Does the work within the limit of a part. At its end, or when the supervisor is to end, the work is told so; what does not
-    /// come to its end soon then is dropped.
+    /// Does the work within the limit of a part. At its end, or when the supervisor is to end, the work is told so;
+    /// what does not come to its end soon then is dropped.
     async fn bounded<T>(
         &self,
         part: Part,
@@ -313,7 +314,8 @@ impl Supervisor {
             ended = &mut work => return ended,
             () = own.left().cancelled() => {}
             () = tokio::time::sleep(self.options.part_limit) => {
-                tracing::warn!(limit = ?self.options.part_limit, "a part of the supervisor's round takes too long and is ended");
+                let limit = self.options.part_limit;
+                tracing::warn!(?limit, "a part of the supervisor's round takes too long and is ended");
                 own.leave();
             }
         }

@@ -182,8 +182,8 @@ struct Ended {
     problems: Vec<Problem>,
 }
 
-/// One round of the supervisor: finishes or undoes what other processes left open, looks again where a call may have come late,
-/// reports what nothing explains, and forgets old operations.
+/// One round of the supervisor: finishes or undoes what other processes left open, looks again where a call may have
+/// come late, reports what nothing explains, and forgets old operations.
 async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let (control, events) = Control::with_events();

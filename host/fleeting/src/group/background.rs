@@ -22,8 +22,8 @@ use crate::observe::names;
 /// The shortest and the longest wait before what was left is tried again, whatever a policy says.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
-/// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is removed. What was
-/// left is tried again when the retry policy says, and at its longest wait in any case.
+/// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
+/// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
 pub(super) fn supervision(configuration: &Configuration) -> SupervisorOptions {
     SupervisorOptions {
         resume_interval: TRY_AGAIN.1,
@@ -339,8 +339,8 @@ impl Fleet {
                 if let Some(entry) = book.get_mut(&id) {
                     entry.has_run = true;
                 }
-                // Only a creation that was still open, or broke off when the journal could not be written: a later removal has
-                // the last word.
+                // Only a creation that was still open, or broke off when the journal could not be written: a later
+                // removal has the last word.
                 let was_open = book.get(&id).is_some_and(|entry| match entry.work {
                     Work::Creating => true,
                     Work::Left => entry.left_by.as_ref() == Some(operation),

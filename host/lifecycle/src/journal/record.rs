@@ -66,8 +66,8 @@ words! {
         Kept = "kept",
         /// Failed, and something that should be gone is left, or nobody could see whether. The next start tries again.
         Left = "left",
-        /// Failed, and nothing is left as far as can be seen; but a call whose answer was lost may still take effect. Whoever runs
-        /// at [`Operation::look_at`] looks once more.
+        /// Failed, and nothing is left as far as can be seen; but a call whose answer was lost may still take effect.
+        /// Whoever runs at [`Operation::look_at`] looks once more.
         Unverified = "unverified",
     }
 }

@@ -108,7 +108,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
             let written = connection
                 .prepare_cached(
                     "update operations
-                     set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7 where id = ?1",
+                     set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
+                     where id = ?1",
                 )
                 .map_err(failed)?
                 .execute(params![

@@ -78,8 +78,9 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
-    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was ordered for this claim may
-    /// still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being let go.
+    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was
+    /// ordered for this claim may still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being
+    /// let go.
     pub async fn adopt_machine(
         &self,
         pool: &Pool,
@@ -252,7 +253,7 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }
             OperationKind::ReleaseMachine => {
-                orphan |= concluded(super::deeds::REINSTALL_STEP) && is_returning(&host.name);
+                orphan |= concluded(super::actions::REINSTALL_STEP) && is_returning(&host.name);
                 break;
             }
             _ => {}
@@ -315,8 +316,8 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     Ok(Attempt::Renamed(name))
 }
 
-/// Reads the host once more before it is used, a settling time after the claim's name was taken: a mark of somebody else's that was
-/// late shows now, and not under the claimant's work.
+/// Reads the host once more before it is used, a settling time after the claim's name was taken: a mark of somebody
+/// else's that was late shows now, and not under the claimant's work.
 async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Result<Attempt, Stop> {
     match settled(run, CLAIM_STEP, id, pending).await? {
         None => lost(run, CLAIM_STEP, id, Over::Gone).await,
@@ -328,14 +329,14 @@ async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Resul
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
         Some(server) => {
             run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
-            run.shared.machines.hosts.replace(&run.zone, &server).await;
+            run.shared.machines.hosts.replace(&run.zone, &server);
             Ok(Attempt::Claimed(server))
         }
     }
 }
 
-/// The host when a rename of ours, which Scaleway took, has had the time to show. As long as it shows the name `before` it, it is
-/// looked again, a bounded number of times. (assumption: mac-rename-within-claim-settle)
+/// The host when a rename of ours, which Scaleway took, has had the time to show. As long as it shows the name `before`
+/// it, it is looked again, a bounded number of times. (assumption: mac-rename-within-claim-settle)
 async fn settled(run: &Run, step: &str, id: &str, before: &str) -> Result<Option<Box<Server>>, Stop> {
     run.sleep(step, run.shared.limits.claim_settle).await?;
     let mut attempt = 1;
@@ -455,7 +456,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     let request = windlass_scaleway::types::apple_silicon::UpdateServer::rename(from);
     match shared.client.apple_silicon(&run.zone).update_server(id, &request).await {
         Ok(server) => {
-            shared.machines.hosts.replace(&run.zone, &server).await;
+            shared.machines.hosts.replace(&run.zone, &server);
             run.conclude(PUT_BACK_STEP, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
             Ok(())
         }

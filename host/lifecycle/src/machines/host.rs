@@ -29,10 +29,10 @@ pub(crate) fn resource(zone: &Zone, id: &str) -> ResourceName {
     ResourceName { kind: ResourceKind::AppleSiliconServer, id: id.to_owned(), zone: zone.to_string(), server: None }
 }
 
-/// Reads a host. What stands for "not found" in this API (403 `permissions_denied`, recorded) is also what a key is told that may not
-/// see the host, and such a key's lists leave it out. So that one is gone is believed only when, beside that answer, two lists a
-/// moment apart agree and do not hold it, and every other host that was listed beside it is still listed: a key whose rights
-/// were narrowed loses more than one. (assumption: mac-listing-complete)
+/// Reads a host. What stands for "not found" in this API (403 `permissions_denied`, recorded) is also what a key is
+/// told that may not see the host, and such a key's lists leave it out. So that one is gone is believed only when,
+/// beside that answer, two lists a moment apart agree and do not hold it, and every other host that was listed beside
+/// it is still listed: a key whose rights were narrowed loses more than one. (assumption: mac-listing-complete)
 async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
     let api = shared.client.apple_silicon(zone);
     let error = match api.get_server(id).await {
@@ -50,15 +50,16 @@ async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Resu
     if first != second || second.contains(id) {
         return Err(error);
     }
-    if !shared.machines.hosts.others_remain(zone, id, &second).await {
-        tracing::warn!(host = id, %zone, "a host is not listed any more, and others with it: whether this key may still see \
-            them is not known, so it does not count as gone");
+    if !shared.machines.hosts.others_remain(zone, id, &second) {
+        tracing::warn!(host = id, %zone, "a host is not listed any more, and others with it: whether this key may \
+            still see them is not known, so it does not count as gone");
         return Err(error);
     }
     Ok(Presence::Gone)
 }
 
-/// Whether a host whose deletion Scaleway has just taken is still there: that answer and the refusal to show it are proof together.
+/// Whether a host whose deletion Scaleway has just taken is still there: that answer and the refusal to show it are
+/// proof together.
 async fn deleted(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
     match shared.client.apple_silicon(zone).get_server(id).await {
         Ok(server) => Ok(Presence::Here(Box::new(server))),
@@ -104,7 +105,8 @@ async fn wait(control: &Control, duration: Duration) {
 }
 
 impl Lifecycle {
-    /// Reads one host, with its passwords. `None` only where it is proven to be gone, and not merely out of this key's sight.
+    /// Reads one host, with its passwords. `None` only where it is proven to be gone, and not merely out of this key's
+    /// sight.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when it cannot be read, or nobody can tell whether it is there.
@@ -257,8 +259,8 @@ pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &
     )
     .await?;
     match &changed {
-        Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server).await,
-        Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id).await,
+        Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server),
+        Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id),
         Changed::Over(Over::Renamed(_)) | Changed::Refused(_) => {}
     }
     Ok(changed)

@@ -3,8 +3,8 @@
 //! A host's name is the only mark of whose it is. What follows from that, and what a crash leaves at each point, is told in
 //! `docs/machines.md`.
 
+mod actions;
 mod adopt;
-mod deeds;
 mod eligibility;
 mod host;
 mod listing;

@@ -51,15 +51,16 @@ impl Lifecycle {
     /// Orders a host under the claim's name. It is `starting` when this returns, and `ready` some minutes later.
     ///
     /// # Guarantees
-    /// A host that carries the claim already is answered and none is ordered. With all that share the state directory, never more
-    /// than the limit; an order that may still be delivered counts. After a lost answer none is ordered in its place: the host is looked
-    /// for by its name, at once and until [`Limits::second_look`](crate::Limits::second_look), and only then is the order
-    /// known to have failed. What was ordered is never deleted by this: only a release does that, by the slot's verdict.
+    /// A host that carries the claim already is answered and none is ordered. With all that share the state directory,
+    /// never more than the limit; an order that may still be delivered counts. After a lost answer none is ordered in
+    /// its place: the host is looked for by its name, at once and until
+    /// [`Limits::second_look`](crate::Limits::second_look), and only then is the order known to have failed. What was
+    /// ordered is never deleted by this: only a release does that, by the slot's verdict.
     ///
     /// # Errors
-    /// [`Error::MachineLimit`] when there are as many as may be; [`Error::Failed`] when Scaleway refused (out of stock, quota), or when no
-    /// host came of an order whose answer was lost; [`Error::OrderUnverified`] while that is not known: ask again; the lock's and the
-    /// journal's errors.
+    /// [`Error::MachineLimit`] when there are as many as may be; [`Error::Failed`] when Scaleway refused (out of stock,
+    /// quota), or when no host came of an order whose answer was lost; [`Error::OrderUnverified`] while that is not
+    /// known: ask again; the lock's and the journal's errors.
     pub async fn order_machine(&self, request: &OrderRequest, control: &Control) -> Result<AdoptedMachine, Error> {
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
@@ -171,8 +172,8 @@ fn second_look(shared: &Shared) -> u64 {
     milliseconds(shared.limits.second_look)
 }
 
-/// The orders of a zone whose answers were lost, and that nobody has looked at for the last time. To be asked for under the lock: an
-/// order that is under way holds it.
+/// The orders of a zone whose answers were lost, and that nobody has looked at for the last time. To be asked for under
+/// the lock: an order that is under way holds it.
 fn lost_orders(shared: &Shared, zone: &Zone) -> Result<Vec<LostOrder>, Error> {
     let filter = OperationFilter {
         kind: Some(OperationKind::OrderMachine),
@@ -217,7 +218,7 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
                 ..ListOperatingSystems::default()
             };
             let systems = run.look(ORDER_STEP, || api.list_os(&list)).await?;
-            match super::deeds::find_system(&systems, wanted) {
+            match super::actions::find_system(&systems, wanted) {
                 Some(id) => Some(id),
                 None => {
                     let words = format!(
@@ -247,7 +248,7 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
         )
         .await?;
     run.conclude(ORDER_STEP, Some(resource(&run.zone, &server.id)), json!({ "name": request.claim })).await?;
-    run.shared.machines.hosts.replace(&run.zone, &server).await;
+    run.shared.machines.hosts.replace(&run.zone, &server);
     Ok(server)
 }
 
@@ -256,8 +257,9 @@ async fn find(run: &Run, claim: &ClaimName) -> Result<Option<Server>, windlass_s
     Ok(hosts.into_iter().find(|host| host.name == claim.as_str() && !host.deletion_scheduled))
 }
 
-/// Ends a failed order. Where its answer was lost, at `lost`, the host is looked for by its name once more; while one may still come,
-/// or nobody can see whether one has, the caller hears just that. A host that did come stays, and is the answer.
+/// Ends a failed order. Where its answer was lost, at `lost`, the host is looked for by its name once more; while one
+/// may still come, or nobody can see whether one has, the caller hears just that. A host that did come stays, and is
+/// the answer.
 async fn give_up(
     run: &Run,
     active: &Active,
@@ -337,8 +339,8 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
     Ok((report, found))
 }
 
-/// After a restart, and at the second look: what came of the order is written down. The claimant finds the host by its claim; where
-/// there is no claimant any more, a reclaim does.
+/// After a restart, and at the second look: what came of the order is written down. The claimant finds the host by its
+/// claim; where there is no claimant any more, a reclaim does.
 pub(crate) async fn resume(run: &Run, active: &Active, operation: &Operation) -> Result<(), Error> {
     let request: OrderRequest = super::specification(operation)?;
     run.event(Happening::Opened);

@@ -19,8 +19,8 @@ pub(crate) enum Fate {
     Hangs(Duration),
     /// The same, and the caller's connection is lost at once.
     Lost(Duration),
-    /// The same, and the caller is told at once that it was done: the answer is what the service shows now, with the fields that were
-    /// asked for.
+    /// The same, and the caller is told at once that it was done: the answer is what the service shows now, with the
+    /// fields that were asked for.
     Promised(Duration),
     /// It is carried out, and the answer is this one.
     Answered(Value),

@@ -1,4 +1,5 @@
-//! The supervisor: what a crash, a late effect or a journal that cannot be written leaves is ended while the process lives.
+//! The supervisor: what a crash, a late effect or a journal that cannot be written leaves is ended while the process
+//! lives.
 
 use std::time::Duration;
 

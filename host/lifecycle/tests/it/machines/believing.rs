@@ -1,4 +1,5 @@
-//! What Scaleway says of a Mac is believed only where it is proof: that it is wiped, that it has a name, that it is gone.
+//! What Scaleway says of a Mac is believed only where it is proof: that it is wiped, that it has a name, that it is
+//! gone.
 
 use std::time::Duration;
 

@@ -100,7 +100,8 @@ fn a_lost_answer_is_found_by_the_name_and_no_second_host_is_ordered() {
                     Err(Error::OrderUnverified { .. }) => {
                         assert_eq!((count, effect), (0, Effect::Before), "{kind}");
                         macs.simulator.clear_faults();
-                        // Asked again at once, none is ordered in its place; after the second look it is known to have failed.
+                        // Asked again at once, none is ordered in its place; after the second look it is known to have
+                        // failed.
                         let again = lifecycle.order_machine(&order(&mine, 2), &Control::new()).await;
                         assert!(matches!(again, Err(Error::OrderUnverified { .. })), "{kind}: {again:?}");
                         tokio::time::sleep(MINUTE * 11).await;

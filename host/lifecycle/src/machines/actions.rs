@@ -1,5 +1,5 @@
-//! What a release can do to a host. Each deed is done under the lock, to a host that was just read and carries the right
-//! name, and can be repeated after a crash.
+//! What a release can do to a host. Each action is done under the lock, to a host that was just read and carries the
+//! right name, and can be repeated after a crash.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) const TERMINATE_STEP: &str = "terminate";
 pub(crate) const SCHEDULE_STEP: &str = "schedule-deletion";
 pub(crate) const REBOOT_STEP: &str = "reboot";
 
-/// How a deed ended.
+/// How an action ended.
 pub(crate) enum End {
     Done(ReleaseOutcome),
     Refused(Deed, Box<Refused>),
@@ -86,7 +86,7 @@ impl Progress {
         self.reinstalled || self.taken.is_some()
     }
 
-    /// Adds what a later deed did.
+    /// Adds what a later action did.
     pub(crate) fn absorb(&mut self, later: Self) {
         self.reinstalled |= later.reinstalled;
         self.taken = later.taken.or(self.taken);
@@ -149,9 +149,9 @@ fn over(over: Over) -> End {
 /// (With two steps there would be a moment in which a host stands in the pool, ready, with its old disk and a
 /// reinstallation on its way: who claims it then, from another state directory, has it wiped under his work.)
 ///
-/// When it carries the pool's name it is being wiped, and becomes eligible when it is `ready` again. Where Scaleway does not let
-/// it be renamed meanwhile (never recorded), it counts as returned all the same: the next start names it, and our own adoptions
-/// take it as it is.
+/// When it carries the pool's name it is being wiped, and becomes eligible when it is `ready` again. Where Scaleway
+/// does not let it be renamed meanwhile (assumption: mac-rename-while-reinstalling), it counts as returned all the
+/// same: the next start names it, and our own adoptions take it as it is.
 pub(crate) async fn return_to_pool(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -177,7 +177,7 @@ pub(crate) async fn return_to_pool(
     }
     if !progress.reinstalled {
         if host.status.is_transient() && host.status != ServerStatus::Reinstalling {
-            // It would be refused (assumption: `transient_state`), and the lock is not the place to wait for it.
+            // It would be refused (assumption: mac-busy-answer), and the lock is not the place to wait for it.
             let words = format!("host {id} is {} and cannot be reinstalled now", host.status);
             return Ok(End::Refused(
                 deed,
@@ -229,13 +229,13 @@ enum Wiped {
     Refused(Box<Refused>),
 }
 
-/// Has the host wiped, and waits until it shows that. An answer alone is none: were the host still `ready` when it gets its name in
-/// the pool, it would be claimed and wiped under the next work. What shows is the status, or a new password, which a reinstallation
-/// makes (SDK).
+/// Has the host wiped, and waits until it shows that. An answer alone is none: were the host still `ready` when it gets
+/// its name in the pool, it would be claimed and wiped under the next work. What shows is the status, or a new
+/// password, which a reinstallation makes (SDK).
 ///
 /// One that was taken and does not show is not sent a second time before
-/// [`Limits::second_look`](crate::Limits::second_look): it could come on top of the first, when the host is in use again.
-/// (assumption: mac-reinstall-shows)
+/// [`Limits::second_look`](crate::Limits::second_look): it could come on top of the first, when the host is in use
+/// again. (assumption: mac-reinstall-shows)
 async fn reinstall(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -327,16 +327,21 @@ async fn until_it_shows<T>(run: &Run, id: &str, shows: impl Fn(&Server) -> Seen<
     }
 }
 
-/// Gives a host that was on its way into the pool, and was not wiped, the claim's name again: the slot wants it kept as it is.
-pub(crate) async fn unmark(run: &Run, specification: &ReleaseSpecification, host: &Server) -> Result<bool, Stop> {
+/// Gives a host that was on its way into the pool, and was not wiped, the claim's name again: the slot wants it kept as
+/// it is. `None`: Scaleway refuses it for now.
+pub(crate) async fn unmark(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    host: &Server,
+) -> Result<Option<ReleaseOutcome>, Stop> {
     let (id, claim) = (host.id.as_str(), specification.request.claim.as_str());
     run.intend(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim, "from": host.name })).await?;
     let changed = rename(run, UNMARK_STEP, id, &[&host.name], claim).await?;
     if matches!(changed, Changed::Refused(_)) {
-        return Ok(false);
+        return Ok(None);
     }
     run.conclude(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
-    Ok(true)
+    Ok(Some(ReleaseOutcome::Kept))
 }
 
 /// The id of the operating system to install: the one asked for by name, else the one that the host has.
@@ -405,12 +410,12 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
             return Ok(End::Refused(deed, refused));
         }
     }
-    run.shared.machines.hosts.forget(&run.zone, id).await;
+    run.shared.machines.hosts.forget(&run.zone, id);
     run.conclude(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     Ok(End::Done(ReleaseOutcome::Terminated))
 }
 
-/// Has Scaleway delete the host as soon as it can be deleted.
+/// Has Scaleway delete the host as soon as it can be deleted. (assumption: mac-scheduled-deletion)
 pub(crate) async fn schedule_deletion(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -445,7 +450,7 @@ pub(crate) async fn schedule_deletion(
         Changed::Over(ended) => return Ok(over(ended)),
         Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
     };
-    run.shared.machines.hosts.replace(&run.zone, &scheduled).await;
+    run.shared.machines.hosts.replace(&run.zone, &scheduled);
     let deletable_at = super::release::instant(scheduled.deletable_at().or(host.deletable_at()));
     run.conclude(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "deletable-at": deletable_at })).await?;
     Ok(End::Done(ReleaseOutcome::DeletionScheduled { deletable_at }))
