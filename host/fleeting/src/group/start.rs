@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
     GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
-    StateDirectory, scaleway_capabilities,
+    StateDirectory, Supervisor, scaleway_capabilities,
 };
 use windlass_policy::{Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;

@@ -30,7 +30,6 @@ use windlass_policy::Host;
 use windlass_scaleway::Client;
 
 use super::book::{Book, Work};
-use super::fleet::now_ms;
 use super::pause::Pause;
 use super::start::Lock;
 #[cfg(test)]
