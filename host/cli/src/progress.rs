@@ -113,6 +113,10 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             (OperationState::Undone, _) => ("undone, nothing is left".to_owned(), yellow),
             (OperationState::Kept, _) => ("undone, and some of it kept on purpose".to_owned(), yellow),
             (OperationState::Left, _) => ("something is LEFT".to_owned(), red),
+            (OperationState::Unverified, _) => (
+                "nothing is left that can be seen; a call whose answer was lost may still take effect".to_owned(),
+                yellow,
+            ),
             (OperationState::Open, _) => return None,
         },
         Happening::LeftOpen => ("left open, for the next start".to_owned(), yellow),

@@ -153,7 +153,10 @@ impl Clusters {
                         node.server = self.server_of(creation);
                     }
                 }
-                JournalState::Undone | JournalState::Kept => node.state = NodeState::Removed,
+                // What of an unverified one comes late is removed by its second look.
+                JournalState::Undone | JournalState::Kept | JournalState::Unverified => {
+                    node.state = NodeState::Removed;
+                }
                 JournalState::Left | JournalState::Open => {
                     let problem =
                         format!("operation {creation} has not ended well: see `windlass operation show {creation}`");

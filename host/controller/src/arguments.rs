@@ -80,6 +80,10 @@ pub struct RunArguments {
     /// How long a host must have been an orphan before it returns to the pool
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub orphans_grace: Duration,
+    /// What becomes of servers, addresses and volumes of ours, in the zone of machines that name none, which no
+    /// operation explains
+    #[arg(long, env = "WINDLASS_SWEEP", value_enum, default_value_t)]
+    pub sweep: Sweep,
     /// Reconciles at a time; none of them waits for Scaleway's slow work
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub concurrency: u16,
@@ -96,6 +100,10 @@ pub struct RunArguments {
     /// nothing claims from these pools but what shares this state directory; at most 10s
     #[arg(long, env = "WINDLASS_CLAIM_SETTLE", value_name = "DURATION", default_value = "2s", value_parser = settling)]
     pub claim_settle: Duration,
+    /// How long a call whose answer was lost may still take effect at Scaleway: so long after it, what came of it is
+    /// looked for a second and last time, and no other host is ordered before
+    #[arg(long, env = "WINDLASS_SECOND_LOOK", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub second_look: Duration,
     /// Work only while holding the Lease; `false` for a controller that is surely alone
     #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: bool,
@@ -137,6 +145,19 @@ pub enum Orphans {
     Report,
     /// They go back to the pool, when the release policy says so, after the grace
     Return,
+}
+
+/// What becomes of resources that nothing explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sweep {
+    /// They are not looked for
+    Off,
+    /// They are reported: metric and log lines. The default, since after the loss of the state directory nothing here
+    /// explains what runs
+    #[default]
+    Report,
+    /// They are removed, unless a server that runs is among them
+    Remove,
 }
 
 /// The form of log lines.

@@ -14,11 +14,14 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Lifecycle, Options, OwnerName, StateDirectory, scaleway_capabilities};
+use windlass_lifecycle::{
+    Control, Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
+    scaleway_capabilities,
+};
 use windlass_policy::{Compiler, Host, HostOptions};
-use windlass_scaleway::{Environment, ExplicitSettings};
+use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
-use crate::arguments::{COMPILE, RunArguments};
+use crate::arguments::{COMPILE, RunArguments, Sweep};
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::configuration::{Configuration, policy_folder};
 use crate::context::{Context, Settings, Settled, is_conflict};
@@ -37,8 +40,6 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// How long after a write was overtaken.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
-/// A dead predecessor's operations are looked for again while another takes them up.
-const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
 /// So long new work waits for the operations that a dead predecessor left open.
 const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
 
@@ -177,10 +178,12 @@ impl Process {
         options.limits.parallel_operations = usize::from(arguments.operations);
         options.limits.machine_interval = arguments.listing_interval;
         options.limits.claim_settle = arguments.claim_settle;
+        options.limits.second_look = arguments.second_look;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
         let jobs = Jobs::new(usize::from(arguments.operations));
-        take_up(&lifecycle, &jobs, shutdown).await?;
+        let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
+        supervise(supervisor, &jobs, shutdown).await;
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let liveness = Liveness {
             identity: self.identity.clone(),
@@ -220,47 +223,35 @@ impl Process {
     }
 }
 
-/// Ends or undoes what a dead predecessor left open. What takes long (a server that boots, a host that does not answer) goes on in the
-/// background: it holds no other machine up, and whoever meets such an operation waits for its end.
-async fn take_up(lifecycle: &Lifecycle, jobs: &Arc<Jobs>, shutdown: &CancellationToken) -> Result<(), Error> {
-    let (lifecycle, control, left) = (lifecycle.clone(), Control::new(), shutdown.clone());
-    let mut resuming = jobs.aside(control.clone(), async move {
-        loop {
-            match lifecycle.resume(&control).await {
-                Err(windlass_lifecycle::Error::RecoveryRunning { .. }) if !left.is_cancelled() => {
-                    tracing::info!("another process is taking operations up; waiting");
-                    tokio::time::sleep(RECOVERY_PATIENCE).await;
-                }
-                Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "what was left open cannot be taken up");
-                    return Err(error);
-                }
-                Ok(resumed) => {
-                    for operation in &resumed.operations {
-                        tracing::info!(
-                            operation = %operation.operation,
-                            kind = %operation.kind,
-                            state = %operation.state,
-                            problem = operation.problem.as_deref(),
-                            "taken up from an earlier process"
-                        );
-                    }
-                    return Ok(());
-                }
-            }
-        }
-    });
+/// Lets the supervisor work until the end: it ends or undoes what a dead predecessor left open, and what a failed write
+/// of the journal leaves later. Returns when its first round is over, or at the latest after the head start: what takes
+/// long (a server that boots, a host that does not answer) goes on in the background and holds no other machine up;
+/// whoever meets such an operation waits for its end.
+async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &CancellationToken) {
+    let control = Control::new();
+    let first = CancellationToken::new();
+    let begun = first.clone();
+    let task = jobs.aside(control.clone(), async move { supervisor.run(&control, |_| begun.cancel()).await });
+    // It ends with the jobs, which wait for it.
+    drop(task);
     tokio::select! {
-        resumed = &mut resuming => match resumed {
-            Ok(resumed) => Ok(resumed?),
-            Err(error) => Err(Error::Defect(error.to_string())),
-        },
+        () = first.cancelled() => {}
         () = tokio::time::sleep(RECOVERY_HEAD_START) => {
             tracing::info!("what was left open is still being ended; machines are looked after meanwhile");
-            Ok(())
         }
-        () = shutdown.cancelled() => Ok(()),
+        () = shutdown.cancelled() => {}
     }
+}
+
+/// What the supervisor does here.
+fn supervision(arguments: &RunArguments, zone: Option<&Zone>) -> SupervisorOptions {
+    let request = |dry_run| SweepRequest { dry_run, ..SweepRequest::new(zone.into_iter().cloned().collect()) };
+    let sweep = match arguments.sweep {
+        Sweep::Off => None,
+        Sweep::Report => Some(request(true)),
+        Sweep::Remove => Some(request(false)),
+    };
+    SupervisorOptions { sweep, ..SupervisorOptions::default() }
 }
 
 fn policy_host(

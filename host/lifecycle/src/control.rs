@@ -57,6 +57,11 @@ impl Control {
         &self.leave
     }
 
+    /// One that is told to end with this one, can be told to before, and reports to the same listener.
+    pub(crate) fn child(&self) -> Self {
+        Self { cancel: self.cancel.child_token(), leave: self.leave.child_token(), events: self.events.clone() }
+    }
+
     pub(crate) fn send(&self, event: Event) {
         if let Some(events) = &self.events {
             // Nobody listens any more: that is the listener's choice.

@@ -209,6 +209,23 @@ pub enum Error {
         /// The lock.
         path: PathBuf,
     },
+    /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
+    #[error(
+        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it is \
+         looked for until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
+    )]
+    OrderUnverified {
+        /// The operation that ordered it.
+        operation: OperationId,
+        /// When it is looked for the last time, in milliseconds since 1970.
+        look_at: u64,
+    },
+    /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
+    #[error("the supervisor's part {part} was ended before it had done; the next round goes on with it")]
+    PartEnded {
+        /// The part.
+        part: crate::supervisor::Part,
+    },
     /// An operation of this id exists.
     #[error("there is an operation {operation} already")]
     OperationExists {

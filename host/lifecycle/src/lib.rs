@@ -11,6 +11,8 @@
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
 //!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that
 //!   nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
+//! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
+//!   and prunes the journal.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
 //!
@@ -42,6 +44,7 @@ mod failure;
 mod flight;
 mod identifier;
 mod images;
+mod in_flight;
 mod inventory;
 mod journal;
 mod lifecycle;
@@ -55,6 +58,7 @@ mod resume;
 mod run;
 mod specification;
 mod state_directory;
+mod supervisor;
 mod sweep;
 mod tags;
 mod undo;
@@ -75,11 +79,12 @@ pub use machines::{
     AdoptedMachine, ClaimName, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
-pub use resume::{Resumed, ResumedOperation};
+pub use resume::{Resumed, ResumedOperation, UnverifiedOperation};
 pub use specification::{
     AddressKind, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume, ServerSpecification,
     VolumeKind,
 };
 pub use state_directory::StateDirectory;
+pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
 pub use sweep::{Machine, Sweep, SweepRequest, Unexplained};
 pub use undo::{Left, Report};

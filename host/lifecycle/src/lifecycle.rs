@@ -33,7 +33,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::state_directory::{Runner, StateDirectory};
 use crate::undo::{Report, kept_by, undo};
-use crate::{Error, metric_names, tags};
+use crate::{Error, in_flight, metric_names, tags};
 
 /// What bounds the work.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,10 @@ pub struct Limits {
     /// at Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives
     /// even later is found by the look at the end, or by the sweep.)
     pub settle: Duration,
+    /// How long after a creating call whose answer was lost it is looked for a second and last time, when the
+    /// operation failed: until then it is [`unverified`](OperationState::Unverified). (assumption:
+    /// late-effect-within-second-look)
+    pub second_look: Duration,
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all
     /// servers run within 5 s (recorded).
     pub poll_interval: Duration,
@@ -63,6 +67,7 @@ impl Default for Limits {
             parallel_operations: 128,
             parallel_steps: 4,
             settle: Duration::from_secs(2),
+            second_look: Duration::from_secs(600),
             poll_interval: Duration::from_secs(1),
             machine_interval: Duration::from_secs(30),
             claim_settle: Duration::from_secs(2),
@@ -488,6 +493,7 @@ impl Shared {
                 reasons: run.reasons(),
                 report: report.map(|report| json!(report)),
                 ends,
+                look_at: report.and_then(|report| report.look_at).filter(|_| state == OperationState::Unverified),
                 at: self.clock.now(),
             })
             .await?;
@@ -501,6 +507,8 @@ impl Shared {
 pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> OperationState {
     if !report.is_clean() {
         OperationState::Left
+    } else if report.look_at.is_some() {
+        OperationState::Unverified
     } else if report.kept.is_empty() {
         when_clean
     } else {
@@ -511,7 +519,15 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
 ///
 /// That it is to be undone is journalled before the first look: whoever takes the operation over undoes it as well.
-pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
+/// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and
+/// where that may not have been enough, the operation closes as unverified.
+pub(crate) async fn fail(
+    run: &Run,
+    active: &Active,
+    specification: &ServerSpecification,
+    cause: StepFailure,
+    lost: Option<u64>,
+) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
     run.begin_undo();
@@ -519,14 +535,19 @@ pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpeci
     if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {
         return left_open(run, active, stop);
     }
+    if let Err(stop) = in_flight::settle(run, lost).await {
+        return left_open(run, active, stop);
+    }
+    let looked = run.now();
     let mut scope = match creation_scope(&run.shared, &run.id, specification) {
         Ok(scope) => scope,
         Err(error) => return left_open(run, active, Stop::Journal(error)),
     };
-    let report = match undo(run, &mut scope, Some(&cause)).await {
+    let mut report = match undo(run, &mut scope, Some(&cause)).await {
         Ok(report) => report,
         Err(stop) => return left_open(run, active, stop),
     };
+    report.look_at = in_flight::next_look(lost, looked, &run.shared.limits);
     let state = state_after(&report, OperationState::Undone);
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
@@ -624,7 +645,9 @@ impl PendingCreate {
             let mut creation = Creation { run: &run, specification: &self.specification, made: BTreeSet::new() };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
-                Err(Stop::Failed(cause)) => Err(fail(&run, &self.active, &self.specification, *cause).await),
+                Err(Stop::Failed(cause)) => {
+                    Err(fail(&run, &self.active, &self.specification, *cause, run.lost_call()).await)
+                }
                 Err(stop) => Err(left_open(&run, &self.active, stop)),
             }
         }

@@ -14,3 +14,14 @@ pub const FAILURES: &str = "windlass_failures_total";
 pub const LEAKS_FOUND: &str = "windlass_leaks_found_total";
 /// Counter: resources that an undo could not remove.
 pub const LEFT_BEHIND: &str = "windlass_left_behind_total";
+/// Counter `part`, `outcome` (`done`, `failed`, or `busy` where another process does it): parts of the supervisor's
+/// rounds.
+pub const SUPERVISOR_PARTS: &str = "windlass_supervisor_parts_total";
+/// Histogram `part`: seconds that it took.
+pub const SUPERVISOR_PART_SECONDS: &str = "windlass_supervisor_part_seconds";
+/// Gauge: operations that wait for their second look, since a call of theirs may still take effect.
+pub const UNVERIFIED: &str = "windlass_unverified_operations";
+/// Gauge: resources that the supervisor's last sweep found to be ours and unexplained, also those that it left alone.
+pub const UNEXPLAINED: &str = "windlass_unexplained_resources";
+/// Counter: operations that were forgotten because of their age.
+pub const JOURNAL_PRUNED: &str = "windlass_journal_pruned_total";

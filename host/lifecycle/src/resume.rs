@@ -23,7 +23,7 @@ use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::sweep::{self, SweepSpecification};
 use crate::undo::{Report, kept_by};
-use crate::{Error, failure, machines};
+use crate::{Error, failure, in_flight, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
 const MOST: u32 = 10_000;
@@ -37,6 +37,21 @@ pub struct Resumed {
     pub operations: Vec<ResumedOperation>,
     /// Operations that a living process works on: not touched.
     pub busy: Vec<crate::OperationId>,
+    /// Operations that failed and left nothing as far as could be seen, whose second look is not due yet.
+    pub unverified: Vec<UnverifiedOperation>,
+}
+
+/// An operation whose lost call may still take effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnverifiedOperation {
+    /// The operation.
+    pub operation: crate::OperationId,
+    /// Its kind.
+    pub kind: OperationKind,
+    /// The zone in which it is looked.
+    pub zone: String,
+    /// When, in milliseconds since 1970.
+    pub look_at: u64,
 }
 
 impl Resumed {
@@ -64,13 +79,17 @@ pub struct ResumedOperation {
 
 impl Lifecycle {
     /// Takes over every operation that no living process works on, and ends it: one that was left open by a process
-    /// that died, and one whose undo left something behind.
+    /// that died or by a failed write of the journal, one whose undo left something behind, and one whose second look
+    /// is due.
     ///
     /// # Expected flow
     /// - A *create* that had begun to power its server on is finished: everything about the server was settled
     ///   before. (It gets its whole deadline again.) Any earlier one is undone: the journal does not keep the
     ///   cloud-init, since that may hold secrets. One that cannot be finished is undone.
     /// - A *cleanup* or *sweep* is finished.
+    /// - Where the call of a creating step may have been sent and its effect was not seen, it is looked once that has
+    ///   had the time to arrive ([`Limits::settle`](crate::Limits::settle)), and again after
+    ///   [`Limits::second_look`](crate::Limits::second_look): until then the operation is *unverified*.
     ///
     /// # Guarantees
     /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it began with; what
@@ -92,6 +111,7 @@ impl Lifecycle {
             .collect()
             .await;
         operations.sort_by(|a, b| a.operation.cmp(&b.operation));
+        resumed.unverified.extend(operations.iter().filter_map(|ended| shared.unverified(&ended.operation)));
         resumed.operations = operations;
         self.forget_policies();
         Ok(resumed)
@@ -101,17 +121,22 @@ impl Lifecycle {
         let shared = &self.shared;
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left],
+            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
             limit: Some(MOST),
             ..OperationFilter::default()
         })?;
         open.reverse();
+        let now = shared.clock.now();
         let mut claimed = Vec::new();
         for operation in open {
             if operation.owner != shared.owner.as_str() {
                 tracing::warn!(operation = %operation.id, owner = operation.owner,
                     "left alone: it belongs to another owner than the configured one");
                 resumed.busy.push(operation.id);
+                continue;
+            }
+            if let Some(unverified) = UnverifiedOperation::of(&operation).filter(|waits| waits.look_at > now) {
+                resumed.unverified.push(unverified);
                 continue;
             }
             let ours = operation.runner == shared.runner.name();
@@ -137,7 +162,7 @@ impl Lifecycle {
     /// Lets the policy host forget policies that no open operation needs.
     fn forget_policies(&self) {
         let open = self.shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left],
+            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
             limit: Some(MOST),
             ..OperationFilter::default()
         });
@@ -146,6 +171,24 @@ impl Lifecycle {
         if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
             tracing::warn!(%error, "policies that nobody needs could not be removed");
         }
+    }
+}
+
+impl UnverifiedOperation {
+    fn of(operation: &Operation) -> Option<Self> {
+        (operation.state == OperationState::Unverified).then(|| Self {
+            operation: operation.id.clone(),
+            kind: operation.kind,
+            zone: operation.zone.clone(),
+            look_at: operation.look_at.unwrap_or_default(),
+        })
+    }
+}
+
+impl Shared {
+    /// The operation, where it is unverified.
+    fn unverified(&self, id: &crate::OperationId) -> Option<UnverifiedOperation> {
+        self.journal.operation(id).ok().as_ref().and_then(UnverifiedOperation::of)
     }
 }
 
@@ -255,6 +298,7 @@ async fn resume_create(
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
     let stand = Stand::of(operation, &entries)?;
+    let lost = in_flight::lost_by(operation, &entries, &shared.limits);
     if operation.state == OperationState::Open
         && stand.undo.is_none()
         && let Some(server) = stand.settled
@@ -264,7 +308,7 @@ async fn resume_create(
         run.suspect();
         match creation.start(&server).await {
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
-            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause).await),
+            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause, lost).await),
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
@@ -272,7 +316,7 @@ async fn resume_create(
         step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
-    ended(fail(run, active, specification, cause).await)
+    ended(fail(run, active, specification, cause, lost).await)
 }
 
 /// That the create failed was known; that it is undone is what was wanted.
@@ -283,7 +327,7 @@ fn ended(error: Error) -> Result<(), Error> {
     }
 }
 
-fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
+pub(crate) fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
     Some(StepFailure {
         step: cause.get("step")?.as_str()?.to_owned(),
         failure: serde_json::from_value(cause.get("failure")?.clone()).ok()?,

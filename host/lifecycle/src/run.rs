@@ -113,6 +113,8 @@ pub(crate) struct Run {
     ambiguous: AtomicBool,
     /// When what was on its way with a lost answer has had its time to arrive.
     settles_at: Mutex<Option<Instant>>,
+    /// When the latest creating call was sent whose effect was not seen.
+    lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
 }
 
@@ -140,6 +142,7 @@ impl Run {
             undoing: AtomicBool::new(!kind.makes()),
             ambiguous: AtomicBool::new(false),
             settles_at: Mutex::new(None),
+            lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
         }
     }
@@ -161,6 +164,12 @@ impl Run {
     /// As if such an answer had been lost.
     pub(crate) fn suspect(&self) {
         self.ambiguous.store(true, Ordering::Relaxed);
+    }
+
+    /// When the latest creating call was sent whose effect was not seen: it may still come. Also one that was
+    /// abandoned.
+    pub(crate) fn lost_call(&self) -> Option<u64> {
+        *self.lost.lock()
     }
 
     pub(crate) fn add_reason(&self, reason: String) {
@@ -445,10 +454,24 @@ impl Run {
         let mut attempt = 1;
         loop {
             self.check(step)?;
-            let error = match self.send(Box::pin(call())).await.map_err(|ending| ending.stop(step))? {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
+            // Lost until it is seen what came of it, also when nobody waits for that any more.
+            let lost_before = self.lost.lock().replace(self.now());
+            let answered = || *self.lost.lock() = lost_before;
+            let error = match self.send(Box::pin(call())).await {
+                // It was over before the call had left.
+                Err(ending) => {
+                    answered();
+                    return Err(ending.stop(step));
+                }
+                Ok(Ok(value)) => {
+                    answered();
+                    return Ok(value);
+                }
+                Ok(Err(error)) => error,
             };
+            if !error.is_ambiguous() {
+                answered();
+            }
             let failed = failure::of_error(&error);
             if self.is_in_doubt(&error) {
                 if error.is_ambiguous() {
@@ -461,6 +484,7 @@ impl Run {
                         tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
                             "found what a failed call had made all the same");
                         self.suspect();
+                        answered();
                         return Ok(found);
                     }
                     Ok(None) => {}

@@ -39,6 +39,9 @@ pub struct Report {
     /// Why nobody could see whether something is left, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
+    /// When it is looked again, in milliseconds since 1970, because a call whose answer was lost may still take effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_at: Option<u64>,
 }
 
 /// A resource that should be gone and is not.
@@ -51,7 +54,8 @@ pub struct Left {
 }
 
 impl Report {
-    /// Whether it is proven that nothing is left that should be gone.
+    /// Whether it is proven that nothing is left that should be gone, as of this report's last look. What may still
+    /// come is told by [`look_at`](Self::look_at).
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.left.is_empty() && self.unverified.is_none()
@@ -79,8 +83,20 @@ impl Report {
                 parts.push(format!("more could not be seen: {why}"));
             }
         }
+        if let Some(look_at) = self.look_at {
+            parts.push(format!(
+                "a call whose answer was lost may still take effect: it is looked again at {}",
+                instant_words(look_at)
+            ));
+        }
         parts.join(", ")
     }
+}
+
+/// Milliseconds since 1970, for people: `2026-08-01T12:00:00Z`.
+pub(crate) fn instant_words(at: u64) -> String {
+    let at = i64::try_from(at / 1_000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
 }
 
 fn list<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {

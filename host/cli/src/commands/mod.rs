@@ -12,7 +12,7 @@ mod server;
 mod simulator;
 mod sweep;
 
-use windlass_lifecycle::{Control, Error, OperationFilter, OperationState, Report};
+use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
 
 use crate::arguments::{Arguments, Command};
@@ -107,6 +107,19 @@ fn left_of(report: &Report) -> impl Iterator<Item = Leftover> + '_ {
         zone: left.resource.zone.clone(),
         reason: left.why.clone(),
     })
+}
+
+/// What a lost call of an operation may still leave.
+fn unverified(operation: &OperationId, zone: &str, look_at: u64) -> Leftover {
+    Leftover {
+        kind: "unverified".to_owned(),
+        id: operation.to_string(),
+        zone: zone.to_owned(),
+        reason: format!(
+            "a call whose answer was lost may still take effect; it is looked again from {} on",
+            crate::output::instant(look_at)
+        ),
+    }
 }
 
 /// A failure in one line: Scaleway's words, then status, type and call.

@@ -3,12 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 use windlass_lifecycle::{
-    Control, Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Phase,
+    Control, Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Part, Phase,
+    Problem, Resumed, Supervisor, SupervisorOptions, SweepRequest, Unexplained,
 };
 
 use windlass_policy::slots::types;
 
-use super::{failure_words, left_of, lifecycle_failure};
+use super::{failure_words, left_of, lifecycle_failure, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -54,7 +55,7 @@ fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
     let filter = OperationFilter {
-        states: if arguments.open { vec![OperationState::Open] } else { Vec::new() },
+        states: if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() },
         group: group.map(String::from),
         limit: Some(arguments.limit),
         ..OperationFilter::default()
@@ -122,6 +123,12 @@ fn told(shown: &Shown) -> String {
     for (position, reason) in operation.reasons.iter().enumerate() {
         lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
     }
+    if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
+        lines.push((
+            "look again",
+            format!("{}, since a call whose answer was lost may still take effect", instant(look_at)),
+        ));
+    }
     if let Some(ended_by) = &operation.ended_by {
         lines.push(("ended by", ended_by.to_string()));
     }
@@ -162,23 +169,58 @@ fn cause_words(cause: &Value) -> String {
     }
 }
 
-/// Finishes or undoes what other processes left open.
+/// Document of `operation resume`.
+#[derive(Serialize)]
+struct Ended {
+    #[serde(flatten)]
+    resumed: Resumed,
+    /// What is ours and explained by nothing, in the zone of the configuration. It is left to `sweep`.
+    unexplained: Vec<Unexplained>,
+    /// Operations that were forgotten because of their age.
+    pruned: usize,
+    /// Parts of the round that could not be done.
+    problems: Vec<Problem>,
+}
+
+/// One round of the supervisor: finishes or undoes what other processes left open, looks again where a call may have
+/// come late, reports what nothing explains, and forgets old operations.
 async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
-    let result = work.lifecycle.resume(&control).await;
+    // Removing what nothing explains is not what this was asked for.
+    let sweep = SweepRequest { dry_run: true, ..SweepRequest::new(vec![work.zone.clone()]) };
+    let options = SupervisorOptions { sweep: Some(sweep), ..SupervisorOptions::default() };
+    let supervisor = Supervisor::new(work.lifecycle.clone(), options);
+    let mut round = supervisor.round(&Part::ALL, &control).await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
     progress.end().await;
-    let resumed = result.map_err(|error| lifecycle_failure("operations cannot be resumed", &error))?;
-    if !resumed.is_clean() {
+    let Some(resumed) = round.resumed.take() else {
+        let error = round.problems.iter().find(|problem| problem.part == Part::Resume);
+        return Err(match error {
+            Some(problem) => lifecycle_failure("operations cannot be resumed", &problem.error),
+            None => Failure::new(Exit::Interrupted, "nothing was resumed"),
+        });
+    };
+    let ended = Ended {
+        resumed,
+        unexplained: round.sweep.map(|sweep| sweep.unexplained).unwrap_or_default(),
+        pruned: round.pruned.unwrap_or_default(),
+        problems: round.problems,
+    };
+    let resumed = &ended.resumed;
+    if !resumed.is_clean() || !resumed.unverified.is_empty() {
         let exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
-        let mut failure = Failure::new(exit, "not every operation could be ended")
-            .remedy("remove the causes, then: windlass operation resume")
-            .with_partial(serde_json::to_value(&resumed).unwrap_or_default());
+        let (message, remedy) = if resumed.is_clean() {
+            ("calls whose answers were lost may still take effect", "later, and again: windlass operation resume")
+        } else {
+            ("not every operation could be ended", "remove the causes, then: windlass operation resume")
+        };
+        let mut failure =
+            Failure::new(exit, message).remedy(remedy).with_partial(serde_json::to_value(&ended).unwrap_or_default());
         for operation in &resumed.operations {
             let report = operation.report.as_ref();
             failure.left.extend(report.iter().flat_map(|report| left_of(report)));
@@ -189,13 +231,19 @@ async fn resume(context: &Context) -> Result<(), Failure> {
                 failure.undone.push(format!("{}: {}", operation.operation, report.words()));
             }
         }
+        failure.left.extend(resumed.unverified.iter().map(|it| unverified(&it.operation, &it.zone, it.look_at)));
         return Err(failure);
     }
-    context.output.result(&resumed, || {
-        if resumed.operations.is_empty() && resumed.busy.is_empty() {
-            return "nothing was left open\n".to_owned();
-        }
-        let mut text = table(
+    context.output.result(&ended, || ended_words(&ended));
+    Ok(())
+}
+
+fn ended_words(ended: &Ended) -> String {
+    let resumed = &ended.resumed;
+    let mut text = if resumed.operations.is_empty() && resumed.busy.is_empty() {
+        "nothing was left open\n".to_owned()
+    } else {
+        table(
             &["operation", "kind", "state", "report"],
             resumed.operations.iter().map(|operation| {
                 vec![
@@ -205,13 +253,24 @@ async fn resume(context: &Context) -> Result<(), Failure> {
                     operation.report.as_ref().map(|report| report.words()).unwrap_or_default(),
                 ]
             }),
-        );
-        for busy in &resumed.busy {
-            text.push_str(&format!("{busy} is under way in another process\n"));
-        }
-        text
-    });
-    Ok(())
+        )
+    };
+    for busy in &resumed.busy {
+        text.push_str(&format!("{busy} is under way in another process\n"));
+    }
+    match ended.unexplained.len() {
+        0 => {}
+        number => text.push_str(&format!(
+            "{number} resources of ours are explained by no operation; see them with: windlass sweep --dry-run\n"
+        )),
+    }
+    if ended.pruned > 0 {
+        text.push_str(&format!("{} old operations were forgotten\n", ended.pruned));
+    }
+    for problem in &ended.problems {
+        text.push_str(&format!("note: {} could not be done: {}\n", problem.part, problem.error));
+    }
+    text
 }
 
 fn data_is_empty(data: &Value) -> bool {

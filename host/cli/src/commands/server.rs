@@ -14,7 +14,7 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::types::instance;
 
-use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed};
+use super::{failure_words, left_of, lifecycle_failure, note_resumed, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted, rows};
 use crate::context::{Context, Work, cluster_store};
@@ -157,6 +157,7 @@ fn creation_failure(failed: &[&Error], created: &[Created], count: usize, interr
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
                 failure.undone.push(format!("{}: {}", failed.operation, failed.report.words()));
                 failure.left.extend(left_of(&failed.report));
+                failure.left.extend(failed.report.look_at.map(|at| unverified(&failed.operation, "", at)));
                 if let Some(why) = &failed.report.unverified {
                     failure.left.push(Leftover {
                         kind: "unknown".to_owned(),

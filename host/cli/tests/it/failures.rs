@@ -72,3 +72,27 @@ fn what_a_lost_journal_explained_is_found_by_the_sweep() {
     world.run(&[&["sweep", "--yes", "--running-too"], &other[..]].concat()).expect(0);
     assert_eq!(world.resources(), 0, "{id}");
 }
+
+#[test]
+fn a_call_that_may_still_take_effect_is_told_with_exit_code_3_until_it_was_looked_for_again() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/ips", "gateway-timeout");
+    let ran = world.create("1").expect(3).says("may still take effect").says("windlass operation resume");
+    let document = ran.json();
+    assert_eq!(document["error"]["left"][0]["kind"], "unverified");
+    let id = document["failures"][0]["operation"].as_str().unwrap();
+    let look_at = document["failures"][0]["report"]["look_at"].as_u64().unwrap();
+    let shown = world.json(&["operation", "show", id]);
+    assert_eq!(shown["operation"]["state"], "unverified");
+    assert_eq!(shown["operation"]["look_at"], look_at);
+    world.run(&["operation", "show", id]).expect(0);
+    let listed = world.run(&["operation", "list", "--open"]).expect(0).stdout;
+    assert!(listed.contains(id) && listed.contains("unverified"), "{listed}");
+    // Too early to look again: it is said once more.
+    let resumed =
+        world.run(&["operation", "resume", "--output", "json"]).expect(3).says("may still take effect").json();
+    assert_eq!(resumed["unverified"][0]["operation"], id);
+    assert_eq!(resumed["operations"].as_array().unwrap().len(), 0);
+    assert_eq!(world.resources(), 0);
+}

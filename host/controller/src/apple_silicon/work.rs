@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use windlass_lifecycle::{ClaimName, Control, Error as LifecycleError, OrderRequest, Pool, ReleaseRequest};
 use windlass_scaleway::Zone;
-use windlass_scaleway::types::apple_silicon::ListServers;
 
 use crate::context::Context;
 use crate::kinds::Order;
@@ -13,6 +12,9 @@ use crate::outcome::Outcome;
 
 /// How soon a claim is tried again that met somebody else's.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
+
+/// How soon, at the earliest and the latest, it is looked again for a host whose order was not answered.
+const AFTER_LOST_ORDER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// How soon passwords are asked for again that were not shown.
 const AFTER_SEALED: Duration = Duration::from_secs(300);
@@ -88,32 +90,21 @@ pub(super) async fn release(context: &Context, request: ReleaseRequest, control:
 
 /// Reads a host, for its passwords or because the listing does not show it.
 pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
-    let api = context.scaleway.apple_silicon(zone);
-    let failed =
-        |error: windlass_scaleway::Error| Outcome::Failed { reason: "HostUnreadable", message: error.to_string() };
-    let error = match api.get_server(id).await {
-        Ok(host) if host.delivered && host.sudo_password.reveal().is_none() => {
-            return Outcome::Waiting {
-                reason: "PasswordsNotShown",
-                message: format!("Scaleway does not show the passwords of the host {id}"),
-                after: AFTER_SEALED,
-            };
-        }
-        Ok(host) => return Outcome::Inspected(Box::new(host)),
-        Err(error) if error.is_gone_or_not_ours() => error,
-        Err(error) => return failed(error),
-    };
-    // A key without permission is told the same as one who asks for what is gone; only a permitted list tells them apart.
-    match api.list_servers(&ListServers::default()).await {
-        Ok(hosts) if hosts.iter().any(|host| host.id == id) => failed(error),
-        Ok(_) => Outcome::Refused {
+    match context.lifecycle.host(zone, id).await {
+        Ok(Some(host)) if host.delivered && host.sudo_password.reveal().is_none() => Outcome::Waiting {
+            reason: "PasswordsNotShown",
+            message: format!("Scaleway does not show the passwords of the host {id}"),
+            after: AFTER_SEALED,
+        },
+        Ok(Some(host)) => Outcome::Inspected(Box::new(host)),
+        Ok(None) => Outcome::Refused {
             reason: "HostGone",
             message: format!(
                 "Scaleway has no host {id} in {zone} any more: somebody deleted it. Delete this object, or its Machine, so that \
                  another takes its place"
             ),
         },
-        Err(error) => failed(error),
+        Err(error) => Outcome::Failed { reason: "HostUnreadable", message: error.to_string() },
     }
 }
 
@@ -124,6 +115,12 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::MachinesLocked { .. } | LifecycleError::ReleaseUnderWay { .. } => {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
+        }
+        LifecycleError::OrderUnverified { look_at, .. } => {
+            let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+            let after =
+                Duration::from_millis(look_at.saturating_sub(now)).clamp(AFTER_LOST_ORDER.0, AFTER_LOST_ORDER.1);
+            Outcome::Waiting { reason: "OrderUnverified", message, after }
         }
         _ => Outcome::Failed { reason, message },
     }

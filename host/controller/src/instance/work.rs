@@ -74,7 +74,8 @@ async fn take_up(
         Err(LifecycleError::OperationUnknown { .. }) => None,
         Err(error) => return Err(failed(error, "CreationFailed")),
     };
-    if known == Some(OperationState::Undone) {
+    // What of an unverified one comes late is removed by its second look.
+    if matches!(known, Some(OperationState::Undone | OperationState::Unverified)) {
         return Ok(None);
     }
     if known == Some(OperationState::Open) {

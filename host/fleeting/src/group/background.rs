@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     CleanedUp, Control, CreatedServer, Error, Event, Happening, OperationFailure, OperationId, OperationKind,
-    OperationState, PendingCleanup, PendingCreate, ResourceKind, SweepRequest,
+    OperationState, Part, PendingCleanup, PendingCreate, ResourceKind, Round, SupervisorOptions, SweepRequest,
 };
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, retry};
@@ -15,14 +16,21 @@ use windlass_policy::slots::{Retry, retry};
 use super::book::Work;
 use super::fleet::{Fleet, Handle, now_ms};
 use super::pause::is_hopeless;
+use crate::configuration::Configuration;
 use crate::observe::names;
 
 /// The shortest and the longest wait before what was left is tried again, whatever a policy says.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// How often the group looks for resources of its own that nothing explains.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
-/// How long ended operations stay in the journal.
-const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
+/// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
+pub(super) fn supervision(configuration: &Configuration) -> SupervisorOptions {
+    SupervisorOptions {
+        resume_interval: TRY_AGAIN.1,
+        sweep: Some(SweepRequest::new(vec![configuration.zone.clone()])),
+        ..SupervisorOptions::default()
+    }
+}
 
 impl Fleet {
     /// Registers how an operation is told to end.
@@ -215,7 +223,7 @@ impl Fleet {
                     () = tokio::time::sleep(wait) => {}
                     () = fleet.leaving.cancelled() => return,
                 }
-                fleet.take_up().await;
+                fleet.supervisor.wake();
                 attempt += 1;
             }
         });
@@ -251,42 +259,48 @@ impl Fleet {
     }
 
     /// Takes up every operation in the journal that nobody works on, and notes how each ended.
-    pub(crate) async fn take_up(self: &Arc<Self>) {
-        let (control, mut events) = Control::with_events();
-        let key = OperationId::parse(&format!("{}-000000000000", self.configuration.group)).ok();
-        if let Some(key) = &key {
-            // So that leaving reaches it.
-            let handle = Handle { control: control.clone(), called_off: CancellationToken::new() };
-            self.handles.lock().insert(key.clone(), handle);
-            if self.leaving.is_cancelled() {
-                control.leave();
-            }
-        }
-        let resume = self.lifecycle.resume(&control);
-        tokio::pin!(resume);
-        let resumed = loop {
+    pub(crate) async fn take_up(&self) {
+        let (control, events) = Control::with_events();
+        let round = self.follow(&control, events, self.supervisor.round(&[Part::Resume], &control)).await;
+        self.round_ended(&round);
+    }
+
+    /// Lets the supervisor work for as long as the group lives.
+    pub(crate) fn spawn_supervision(self: &Arc<Self>) {
+        let fleet = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let (control, events) = Control::with_events();
+            let run = fleet.supervisor.run(&control, |round| fleet.round_ended(round));
+            fleet.follow(&control, events, run).await;
+        });
+    }
+
+    /// Takes what happens in work of the supervisor into the book, and ends it when the group is left.
+    async fn follow<T>(
+        &self,
+        control: &Control,
+        mut events: UnboundedReceiver<Event>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        let ended = loop {
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => self.taken_up(&event),
-                resumed = &mut resume => break resumed,
+                () = self.leaving.cancelled(), if !control.left().is_cancelled() => control.leave(),
+                ended = &mut work => break ended,
             }
         };
         while let Ok(event) = events.try_recv() {
             self.taken_up(&event);
         }
-        if let Some(key) = &key {
-            self.handles.lock().remove(key);
-        }
-        match resumed {
-            Ok(resumed) => {
-                for ended in &resumed.operations {
-                    tracing::info!(operation = %ended.operation, kind = %ended.kind, state = %ended.state, "taken up from the journal");
-                    self.resumed(ended.kind, &ended.operation, ended.state);
-                }
-            }
-            Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the journal could not be taken up")
-            }
+        ended
+    }
+
+    /// What a round of the supervisor ended.
+    fn round_ended(&self, round: &Round) {
+        for ended in round.resumed.iter().flat_map(|resumed| &resumed.operations) {
+            self.resumed(ended.kind, &ended.operation, ended.state);
         }
     }
 
@@ -325,50 +339,18 @@ impl Fleet {
                 if let Some(entry) = book.get_mut(&id) {
                     entry.has_run = true;
                 }
-                // Only a creation that was still open: a later removal has the last word.
-                if book.get(&id).is_some_and(|entry| entry.work == Work::Creating) {
+                // Only a creation that was still open, or broke off when the journal could not be written: a later
+                // removal has the last word.
+                let was_open = book.get(&id).is_some_and(|entry| match entry.work {
+                    Work::Creating => true,
+                    Work::Left => entry.left_by.as_ref() == Some(operation),
+                    _ => false,
+                });
+                if was_open {
                     book.set_work(&id, Work::Idle);
                 }
             }
             _ => book.set_work(&id, Work::Gone),
-        }
-    }
-
-    /// Looks, now and then, for resources of ours that nothing explains, and forgets old operations.
-    pub(crate) fn spawn_sweeps(self: &Arc<Self>) {
-        let fleet = Arc::clone(self);
-        self.tasks.spawn(async move {
-            loop {
-                fleet.sweep().await;
-                let before = now_ms().saturating_sub(milliseconds(JOURNAL_KEEPS));
-                if let Err(error) = fleet.lifecycle.journal().prune(before).await {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the journal could not be pruned");
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-                    () = fleet.leaving.cancelled() => return,
-                }
-            }
-        });
-    }
-
-    async fn sweep(&self) {
-        let control = Control::new();
-        let request = SweepRequest::new(vec![self.configuration.zone.clone()]);
-        let swept = tokio::select! {
-            swept = self.lifecycle.sweep(&request, &control) => swept,
-            () = self.leaving.cancelled() => return,
-        };
-        match swept {
-            Ok(sweep) => {
-                for unexplained in &sweep.unexplained {
-                    tracing::warn!(
-                        resource = %unexplained.resource, why = unexplained.why, spared = unexplained.spared,
-                        "the sweep found a resource of ours that nothing explains"
-                    );
-                }
-            }
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the sweep could not look"),
         }
     }
 }

@@ -10,7 +10,9 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Error, Lifecycle, OperationId, PendingCleanup, ServerSpecification, Target};
+use windlass_lifecycle::{
+    Control, Error, Lifecycle, OperationId, PendingCleanup, ServerSpecification, Supervisor, Target,
+};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -40,6 +42,8 @@ pub(crate) struct Handle {
 pub(crate) struct Fleet {
     pub(crate) configuration: Configuration,
     pub(crate) lifecycle: Lifecycle,
+    /// Ends what nobody works on, looks again where a call may have come late, sweeps, and prunes the journal.
+    pub(crate) supervisor: Supervisor,
     pub(crate) policies: Arc<Host>,
     pub(crate) client: Client,
     /// As the operator configured it.

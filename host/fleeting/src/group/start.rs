@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
     GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
-    StateDirectory, scaleway_capabilities,
+    StateDirectory, Supervisor, scaleway_capabilities,
 };
 use windlass_policy::{Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;
 
+use super::background;
 use super::book::{Book, Entry, Work};
 use super::check::{Learned, check};
 use super::fleet::{Fleet, PARALLEL_CLEANUPS};
@@ -183,6 +184,7 @@ pub(super) async fn start(
     let fleet = Arc::new(Fleet {
         creating: Semaphore::new(configuration.max_parallel_creates as usize),
         cleaning: Semaphore::new(PARALLEL_CLEANUPS),
+        supervisor: Supervisor::new(lifecycle.clone(), background::supervision(&configuration)),
         configuration,
         lifecycle,
         policies,
@@ -203,12 +205,12 @@ pub(super) async fn start(
         _watch: watch,
     });
     // In this order: what is open is ended first; only then is it seen what nothing explains.
-    let background = Arc::clone(&fleet);
+    let working = Arc::clone(&fleet);
     fleet.tasks.spawn(async move {
-        background.take_up().await;
-        background.clean_up_vanished(vanished_candidates).await;
-        background.spawn_second_tries();
-        background.spawn_sweeps();
+        working.take_up().await;
+        working.clean_up_vanished(vanished_candidates).await;
+        working.spawn_second_tries();
+        working.spawn_supervision();
     });
     Ok(fleet)
 }

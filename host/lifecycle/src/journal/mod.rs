@@ -104,7 +104,6 @@ impl Journal {
         // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
-        reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
         // Made by a process that has not come to its tables yet, or died before.
         let tables: i64 =
@@ -112,10 +111,11 @@ impl Journal {
         if tables == 0 {
             return Err(Error::JournalAbsent { path });
         }
-        // An older one has the same tables and fewer words.
         if found == 0 || found > schema::VERSION {
             return Err(Error::JournalNewer { path, found, known: schema::VERSION });
         }
+        schema::prepare_reader(&reader, found).map_err(failed)?;
+        reader.pragma_update(None, "query_only", true).map_err(failed)?;
         Ok(Self { path, writer: None, reader: Mutex::new(reader) })
     }
 

@@ -18,7 +18,7 @@ const LIMIT: u32 = 1_000;
 const ENTRIES: u32 = 100_000;
 
 const OPERATION_COLUMNS: &str = "id, kind, grouping, zone, owner, specification, policies, runner, state, cause, reasons, \
-     report, ended_by, created_at, updated_at";
+     report, ended_by, created_at, updated_at, look_at";
 
 /// A row being read, which knows how to name itself.
 struct Checked<'a> {
@@ -71,6 +71,13 @@ impl Checked<'_> {
         }
     }
 
+    fn optional_number(&self, column: &str) -> Result<Option<u64>, Error> {
+        match self.row.get_ref(column).map_err(Error::journal_read)? {
+            ValueRef::Null => Ok(None),
+            _ => self.number(column).map(Some),
+        }
+    }
+
     fn word<T>(&self, column: &str, known: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
         let word = self.text(column)?;
         known(word).ok_or_else(|| {
@@ -112,6 +119,7 @@ fn read_operation(row: &Row<'_>) -> Result<Operation, Error> {
         ended_by: row.optional_text("ended_by")?.map(|_| row.id("ended_by")).transpose()?,
         created_at: row.number("created_at")?,
         updated_at: row.number("updated_at")?,
+        look_at: row.optional_number("look_at")?,
     })
 }
 

@@ -66,6 +66,9 @@ words! {
         Kept = "kept",
         /// Failed, and something that should be gone is left, or nobody could see whether. The next start tries again.
         Left = "left",
+        /// Failed, and nothing is left as far as can be seen; but a call whose answer was lost may still take effect.
+        /// Whoever runs at [`Operation::look_at`] looks once more.
+        Unverified = "unverified",
     }
 }
 
@@ -157,6 +160,9 @@ pub struct Operation {
     pub report: Option<Value>,
     /// The operation that removed the server that this one created.
     pub ended_by: Option<OperationId>,
+    /// When an unverified operation is looked at again, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look_at: Option<u64>,
     /// Milliseconds since 1970.
     pub created_at: u64,
     /// Milliseconds since 1970.
@@ -215,6 +221,8 @@ pub(crate) struct Closing {
     pub(crate) report: Option<Value>,
     /// Operations whose servers this one removed.
     pub(crate) ends: Vec<OperationId>,
+    /// When it is looked at again; only of one that closes as unverified.
+    pub(crate) look_at: Option<u64>,
     pub(crate) at: u64,
 }
 

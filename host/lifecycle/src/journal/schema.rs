@@ -11,8 +11,9 @@ use crate::Error;
 /// - 1: servers.
 /// - 2: the same tables; machines' words beside the servers' (`adopt-machine`, `apple-silicon-server`, ...), which a
 ///   program of version 1 could not read.
-/// - 3: the same tables; what recovery depends on is a note with a shape of its own ([`super::note::Note`]). A
-///   program of an older version would finish what was called off and remove what was kept, so it refuses the file.
+/// - 3: `look_at` in `operations`, and the state `unverified`; what recovery depends on is a note with a shape of its
+///   own ([`super::note::Note`]). A program of an older version would finish what was called off and remove what was
+///   kept, so it refuses the file.
 pub(super) const VERSION: i64 = 3;
 
 const TABLES: &str = "
@@ -31,7 +32,8 @@ create table operations (
     report        text,
     ended_by      text,
     created_at    integer not null,
-    updated_at    integer not null
+    updated_at    integer not null,
+    look_at       integer
 ) strict;
 create index operations_by_state on operations (state, created_at);
 create index operations_by_age on operations (created_at);
@@ -51,6 +53,18 @@ create table entries (
 create index entries_by_resource on entries (resource_id) where resource_id is not null;
 ";
 
+/// What tables of an older version lack.
+const ADDED: &str = "alter table operations add column look_at integer;";
+
+/// Lets a reader, who changes nothing, see the tables of an older version as if they were of this one.
+const SEEN_AS_NEW: &str =
+    "create temp view operations as select rowid as rowid, *, null as look_at from main.operations;";
+
+/// Prepares a connection that only reads; `found` is the file's version.
+pub(super) fn prepare_reader(connection: &Connection, found: i64) -> rusqlite::Result<()> {
+    if found < VERSION { connection.execute_batch(SEEN_AS_NEW) } else { Ok(()) }
+}
+
 /// Checks the version, and makes the tables in an empty file.
 ///
 /// A newer version is refused before anything is written, the pragmas included.
@@ -68,10 +82,13 @@ pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Re
     // Two processes may start together: who comes second finds the tables made.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found == 0 {
-        transaction.execute_batch(TABLES).map_err(failed)?;
-    } else if found < 3 {
-        migrate::to_typed_entries(&transaction).map_err(failed)?;
+    match found {
+        0 => transaction.execute_batch(TABLES).map_err(failed)?,
+        VERSION => {}
+        _ => {
+            transaction.execute_batch(ADDED).map_err(failed)?;
+            migrate::to_typed_entries(&transaction).map_err(failed)?;
+        }
     }
     if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;

@@ -52,6 +52,7 @@ fn closing(id: &OperationId, state: OperationState) -> Closing {
         reasons: vec!["because".into()],
         report: None,
         ends: vec![],
+        look_at: None,
         at: 9,
     }
 }
@@ -148,6 +149,22 @@ async fn only_one_takes_an_operation_over() {
 }
 
 #[tokio::test]
+async fn an_unverified_operation_says_when_it_is_looked_at_and_is_taken_over_like_one_that_is_left() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let id = id(1);
+    journal.begin(new(&id, 5)).await.unwrap();
+    journal.close(Closing { look_at: Some(600_009), ..closing(&id, OperationState::Unverified) }).await.unwrap();
+    let operation = journal.operation(&id).unwrap();
+    assert_eq!((operation.state, operation.look_at), (OperationState::Unverified, Some(600_009)));
+    assert_eq!(journal.prune(u64::MAX).await.unwrap(), 0, "it explains what may still come");
+    assert!(journal.claim(&operation, "two", 10).await.unwrap());
+    assert_eq!(journal.operation(&id).unwrap().state, OperationState::Open);
+    journal.close(closing(&id, OperationState::Undone)).await.unwrap();
+    assert_eq!(journal.operation(&id).unwrap().look_at, None);
+}
+
+#[tokio::test]
 async fn a_journal_of_a_newer_version_is_refused_untouched() {
     let (folder, state) = state();
     drop(Journal::open(&state, Durability::Process).unwrap());
@@ -178,12 +195,16 @@ async fn a_journal_of_the_version_before_machines_is_read_as_it_is_and_raised_wh
         }
         connection.query_row("pragma user_version", [], |row| row.get::<_, i64>(0)).unwrap()
     };
+    Connection::open(&path).unwrap().execute_batch("alter table operations drop column look_at").unwrap();
     version(Some(1));
     let reader = Journal::read_only(&state).unwrap();
     assert_eq!(reader.operation(&id(1)).unwrap().kind, OperationKind::CreateServer);
+    assert_eq!(reader.operations(&OperationFilter::default()).unwrap().len(), 1);
+    assert_eq!(reader.operations_of_resource("an-ip").unwrap().len(), 0);
     assert_eq!(version(None), 1, "a reader changes nothing");
     let journal = Journal::open(&state, Durability::Process).unwrap();
     assert_eq!(version(None), schema::VERSION);
+    assert_eq!(reader.operation(&id(1)).unwrap().look_at, None, "it reads on while another raises the version");
     journal.begin(NewOperation { kind: OperationKind::AdoptMachine, ..new(&id(2), 6) }).await.unwrap();
     let kinds: Vec<_> =
         journal.operations(&OperationFilter::default()).unwrap().iter().map(|operation| operation.kind).collect();

@@ -107,7 +107,9 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
         Write::Close(closing) => {
             let written = connection
                 .prepare_cached(
-                    "update operations set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6 where id = ?1",
+                    "update operations
+                     set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
+                     where id = ?1",
                 )
                 .map_err(failed)?
                 .execute(params![
@@ -117,6 +119,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                     json(&Value::from(closing.reasons.clone()), "reasons")?,
                     closing.report.as_ref().map(|r| json(r, "report")).transpose()?,
                     milliseconds(closing.at),
+                    closing.look_at.map(milliseconds),
                 ])
                 .map_err(failed)?;
             for ended in &closing.ends {
@@ -132,7 +135,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
             let written = connection
                 .prepare_cached(
                     "update operations set runner = ?3, updated_at = ?4, state = 'open'
-                     where id = ?1 and runner = ?2 and state in ('open', 'left')",
+                     where id = ?1 and runner = ?2 and state in ('open', 'left', 'unverified')",
                 )
                 .map_err(failed)?
                 .execute(params![operation.as_str(), from, to, milliseconds(*at)])

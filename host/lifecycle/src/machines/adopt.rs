@@ -10,7 +10,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
-use super::lock::{HELD, lock};
+use super::lock::{HELD, Held, lock};
 use super::names::{ClaimName, is_pending, is_returning, pending};
 use super::{group, listing};
 use crate::control::{Control, Happening};
@@ -38,6 +38,9 @@ pub struct AdoptedMachine {
     pub operation: Option<OperationId>,
 }
 
+/// Looks at a host whose new name was taken and does not show, before it is given up.
+const LATE_LOOKS: u32 = 6;
+
 /// What an adoption's row in the journal says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AdoptSpecification {
@@ -48,6 +51,8 @@ pub(crate) struct AdoptSpecification {
 /// How far one candidate got.
 enum Attempt {
     Claimed(Box<Server>),
+    /// Scaleway took the claim's name, in place of this one.
+    Renamed(String),
     /// It has gone to somebody else, or away.
     Lost,
 }
@@ -73,7 +78,9 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
-    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::ReleaseUnderWay`] when the host with this claim is being let go.
+    /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was
+    /// ordered for this claim may still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being
+    /// let go.
     pub async fn adopt_machine(
         &self,
         pool: &Pool,
@@ -84,7 +91,7 @@ impl Lifecycle {
         let shared = &self.shared;
         // Without the lock, from what everybody looks at: most calls end here.
         let seen = listing::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
-        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+        if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
         let now = shared.clock.now();
@@ -92,11 +99,12 @@ impl Lifecycle {
         if candidates.is_empty() {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
-        let _held = lock(shared, control).await?;
-        let seen = fresh(shared, &pool.zone).await?;
-        if let Some(found) = rediscover(shared, pool, &seen.machines, claim).await? {
+        let mut held = Some(lock(shared, control).await?);
+        let seen = fresh(shared, control, &pool.zone).await?;
+        if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
+        super::order::check_undelivered(shared, &pool.zone, claim)?;
         let (candidates, mut counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
         let candidates: Vec<Server> = candidates.into_iter().cloned().collect();
         if candidates.is_empty() {
@@ -114,18 +122,34 @@ impl Lifecycle {
             pool.zone.clone(),
             policies,
             control.clone(),
-            Some(HELD),
+            Some(HELD + shared.limits.claim_settle * 2),
         );
         async move {
             run.event(Happening::Opened);
             for host in &candidates {
-                match claim_host(&run, pool, claim, host).await {
+                if held.is_none() {
+                    held = Some(relock(shared, &run, &active).await?);
+                }
+                let mut attempt = claim_host(&run, pool, claim, host).await;
+                if let Ok(Attempt::Renamed(pending)) = attempt {
+                    // Looking changes nothing: the next adoption has its turn meanwhile.
+                    held = None;
+                    attempt = confirm(&run, claim, &host.id, &pending).await;
+                }
+                match attempt {
                     Ok(Attempt::Claimed(server)) => {
                         shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
                         return Ok(AdoptedMachine { server: *server, rediscovered: false, operation: Some(id) });
                     }
-                    Ok(Attempt::Lost) => counts.lost += 1,
-                    Err(Stop::Failed(cause)) => return Err(give_up(&run, &active, *cause).await),
+                    Ok(Attempt::Lost | Attempt::Renamed(_)) => counts.lost += 1,
+                    Err(Stop::Failed(cause)) => {
+                        if held.is_none() {
+                            held = Some(relock(shared, &run, &active).await?);
+                        }
+                        let error = give_up(&run, &active, *cause).await;
+                        drop(held);
+                        return Err(error);
+                    }
                     Err(stop) => return Err(left_open(&run, &active, stop)),
                 }
             }
@@ -137,17 +161,27 @@ impl Lifecycle {
     }
 }
 
+/// Takes the lock again in the middle of an operation.
+async fn relock<'a>(shared: &'a Shared, run: &Run, active: &Active) -> Result<Held<'a>, Error> {
+    match lock(shared, &run.control).await {
+        // Called off meanwhile: the next start ends it.
+        Err(Error::NotBegun) => Err(left_open(run, active, Stop::Left)),
+        held => held,
+    }
+}
+
 /// Lists anew, a few times where that fails.
 pub(crate) async fn fresh(
     shared: &Shared,
+    control: &Control,
     zone: &windlass_scaleway::Zone,
 ) -> Result<Arc<listing::Listing<Server>>, Error> {
     let mut attempt = 1;
     loop {
         match listing::hosts(shared, zone, None).await {
             Ok(listing) => return Ok(listing),
-            Err(error) if attempt >= 3 => return Err(error),
-            Err(_) => pause(shared, attempt).await,
+            Err(error) if attempt >= 3 || control.left().is_cancelled() => return Err(error),
+            Err(_) => pause(shared, control, attempt).await,
         }
         attempt += 1;
     }
@@ -156,6 +190,7 @@ pub(crate) async fn fresh(
 /// The host that carries the claim, read again.
 async fn rediscover(
     shared: &Shared,
+    control: &Control,
     pool: &Pool,
     hosts: &[Server],
     claim: &ClaimName,
@@ -168,7 +203,7 @@ async fn rediscover(
         if let Some(operation) = super::release::unfinished(shared, &host.id)? {
             return Err(Error::ReleaseUnderWay { host: host.id.clone(), operation: operation.id });
         }
-        let seen = presence(shared, &pool.zone, &host.id)
+        let seen = presence(shared, control, &pool.zone, &host.id)
             .await
             .map_err(|error| Error::scaleway("reading the host that carries the claim", error))?;
         if let Presence::Here(server) = seen
@@ -218,7 +253,7 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }
             OperationKind::ReleaseMachine => {
-                orphan |= concluded(super::deeds::REINSTALL_STEP) && is_returning(&host.name);
+                orphan |= concluded(super::actions::REINSTALL_STEP) && is_returning(&host.name);
                 break;
             }
             _ => {}
@@ -244,7 +279,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     let id = listed.id.as_str();
     let name = pending(shared.randomness.uuid());
     // Read immediately before it is renamed: what the list said may be old.
-    let before = match presence(shared, &run.zone, id).await {
+    let before = match presence(shared, &run.control, &run.zone, id).await {
         Ok(Presence::Here(server)) => server,
         Ok(Presence::Gone) => return Ok(Attempt::Lost),
         Err(error) => return Err(Stop::failed(PENDING_STEP, crate::failure::of_error(&error))),
@@ -267,8 +302,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
     // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever reads
     // it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
-    run.sleep(PENDING_STEP, shared.limits.claim_settle).await?;
-    match look(run, id).await? {
+    match settled(run, PENDING_STEP, id, &before.name).await? {
         None => return lost(run, PENDING_STEP, id, Over::Gone).await,
         Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
         Some(_) => {}
@@ -279,14 +313,42 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         Changed::Over(over) => return lost(run, CLAIM_STEP, id, over).await,
         Changed::Refused(refused) => return Err(refusal(CLAIM_STEP, *refused)),
     }
-    match look(run, id).await? {
+    Ok(Attempt::Renamed(name))
+}
+
+/// Reads the host once more before it is used, a settling time after the claim's name was taken: a mark of somebody
+/// else's that was late shows now, and not under the claimant's work.
+async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Result<Attempt, Stop> {
+    match settled(run, CLAIM_STEP, id, pending).await? {
         None => lost(run, CLAIM_STEP, id, Over::Gone).await,
+        // Taken and not in effect: to try the next one could end in two hosts for one claim.
+        Some(server) if server.name == pending => {
+            let words = format!("Scaleway took the new name of host {id} and does not show it");
+            Err(Stop::failed(CLAIM_STEP, crate::failure::of_class(FailureClass::Other, words)))
+        }
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
         Some(server) => {
             run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
-            shared.machines.hosts.replace(&run.zone, &server).await;
+            run.shared.machines.hosts.replace(&run.zone, &server);
             Ok(Attempt::Claimed(server))
         }
+    }
+}
+
+/// The host when a rename of ours, which Scaleway took, has had the time to show. As long as it shows the name `before`
+/// it, it is looked again, a bounded number of times. (assumption: mac-rename-within-claim-settle)
+async fn settled(run: &Run, step: &str, id: &str, before: &str) -> Result<Option<Box<Server>>, Stop> {
+    run.sleep(step, run.shared.limits.claim_settle).await?;
+    let mut attempt = 1;
+    loop {
+        let seen = look(run, id).await?;
+        let late = seen.as_ref().is_some_and(|server| server.name == before);
+        if !late || attempt >= LATE_LOOKS {
+            return Ok(seen);
+        }
+        run.check(step)?;
+        pause(&run.shared, &run.control, attempt).await;
+        attempt += 1;
     }
 }
 
@@ -295,7 +357,7 @@ fn refusal(step: &str, refused: Refused) -> Stop {
 }
 
 async fn look(run: &Run, id: &str) -> Result<Option<Box<Server>>, Stop> {
-    match presence(&run.shared, &run.zone, id).await {
+    match presence(&run.shared, &run.control, &run.zone, id).await {
         Ok(Presence::Here(server)) => Ok(Some(server)),
         Ok(Presence::Gone) => Ok(None),
         Err(error) => Err(Stop::failed(CLAIM_STEP, crate::failure::of_error(&error))),
@@ -356,7 +418,7 @@ pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
                 Ok(()) => break None,
                 Err(PutBack::Stop(stop)) => return Err(stop),
                 Err(PutBack::Failed(problem)) if attempt >= PUT_BACK_TRIES => break Some(problem),
-                Err(PutBack::Failed(_)) => pause(&run.shared, attempt).await,
+                Err(PutBack::Failed(_)) => pause(&run.shared, &run.control, attempt).await,
             }
             attempt += 1;
         };
@@ -382,7 +444,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     let failed =
         |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));
     let shared = &run.shared;
-    let seen = presence(shared, &run.zone, id).await.map_err(|error| failed(&error))?;
+    let seen = presence(shared, &run.control, &run.zone, id).await.map_err(|error| failed(&error))?;
     // Another name: it was never ours, or is no longer.
     if !matches!(&seen, Presence::Here(server) if server.name == name) {
         return Ok(());
@@ -394,7 +456,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     let request = windlass_scaleway::types::apple_silicon::UpdateServer::rename(from);
     match shared.client.apple_silicon(&run.zone).update_server(id, &request).await {
         Ok(server) => {
-            shared.machines.hosts.replace(&run.zone, &server).await;
+            shared.machines.hosts.replace(&run.zone, &server);
             run.conclude(PUT_BACK_STEP, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
             Ok(())
         }
@@ -417,7 +479,7 @@ pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
     let mut claimed_well = false;
     if let Some(host) = claimed.and_then(|entry| entry.resource.as_ref()) {
         let claim = claimed.and_then(|entry| entry.data["name"].as_str()).unwrap_or_default();
-        let seen = presence(shared, &run.zone, &host.id).await;
+        let seen = presence(shared, &run.control, &run.zone, &host.id).await;
         claimed_well = matches!(seen, Ok(Presence::Here(server)) if server.name == claim);
     }
     let report = match put_back(run).await {

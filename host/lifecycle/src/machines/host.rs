@@ -1,5 +1,6 @@
 //! One host: whether it is there, and changing its name so that the outcome is known.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,10 +9,11 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::apple_silicon::{ListServers, Server, UpdateServer};
 use windlass_scaleway::{ErrorClass, Zone};
 
-use crate::failure;
+use crate::control::Control;
 use crate::journal::{Phase, ResourceKind, ResourceName};
-use crate::lifecycle::Shared;
+use crate::lifecycle::{Lifecycle, Shared};
 use crate::run::{Run, Stop};
+use crate::{Error, failure};
 
 /// Tries of a look at a host before it is given up for now: whoever asked comes back.
 const LOOKS: u32 = 3;
@@ -27,40 +29,94 @@ pub(crate) fn resource(zone: &Zone, id: &str) -> ResourceName {
     ResourceName { kind: ResourceKind::AppleSiliconServer, id: id.to_owned(), zone: zone.to_string(), server: None }
 }
 
-/// Reads a host. That one is gone is believed only of a list that is permitted and does not hold it: what stands for "not
-/// found" in this API (403 `permissions_denied`, recorded) is also what a key without permission is told.
-async fn read(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
+/// Reads a host. What stands for "not found" in this API (403 `permissions_denied`, recorded) is also what a key is
+/// told that may not see the host, and such a key's lists leave it out. So that one is gone is believed only when,
+/// beside that answer, two lists a moment apart agree and do not hold it, and every other host that was listed beside
+/// it is still listed: a key whose rights were narrowed loses more than one. (assumption: mac-listing-complete)
+async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
     let api = shared.client.apple_silicon(zone);
     let error = match api.get_server(id).await {
         Ok(server) => return Ok(Presence::Here(Box::new(server))),
         Err(error) if error.is_gone_or_not_ours() => error,
         Err(error) => return Err(error),
     };
-    let listed = api.list_servers(&ListServers::default()).await?;
-    if listed.iter().any(|server| server.id == id) { Err(error) } else { Ok(Presence::Gone) }
+    let list = || async {
+        let servers = api.list_servers(&ListServers::default()).await?;
+        Ok::<BTreeSet<String>, windlass_scaleway::Error>(servers.into_iter().map(|server| server.id).collect())
+    };
+    let first = list().await?;
+    wait(control, shared.limits.settle).await;
+    let second = list().await?;
+    if first != second || second.contains(id) {
+        return Err(error);
+    }
+    if !shared.machines.hosts.others_remain(zone, id, &second) {
+        tracing::warn!(host = id, %zone, "a host is not listed any more, and others with it: whether this key may \
+            still see them is not known, so it does not count as gone");
+        return Err(error);
+    }
+    Ok(Presence::Gone)
+}
+
+/// Whether a host whose deletion Scaleway has just taken is still there: that answer and the refusal to show it are
+/// proof together.
+async fn deleted(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
+    match shared.client.apple_silicon(zone).get_server(id).await {
+        Ok(server) => Ok(Presence::Here(Box::new(server))),
+        Err(error) if error.is_gone_or_not_ours() => Ok(Presence::Gone),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads a host, a few times where that fails. Changes nothing, so no policy is asked and nothing is journalled.
-pub(crate) async fn presence(shared: &Shared, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
+pub(crate) async fn presence(
+    shared: &Shared,
+    control: &Control,
+    zone: &Zone,
+    id: &str,
+) -> Result<Presence, windlass_scaleway::Error> {
     let mut attempt = 1;
     loop {
-        let error = match read(shared, zone, id).await {
+        let error = match read(shared, control, zone, id).await {
             Ok(presence) => return Ok(presence),
             Err(error) => error,
         };
         let hopeless = matches!(error.class(), ErrorClass::AuthenticationDenied | ErrorClass::InvalidArguments);
-        if attempt >= LOOKS || hopeless {
+        if attempt >= LOOKS || hopeless || control.left().is_cancelled() {
             return Err(error);
         }
-        pause(shared, attempt).await;
+        pause(shared, control, attempt).await;
         attempt += 1;
     }
 }
 
-/// Half a second to two, jittered.
-pub(crate) async fn pause(shared: &Shared, attempt: u32) {
+/// Half a second to two, jittered; no longer than until the work is to end.
+pub(crate) async fn pause(shared: &Shared, control: &Control, attempt: u32) {
     let longest = 500_u64 << attempt.min(2);
-    tokio::time::sleep(Duration::from_millis(longest / 2 + shared.randomness.word() % (longest / 2))).await;
+    wait(control, Duration::from_millis(longest / 2 + shared.randomness.word() % (longest / 2))).await;
+}
+
+async fn wait(control: &Control, duration: Duration) {
+    tokio::select! {
+        biased;
+        () = control.left().cancelled() => {}
+        () = tokio::time::sleep(duration) => {}
+    }
+}
+
+impl Lifecycle {
+    /// Reads one host, with its passwords. `None` only where it is proven to be gone, and not merely out of this key's
+    /// sight.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when it cannot be read, or nobody can tell whether it is there.
+    pub async fn host(&self, zone: &Zone, id: &str) -> Result<Option<Server>, Error> {
+        match presence(&self.shared, &Control::new(), zone, id).await {
+            Ok(Presence::Here(server)) => Ok(Some(*server)),
+            Ok(Presence::Gone) => Ok(None),
+            Err(error) => Err(Error::scaleway("reading a host", error)),
+        }
+    }
 }
 
 /// How a change that was asked for stands, as far as it can be seen.
@@ -124,6 +180,7 @@ where
     let mut attempt = 1;
     // What a call whose effect could not be seen failed with: it is not sent again before it can be.
     let mut unseen: Option<Failure> = None;
+    let mut taken = false;
     loop {
         run.check(step)?;
         let mut not_before = None;
@@ -133,6 +190,7 @@ where
                 Ok(answer) => match done(answer) {
                     Some(value) => return Ok(Changed::Done(value)),
                     None => {
+                        taken = true;
                         let words = "Scaleway answered well and shows no change";
                         (failure::of_class(FailureClass::Other, words), true)
                     }
@@ -149,7 +207,12 @@ where
             },
         };
         if sent {
-            match presence(&run.shared, &run.zone, id).await {
+            let seen = if taken && gone().is_some() {
+                deleted(&run.shared, &run.zone, id).await
+            } else {
+                presence(&run.shared, &run.control, &run.zone, id).await
+            };
+            match seen {
                 Ok(Presence::Gone) => return Ok(gone().map_or(Changed::Over(Over::Gone), Changed::Done)),
                 Ok(Presence::Here(server)) => match judge(&server) {
                     Seen::Done(value) => return Ok(Changed::Done(value)),
@@ -196,8 +259,8 @@ pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &
     )
     .await?;
     match &changed {
-        Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server).await,
-        Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id).await,
+        Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server),
+        Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id),
         Changed::Over(Over::Renamed(_)) | Changed::Refused(_) => {}
     }
     Ok(changed)

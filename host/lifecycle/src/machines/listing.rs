@@ -1,6 +1,6 @@
 //! One list for everybody: hundreds of machines that are looked after cost one call per zone and interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,23 +10,41 @@ use windlass_scaleway::types::apple_silicon::{ListServers as ListHosts, Server a
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use crate::flight::Flight;
 use crate::lifecycle::{Lifecycle, Shared};
 use crate::{Error, tags};
 
+/// How long it is remembered beside whom a machine was listed that is listed no more: time for a person to give a key
+/// its rights back.
+const REMEMBERED: Duration = Duration::from_secs(3_600);
+/// Machines that are listed no more and remembered, at most.
+const MOST_REMEMBERED: usize = 1_000;
+
 /// What a listing lists.
-pub(crate) trait Listed: Clone {
+pub(crate) trait Listed: Clone + Send + Sync + 'static {
     fn id(&self) -> &str;
+
+    /// Whether it is to go by itself, so that nothing follows from its absence.
+    fn is_leaving(&self) -> bool;
 }
 
 impl Listed for Host {
     fn id(&self) -> &str {
         &self.id
     }
+
+    fn is_leaving(&self) -> bool {
+        self.deletion_scheduled
+    }
 }
 
 impl Listed for Server {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn is_leaving(&self) -> bool {
+        false
     }
 }
 
@@ -53,26 +71,118 @@ struct Kept<T> {
     listing: Arc<Listing<T>>,
 }
 
-/// The latest listing of one zone; its lock is held while somebody asks, and the others wait for that answer.
-type Slot<T> = Arc<tokio::sync::Mutex<Option<Kept<T>>>>;
+/// A machine that is listed no more: who was listed beside it when it was seen last, and was to stay.
+#[derive(Clone, Debug)]
+struct Departed {
+    others: Arc<BTreeSet<String>>,
+    at: Instant,
+}
+
+/// The outcome of a listing, as all who waited for it get it.
+type Outcome<T> = Result<Arc<Listing<T>>, Arc<windlass_scaleway::Error>>;
+
+/// A change of our own to one machine.
+enum Change<T> {
+    Replaced(T),
+    Gone(String),
+}
+
+impl<T: Listed> Change<T> {
+    fn apply(&self, machines: &mut Vec<T>) {
+        match self {
+            Self::Replaced(machine) => match machines.iter_mut().find(|known| known.id() == machine.id()) {
+                Some(known) => *known = machine.clone(),
+                None => machines.push(machine.clone()),
+            },
+            Self::Gone(id) => machines.retain(|machine| machine.id() != id),
+        }
+    }
+}
+
+/// What is known of one zone.
+struct Slot<T> {
+    latest: Mutex<Option<Kept<T>>>,
+    /// Our own changes since the latest listing: one that is under way may not show them.
+    changes: Mutex<Vec<(Instant, Change<T>)>>,
+    departed: Mutex<BTreeMap<String, Departed>>,
+    flight: Flight<Outcome<T>>,
+}
 
 /// The latest listings of all zones.
 pub(crate) struct Listings<T> {
-    zones: Mutex<BTreeMap<Zone, Slot<T>>>,
+    zones: Mutex<BTreeMap<Zone, Arc<Slot<T>>>>,
 }
 
 impl<T> Default for Listings<T> {
     fn default() -> Self {
-        Self { zones: Mutex::new(BTreeMap::new()) }
+        Self { zones: Mutex::default() }
+    }
+}
+
+/// Those of a listing that are to stay.
+fn staying<T: Listed>(machines: &[T]) -> BTreeSet<String> {
+    machines.iter().filter(|machine| !machine.is_leaving()).map(|machine| machine.id().to_owned()).collect()
+}
+
+impl<T: Listed> Slot<T> {
+    fn new() -> Self {
+        Self {
+            latest: Mutex::default(),
+            changes: Mutex::default(),
+            departed: Mutex::default(),
+            flight: Flight::default(),
+        }
+    }
+
+    fn at_most(&self, age: Duration) -> Option<Arc<Listing<T>>> {
+        let latest = self.latest.lock();
+        latest.as_ref().filter(|kept| kept.began + age >= Instant::now()).map(|kept| Arc::clone(&kept.listing))
+    }
+
+    /// Takes over what a call of ours has just changed, so that the next look at the same listing sees it.
+    fn change(&self, change: Change<T>) {
+        let mut latest = self.latest.lock();
+        if let Some(kept) = latest.as_mut() {
+            change.apply(&mut Arc::make_mut(&mut kept.listing).machines);
+        }
+        let mut changes = self.changes.lock();
+        if changes.len() >= MOST_REMEMBERED {
+            changes.remove(0);
+        }
+        changes.push((Instant::now(), change));
+    }
+
+    /// Takes a listing over, and remembers of each machine that has left the list who was listed beside it.
+    fn keep(&self, began: Instant, taken_at: u64, mut machines: Vec<T>) -> Arc<Listing<T>> {
+        let mut latest = self.latest.lock();
+        for (_, change) in self.changes.lock().drain(..).filter(|(at, _)| *at >= began) {
+            change.apply(&mut machines);
+        }
+        let listing = Arc::new(Listing { taken_at, machines });
+        let before = latest.replace(Kept { began, listing: Arc::clone(&listing) });
+        let listed: BTreeSet<&str> = listing.machines.iter().map(Listed::id).collect();
+        let mut departed = self.departed.lock();
+        departed.retain(|id, known| !listed.contains(id.as_str()) && known.at + REMEMBERED > began);
+        let Some(before) = before else { return Arc::clone(&listing) };
+        let gone: Vec<&T> = before.listing.machines.iter().filter(|machine| !listed.contains(machine.id())).collect();
+        let others = Arc::new(if gone.is_empty() { BTreeSet::new() } else { staying(&before.listing.machines) });
+        for machine in gone {
+            if departed.len() < MOST_REMEMBERED {
+                departed.insert(machine.id().to_owned(), Departed { others: Arc::clone(&others), at: began });
+            }
+        }
+        drop(departed);
+        Arc::clone(&listing)
     }
 }
 
 impl<T: Listed> Listings<T> {
-    fn slot(&self, zone: &Zone) -> Slot<T> {
-        Arc::clone(self.zones.lock().entry(zone.clone()).or_default())
+    fn slot(&self, zone: &Zone) -> Arc<Slot<T>> {
+        Arc::clone(self.zones.lock().entry(zone.clone()).or_insert_with(|| Arc::new(Slot::new())))
     }
 
     /// A listing that was begun at most `age` ago; asks for a new one where there is none, and always without an age.
+    /// All who ask meanwhile share the answer, also a failure.
     async fn at_most<F, Fut>(
         &self,
         shared: &Shared,
@@ -81,43 +191,57 @@ impl<T: Listed> Listings<T> {
         list: F,
     ) -> Result<Arc<Listing<T>>, Error>
     where
-        F: FnOnce(Client) -> Fut,
-        Fut: Future<Output = Result<Vec<T>, windlass_scaleway::Error>>,
+        F: Fn(Client) -> Fut,
+        Fut: Future<Output = Result<Vec<T>, windlass_scaleway::Error>> + Send + 'static,
     {
         let slot = self.slot(zone);
         let wanted = Instant::now();
-        let mut kept = slot.lock().await;
-        if let (Some(kept), Some(age)) = (kept.as_ref(), age)
-            && kept.began + age >= wanted
-        {
-            return Ok(Arc::clone(&kept.listing));
+        if let Some(listing) = age.and_then(|age| slot.at_most(age)) {
+            return Ok(listing);
         }
-        let (began, taken_at) = (Instant::now(), shared.clock.now());
-        let machines = list(shared.client.clone())
-            .await
-            .map_err(|error| Error::scaleway("listing the machines of a zone", error))?;
-        let listing = Arc::new(Listing { taken_at, machines });
-        *kept = Some(Kept { began, listing: Arc::clone(&listing) });
-        Ok(listing)
+        let start = || {
+            let (slot, clock, listing) = (Arc::clone(&slot), shared.clock.clone(), list(shared.client.clone()));
+            async move {
+                let (began, taken_at) = (Instant::now(), clock.now());
+                Ok(slot.keep(began, taken_at, listing.await?))
+            }
+        };
+        let outcome: Outcome<T> = match age {
+            Some(_) => slot.flight.join(start).await,
+            // It must have begun after this was asked for.
+            None => slot.flight.join_since(Some(wanted), start).await,
+        };
+        outcome.map_err(|error| Error::scaleway("listing the machines of a zone", error))
+    }
+
+    /// Whether all that were listed beside a machine when it was listed last are listed still. Yes where it is not
+    /// known.
+    pub(crate) fn others_remain(&self, zone: &Zone, id: &str, listed: &BTreeSet<String>) -> bool {
+        let slot = self.slot(zone);
+        let latest = slot.latest.lock().as_ref().map(|kept| Arc::clone(&kept.listing));
+        let others = match latest.filter(|listing| listing.get(id).is_some()) {
+            Some(listing) => Arc::new(staying(&listing.machines)),
+            None => {
+                let departed = slot.departed.lock();
+                let known = departed.get(id).filter(|known| known.at.elapsed() < REMEMBERED);
+                known.map(|known| Arc::clone(&known.others)).unwrap_or_default()
+            }
+        };
+        others.iter().all(|other| other == id || listed.contains(other))
     }
 
     /// Takes over what a call of ours has just changed, so that the next look at the same listing sees it.
-    pub(crate) async fn replace(&self, zone: &Zone, machine: &T) {
-        let slot = self.slot(zone);
-        if let Some(kept) = slot.lock().await.as_mut() {
-            let listing = Arc::make_mut(&mut kept.listing);
-            match listing.machines.iter_mut().find(|known| known.id() == machine.id()) {
-                Some(known) => *known = machine.clone(),
-                None => listing.machines.push(machine.clone()),
-            }
-        }
+    pub(crate) fn replace(&self, zone: &Zone, machine: &T) {
+        self.slot(zone).change(Change::Replaced(machine.clone()));
     }
 
-    pub(crate) async fn forget(&self, zone: &Zone, id: &str) {
+    /// A machine is gone by our own doing: nothing follows from its absence.
+    pub(crate) fn forget(&self, zone: &Zone, id: &str) {
         let slot = self.slot(zone);
-        if let Some(kept) = slot.lock().await.as_mut() {
-            Arc::make_mut(&mut kept.listing).machines.retain(|machine| machine.id() != id);
+        for known in slot.departed.lock().values_mut() {
+            Arc::make_mut(&mut known.others).remove(id);
         }
+        slot.change(Change::Gone(id.to_owned()));
     }
 }
 

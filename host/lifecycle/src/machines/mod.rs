@@ -3,8 +3,8 @@
 //! A host's name is the only mark of whose it is. What follows from that, and what a crash leaves at each point, is told in
 //! `docs/machines.md`.
 
+mod actions;
 mod adopt;
-mod deeds;
 mod eligibility;
 mod host;
 mod listing;
@@ -24,6 +24,7 @@ pub use adopt::AdoptedMachine;
 pub use eligibility::{Ineligible, Pool};
 pub use listing::Listing;
 pub use names::{ClaimName, PoolPrefix};
+pub(crate) use order::ORDER_STEP;
 pub use order::OrderRequest;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
 pub use release::{ReleaseOutcome, ReleaseRequest, Released};
@@ -51,24 +52,22 @@ fn group() -> GroupName {
     }
 }
 
-/// After a restart: what an operation on a machine left open is ended.
-pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run, active: Active) -> Result<(), Error> {
-    let spoilt = |error: serde_json::Error| Error::JournalRow {
+/// What was asked of an operation, by its row in the journal.
+fn specification<T: serde::de::DeserializeOwned>(operation: &Operation) -> Result<T, Error> {
+    serde_json::from_value(operation.specification.clone()).map_err(|error| Error::JournalRow {
         table: "operations",
         row: operation.id.to_string(),
         column: "specification".to_owned(),
         problem: error.to_string(),
-    };
+    })
+}
+
+/// After a restart: what an operation on a machine left open is ended.
+pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run, active: Active) -> Result<(), Error> {
     match operation.kind {
         OperationKind::AdoptMachine => adopt::resume(&run, &active).await,
-        OperationKind::OrderMachine => {
-            let request = serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
-            order::resume(&run, &active, &request).await
-        }
-        OperationKind::ReleaseMachine => {
-            let specification = serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
-            release::resume(shared, specification, run, active).await
-        }
+        OperationKind::OrderMachine => order::resume(&run, &active, operation).await,
+        OperationKind::ReleaseMachine => release::resume(shared, specification(operation)?, run, active).await,
         OperationKind::CreateServer | OperationKind::CleanupServer | OperationKind::Sweep => Ok(()),
     }
 }

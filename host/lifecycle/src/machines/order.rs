@@ -16,11 +16,12 @@ use super::lock::lock;
 use super::names::{ClaimName, PoolPrefix, is_between};
 use crate::control::{Control, Happening};
 use crate::error::OperationFailure;
-use crate::journal::{OperationKind, OperationState};
-use crate::lifecycle::{Active, Lifecycle, left_open};
-use crate::run::{Run, StepFailure, Stop};
+use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
+use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
+use crate::resume::stored_cause;
+use crate::run::{Run, StepFailure, Stop, milliseconds};
 use crate::undo::Report;
-use crate::{Error, failure};
+use crate::{Error, failure, in_flight};
 
 pub(crate) const ORDER_STEP: &str = "order-host";
 /// No further attempt begins after this: the lock is held, since hosts are counted.
@@ -50,13 +51,16 @@ impl Lifecycle {
     /// Orders a host under the claim's name. It is `starting` when this returns, and `ready` some minutes later.
     ///
     /// # Guarantees
-    /// A host that carries the claim already is answered and none is ordered. With all that share the state directory, never more
-    /// than the limit. A lost answer is looked up by the name before anything is sent again. What was ordered is never deleted by this:
-    /// only a release does that, by the slot's verdict.
+    /// A host that carries the claim already is answered and none is ordered. With all that share the state directory,
+    /// never more than the limit; an order that may still be delivered counts. After a lost answer none is ordered in
+    /// its place: the host is looked for by its name, at once and until
+    /// [`Limits::second_look`](crate::Limits::second_look), and only then is the order known to have failed. What was
+    /// ordered is never deleted by this: only a release does that, by the slot's verdict.
     ///
     /// # Errors
-    /// [`Error::MachineLimit`] when there are as many as may be; [`Error::Failed`] when Scaleway refused (out of stock, quota); the
-    /// lock's and the journal's errors.
+    /// [`Error::MachineLimit`] when there are as many as may be; [`Error::Failed`] when Scaleway refused (out of stock,
+    /// quota), or when no host came of an order whose answer was lost; [`Error::OrderUnverified`] while that is not
+    /// known: ask again; the lock's and the journal's errors.
     pub async fn order_machine(&self, request: &OrderRequest, control: &Control) -> Result<AdoptedMachine, Error> {
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
@@ -77,7 +81,7 @@ impl Lifecycle {
         }
         let shared = &self.shared;
         let _held = lock(shared, control).await?;
-        let hosts = fresh(shared, &request.zone).await?;
+        let hosts = fresh(shared, control, &request.zone).await?;
         let carries = |host: &&Server| host.name == request.claim.as_str() && !host.deletion_scheduled;
         if let Some(found) = hosts.machines.iter().find(carries) {
             return Ok(AdoptedMachine { server: found.clone(), rediscovered: true, operation: None });
@@ -87,7 +91,14 @@ impl Lifecycle {
                 || is_between(&host.name)
                 || request.pool_prefix.as_ref().is_some_and(|prefix| prefix.holds(&host.name))
         };
-        let existing = hosts.machines.iter().filter(counts).count();
+        let mut undelivered = 0;
+        for order in lost_orders(shared, &request.zone)? {
+            if order.claim == request.claim.as_str() {
+                return self.answer_to(order, control).await;
+            }
+            undelivered += usize::from(!hosts.machines.iter().any(|host| host.name == order.claim));
+        }
+        let existing = hosts.machines.iter().filter(counts).count() + undelivered;
         if existing >= request.limit {
             return Err(full(existing));
         }
@@ -112,12 +123,88 @@ impl Lifecycle {
                     shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
                     Ok(AdoptedMachine { server, rediscovered: false, operation: Some(id) })
                 }
-                Err(Stop::Failed(cause)) => Err(give_up(&run, &active, request, *cause).await),
+                Err(Stop::Failed(cause)) => give_up(&run, &active, &request.claim, *cause, run.lost_call()).await,
                 Err(stop) => Err(left_open(&run, &active, stop)),
             }
         }
         .instrument(span)
         .await
+    }
+
+    /// What came of an earlier order for this claim whose answer was lost, and whose host is not there.
+    async fn answer_to(&self, order: LostOrder, control: &Control) -> Result<AdoptedMachine, Error> {
+        let shared = &self.shared;
+        let LostOrder { operation, look_at, .. } = order;
+        let unknown = Error::OrderUnverified { operation: operation.id.clone(), look_at };
+        if shared.clock.now() < look_at {
+            return Err(unknown);
+        }
+        // Somebody else looks right now, and has the answer soon.
+        let Some(active) = Active::new(shared, &operation.id, operation.kind) else { return Err(unknown) };
+        if !shared.journal.claim(&operation, shared.runner.name(), shared.clock.now()).await? {
+            return Err(unknown);
+        }
+        let request: OrderRequest = super::specification(&operation)?;
+        let run = Run::new(
+            Arc::clone(shared),
+            operation.id.clone(),
+            operation.kind,
+            group(),
+            request.zone.clone(),
+            shared.policies.pin(),
+            control.clone(),
+            Some(HELD),
+        );
+        let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
+        let lost = look_at.saturating_sub(second_look(shared));
+        give_up(&run, &active, &request.claim, cause, Some(lost)).await
+    }
+}
+
+/// An order whose answer was lost, and which may still be delivered.
+struct LostOrder {
+    operation: Operation,
+    claim: String,
+    look_at: u64,
+}
+
+fn second_look(shared: &Shared) -> u64 {
+    milliseconds(shared.limits.second_look)
+}
+
+/// The orders of a zone whose answers were lost, and that nobody has looked at for the last time. To be asked for under
+/// the lock: an order that is under way holds it.
+fn lost_orders(shared: &Shared, zone: &Zone) -> Result<Vec<LostOrder>, Error> {
+    let filter = OperationFilter {
+        kind: Some(OperationKind::OrderMachine),
+        states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
+        ..OperationFilter::default()
+    };
+    let mut lost = Vec::new();
+    for operation in shared.journal.operations(&filter)?.into_iter().filter(|order| order.zone == zone.as_str()) {
+        let entries = shared.journal.entries(&operation.id)?;
+        let Some(at) = in_flight::lost_by(&operation, &entries, &shared.limits) else { continue };
+        let claim = operation.specification["claim"].as_str().unwrap_or_default().to_owned();
+        lost.push(LostOrder { operation, claim, look_at: at.saturating_add(second_look(shared)) });
+    }
+    Ok(lost)
+}
+
+/// Refuses to claim another host for a claim for which one may still be delivered.
+pub(super) fn check_undelivered(shared: &Shared, zone: &Zone, claim: &ClaimName) -> Result<(), Error> {
+    match lost_orders(shared, zone)?.into_iter().find(|order| order.claim == claim.as_str()) {
+        Some(order) => Err(Error::OrderUnverified { operation: order.operation.id, look_at: order.look_at }),
+        None => Ok(()),
+    }
+}
+
+fn interrupted() -> StepFailure {
+    StepFailure {
+        step: ORDER_STEP.to_owned(),
+        failure: failure::of_class(
+            FailureClass::Interrupted,
+            "the process that ordered it ended before it had an answer",
+        ),
     }
 }
 
@@ -131,7 +218,7 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
                 ..ListOperatingSystems::default()
             };
             let systems = run.look(ORDER_STEP, || api.list_os(&list)).await?;
-            match super::deeds::find_system(&systems, wanted) {
+            match super::actions::find_system(&systems, wanted) {
                 Some(id) => Some(id),
                 None => {
                     let words = format!(
@@ -151,10 +238,17 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
     };
     run.intend(ORDER_STEP, None, json!({ "name": request.claim, "type": request.machine_type })).await?;
     let server = run
-        .create(ORDER_STEP, Some(&request.machine_type), || api.create_server(&body), || find(run, &request.claim))
+        .create_unless(
+            ORDER_STEP,
+            Some(&request.machine_type),
+            // It costs a day at least: it is never sent a second time while the first may still arrive.
+            |failed| failed.ambiguous,
+            || api.create_server(&body),
+            || find(run, &request.claim),
+        )
         .await?;
     run.conclude(ORDER_STEP, Some(resource(&run.zone, &server.id)), json!({ "name": request.claim })).await?;
-    run.shared.machines.hosts.replace(&run.zone, &server).await;
+    run.shared.machines.hosts.replace(&run.zone, &server);
     Ok(server)
 }
 
@@ -163,63 +257,94 @@ async fn find(run: &Run, claim: &ClaimName) -> Result<Option<Server>, windlass_s
     Ok(hosts.into_iter().find(|host| host.name == claim.as_str() && !host.deletion_scheduled))
 }
 
-/// Ends a failed order. Whether a host came of it all the same is looked up; if that cannot be seen, the next start looks
-/// again. A host that did come stays: it carries the claim, and the claimant finds it.
-async fn give_up(run: &Run, active: &Active, request: &OrderRequest, cause: StepFailure) -> Error {
-    let report = match look_once_more(run, &request.claim).await {
-        Ok(report) => report,
-        Err(stop) => return left_open(run, active, stop),
-    };
-    let state = if report.is_clean() { OperationState::Undone } else { OperationState::Left };
-    if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
-        return error;
+/// Ends a failed order. Where its answer was lost, at `lost`, the host is looked for by its name once more; while one
+/// may still come, or nobody can see whether one has, the caller hears just that. A host that did come stays, and is
+/// the answer.
+async fn give_up(
+    run: &Run,
+    active: &Active,
+    claim: &ClaimName,
+    cause: StepFailure,
+    lost: Option<u64>,
+) -> Result<AdoptedMachine, Error> {
+    let (state, report, found) = settle(run, active, claim, Some(&cause), lost).await?;
+    if let Some(server) = found {
+        return Ok(AdoptedMachine { server, rediscovered: false, operation: Some(run.id.clone()) });
     }
-    Error::Failed(Box::new(OperationFailure {
-        operation: run.id.clone(),
-        kind: run.kind,
-        state,
-        step: cause.step,
-        cause: cause.failure,
-        report,
-        reasons: run.reasons(),
-    }))
+    match lost.filter(|_| state != OperationState::Undone) {
+        Some(lost) => Err(Error::OrderUnverified {
+            operation: run.id.clone(),
+            look_at: report.look_at.unwrap_or_else(|| lost.saturating_add(second_look(&run.shared))),
+        }),
+        None => Err(Error::Failed(Box::new(OperationFailure {
+            operation: run.id.clone(),
+            kind: run.kind,
+            state,
+            step: cause.step,
+            cause: cause.failure,
+            report,
+            reasons: run.reasons(),
+        }))),
+    }
 }
 
-async fn look_once_more(run: &Run, claim: &ClaimName) -> Result<Report, Stop> {
-    let mut report = Report::default();
-    if !run.saw_ambiguity() {
-        return Ok(report);
-    }
-    // Calling off has led here; it does not end this look.
-    run.begin_undo();
-    run.settled(ORDER_STEP).await?;
-    match run.look(ORDER_STEP, || find(run, claim)).await {
-        Ok(Some(server)) => report.kept.push(resource(&run.zone, &server.id)),
-        Ok(None) => {}
-        Err(Stop::Failed(failed)) => report.unverified = Some(failure::words(&failed.failure)),
-        Err(stop) => return Err(stop),
-    }
-    Ok(report)
-}
-
-/// After a restart: what came of the order is written down. The claimant finds the host by its claim; where there is no
-/// claimant any more, a reclaim does.
-pub(crate) async fn resume(run: &Run, active: &Active, request: &OrderRequest) -> Result<(), Error> {
-    run.event(Happening::Opened);
-    run.suspect();
-    let report = match look_once_more(run, &request.claim).await {
-        Ok(report) => report,
+/// Looks for the host of an order whose answer was lost at `lost`, and closes the operation by what is seen.
+async fn settle(
+    run: &Run,
+    active: &Active,
+    claim: &ClaimName,
+    cause: Option<&StepFailure>,
+    lost: Option<u64>,
+) -> Result<(OperationState, Report, Option<Server>), Error> {
+    let (report, found) = match look_once_more(run, claim, lost).await {
+        Ok(seen) => seen,
         Err(stop) => return Err(left_open(run, active, stop)),
     };
-    let state = match (report.is_clean(), report.kept.first()) {
-        (false, _) => OperationState::Left,
-        (true, None) => OperationState::Undone,
-        (true, Some(host)) => {
-            if let Err(stop) = run.conclude(ORDER_STEP, Some(host.clone()), json!({ "name": request.claim })).await {
-                return Err(left_open(run, active, stop));
-            }
-            OperationState::Done
-        }
+    let state = match (&found, report.is_clean(), report.look_at) {
+        (Some(_), _, _) => OperationState::Done,
+        (None, false, _) => OperationState::Left,
+        (None, true, Some(_)) => OperationState::Unverified,
+        (None, true, None) => OperationState::Undone,
     };
-    run.shared.close(run, active, state, None, Some(&report), Vec::new()).await
+    if let Some(host) = report.kept.first()
+        && let Err(stop) = run.conclude(ORDER_STEP, Some(host.clone()), json!({ "name": claim })).await
+    {
+        return Err(left_open(run, active, stop));
+    }
+    let cause = cause.filter(|_| state != OperationState::Done);
+    run.shared.close(run, active, state, cause, Some(&report), Vec::new()).await?;
+    Ok((state, report, found))
+}
+
+async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Result<(Report, Option<Server>), Stop> {
+    let mut report = Report::default();
+    if lost.is_none() {
+        return Ok((report, None));
+    }
+    run.begin_undo();
+    in_flight::settle(run, lost).await?;
+    let looked = run.now();
+    let found = match run.look(ORDER_STEP, || find(run, claim)).await {
+        Ok(found) => found,
+        Err(Stop::Failed(failed)) => {
+            report.unverified = Some(failure::words(&failed.failure));
+            return Ok((report, None));
+        }
+        Err(stop) => return Err(stop),
+    };
+    match &found {
+        Some(server) => report.kept.push(resource(&run.zone, &server.id)),
+        None => report.look_at = in_flight::next_look(lost, looked, &run.shared.limits),
+    }
+    Ok((report, found))
+}
+
+/// After a restart, and at the second look: what came of the order is written down. The claimant finds the host by its
+/// claim; where there is no claimant any more, a reclaim does.
+pub(crate) async fn resume(run: &Run, active: &Active, operation: &Operation) -> Result<(), Error> {
+    let request: OrderRequest = super::specification(operation)?;
+    run.event(Happening::Opened);
+    let lost = in_flight::lost_by(operation, &run.shared.journal.entries(&run.id)?, &run.shared.limits);
+    let cause = operation.cause.as_ref().and_then(stored_cause);
+    settle(run, active, &request.claim, cause.as_ref(), lost).await.map(drop)
 }

@@ -99,7 +99,7 @@ impl Lifecycle {
     /// fails about a single host stands in its `problem`.
     pub async fn reclaim(&self, request: &ReclaimRequest, control: &Control) -> Result<Reclaim, Error> {
         check_prefix(request)?;
-        let hosts = fresh(&self.shared, &request.zone).await?;
+        let hosts = fresh(&self.shared, control, &request.zone).await?;
         let mut reclaim = Reclaim::default();
         let now = self.shared.clock.now();
         for host in &hosts.machines {

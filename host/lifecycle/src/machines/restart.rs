@@ -3,7 +3,7 @@
 use windlass_policy::slots::release::Occasion;
 use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};
 
-use super::deeds::REBOOT_STEP;
+use super::actions::REBOOT_STEP;
 use super::release::ReleaseRequest;
 use crate::journal::{Entry, Operation, Phase};
 
@@ -41,8 +41,8 @@ impl Restart {
 
     /// Whether it took effect, as far as the host shows: it restarts now, or it has changed since.
     ///
-    /// Assumption (never recorded): `updated_at` moves with a restart. Where it does not, a restart whose answer was lost with the
-    /// process, and which has ended since, is asked for once more.
+    /// (assumption: mac-updated-at-moves) `updated_at` moves with a restart; never recorded. Where it does not, a
+    /// restart whose answer was lost with the process, and which has ended since, is asked for once more.
     pub(super) fn took_effect(&self, host: &Server) -> bool {
         self.heard || host.status == ServerStatus::Rebooting || host.updated_at != self.updated_at
     }

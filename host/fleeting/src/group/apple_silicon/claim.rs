@@ -17,6 +17,8 @@ use crate::protocol::Failure;
 
 /// Before the lock over names is tried again, where others held it for longer than the lifecycle waits.
 const LOCKED_PAUSE: Duration = Duration::from_secs(2);
+/// Before it is looked again for a host whose order was not answered.
+const UNVERIFIED_PAUSE: Duration = Duration::from_secs(30);
 
 impl Hosts {
     /// Accepts as many claims as there is room for. The hosts are claimed in the background.
@@ -68,12 +70,16 @@ impl Hosts {
                     hosts.book.lock().set_work(claim.as_str(), Work::Gone);
                     return;
                 }
-                match hosts.claim(&claim).await {
-                    Err(Error::MachinesLocked { .. }) => tokio::select! {
-                        () = tokio::time::sleep(LOCKED_PAUSE) => {}
-                        () = hosts.leaving.cancelled() => return,
-                    },
-                    ended => break ended,
+                let ended = hosts.claim(&claim).await;
+                let pause = match &ended {
+                    Err(Error::MachinesLocked { .. }) => LOCKED_PAUSE,
+                    // It keeps its place: a host may come for it yet, and none is ordered or claimed in its stead.
+                    Err(Error::OrderUnverified { .. }) => UNVERIFIED_PAUSE,
+                    _ => break ended,
+                };
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = hosts.leaving.cancelled() => return,
                 }
             };
             hosts.claim_ended(&claim, ended);

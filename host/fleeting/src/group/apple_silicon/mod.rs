@@ -25,12 +25,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{ClaimName, Control, Lifecycle, OperationId};
+use windlass_lifecycle::{ClaimName, Control, Lifecycle, OperationId, Supervisor, SupervisorOptions};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
 use super::book::{Book, Work};
-use super::fleet::now_ms;
 use super::pause::Pause;
 use super::start::Lock;
 #[cfg(test)]
@@ -44,10 +43,6 @@ pub(super) use start::start;
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(25);
 /// How long the decision log may take to be written out.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(200);
-/// How often the journal is taken up and pruned.
-const HOUSEKEEPING: Duration = Duration::from_secs(600);
-/// How long ended operations stay in the journal.
-const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The group after Init.
 pub(crate) struct Hosts {
@@ -135,31 +130,12 @@ impl Hosts {
         let _ = tokio::time::timeout(FLUSH_PATIENCE, flush).await;
     }
 
-    /// Ends what earlier processes left open, and forgets old operations, now and then.
-    fn spawn_housekeeping(self: &Arc<Self>) {
+    /// Ends what nobody works on, looks again for hosts whose order was not answered, and forgets old operations.
+    fn spawn_supervision(self: &Arc<Self>) {
         let hosts = Arc::clone(self);
         self.tasks.spawn(async move {
-            loop {
-                match hosts.lifecycle.resume(&hosts.control).await {
-                    Ok(resumed) => {
-                        for ended in &resumed.operations {
-                            tracing::info!(operation = %ended.operation, kind = %ended.kind, state = %ended.state, "taken up from the journal");
-                        }
-                    }
-                    Err(error) => tracing::error!(
-                        error = &error as &dyn std::error::Error,
-                        "the journal could not be taken up"
-                    ),
-                }
-                let keeps = u64::try_from(JOURNAL_KEEPS.as_millis()).unwrap_or(u64::MAX);
-                if let Err(error) = hosts.lifecycle.journal().prune(now_ms().saturating_sub(keeps)).await {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the journal could not be pruned");
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(HOUSEKEEPING) => {}
-                    () = hosts.leaving.cancelled() => return,
-                }
-            }
+            let supervisor = Supervisor::new(hosts.lifecycle.clone(), SupervisorOptions::default());
+            supervisor.run(&hosts.control, |_| {}).await;
         });
     }
 }

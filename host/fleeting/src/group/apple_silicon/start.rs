@@ -117,7 +117,7 @@ pub(super) async fn start_with(
         _lock: lock,
         _watch: watch,
     });
-    hosts.spawn_housekeeping();
+    hosts.spawn_supervision();
     Ok(hosts)
 }
 

@@ -249,6 +249,28 @@ fn hosts_are_ordered_where_that_is_said_up_to_the_limit_and_those_under_their_fl
 }
 
 #[test]
+fn a_host_whose_order_was_not_answered_keeps_its_place_and_none_is_ordered_in_its_stead() {
+    paused(async {
+        let world = World::with(&[], Options::default());
+        let servers = "/apple-silicon/v1alpha1/zones/*/servers";
+        world.simulator.add_fault(FaultRule::new("POST", servers, FaultKind::DroppedConnection).nth(1)).unwrap();
+        let hosts = world.start(json!({"pool_prefix": null, "max_size": 2})).await;
+        assert_eq!(hosts.increase(1).unwrap(), 1);
+        // The journal's clock stands still here, so the second look is not due.
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            round(&hosts).await;
+        }
+        let orders = || world.simulator.requests().iter().filter(|call| call.method == "POST").count();
+        assert_eq!((orders(), world.hosts().len()), (1, 0));
+        assert_eq!(hosts.increase(2).unwrap(), 1, "there is room for one more");
+        until(&hosts, "the other one running", |told| told.iter().any(|(_, state)| *state == State::Running)).await;
+        assert_eq!((orders(), world.hosts().len()), (2, 1));
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
 fn a_host_ordered_beside_the_pool_does_not_go_into_it_and_one_of_the_pool_does() {
     paused(async {
         let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());

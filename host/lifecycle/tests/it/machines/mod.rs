@@ -1,6 +1,7 @@
 //! Hosts: claimed once, let go once, wiped only on their way into a pool.
 
 mod adopting;
+mod believing;
 mod chaos;
 mod kill;
 mod ordering;

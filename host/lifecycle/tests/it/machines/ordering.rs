@@ -1,12 +1,18 @@
 //! Ordering: once, up to the limit, and never twice for a lost answer.
 
-use windlass_lifecycle::{ClaimName, Control, Error, OperationState, OrderRequest};
+use std::time::Duration;
+
+use windlass_lifecycle::{
+    ClaimName, Control, Error, Lifecycle, OperationFilter, OperationState, OrderRequest, Supervisor, SupervisorOptions,
+};
 use windlass_simulator::{Effect, FaultKind, FaultRule, Latency, Options};
 
-use super::support::{Macs, TYPE, claim, prefix};
+use super::support::{Macs, TYPE, claim, pool, prefix};
+use crate::late::Fate;
 use crate::support::{run, zone};
 
 const SERVERS: &str = "/apple-silicon/v1alpha1/zones/*/servers";
+const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) fn order(claim: &ClaimName, limit: usize) -> OrderRequest {
     OrderRequest {
@@ -91,6 +97,19 @@ fn a_lost_answer_is_found_by_the_name_and_no_second_host_is_ordered() {
                     Err(Error::Failed(failure)) => {
                         assert_eq!((count, failure.state), (0, OperationState::Undone), "{kind} {effect:?}: {failure}");
                     }
+                    Err(Error::OrderUnverified { .. }) => {
+                        assert_eq!((count, effect), (0, Effect::Before), "{kind}");
+                        macs.simulator.clear_faults();
+                        // Asked again at once, none is ordered in its place; after the second look it is known to have
+                        // failed.
+                        let again = lifecycle.order_machine(&order(&mine, 2), &Control::new()).await;
+                        assert!(matches!(again, Err(Error::OrderUnverified { .. })), "{kind}: {again:?}");
+                        tokio::time::sleep(MINUTE * 11).await;
+                        let again = lifecycle.order_machine(&order(&mine, 2), &Control::new()).await;
+                        let Err(Error::Failed(failure)) = again else { panic!("{kind}: {again:?}") };
+                        assert_eq!((failure.step.as_str(), failure.state), ("order-host", OperationState::Undone));
+                        assert!(macs.hosts().is_empty(), "{kind}");
+                    }
                     Err(error) => panic!("{kind} {effect:?}: {error}"),
                 }
                 macs.assert_closed(&lifecycle, "ordered");
@@ -113,5 +132,89 @@ fn out_of_stock_is_told_and_leaves_nothing() {
         let Error::Failed(failure) = &error else { panic!("{error}") };
         assert_eq!(failure.cause.error_type.as_deref(), Some("out_of_stock"));
         macs.assert_closed(&lifecycle, "out of stock");
+    });
+}
+
+fn states(lifecycle: &Lifecycle) -> Vec<OperationState> {
+    let operations = lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+    operations.iter().map(|operation| operation.state).collect()
+}
+
+/// Runs the supervisor of this process for so long.
+async fn supervise(lifecycle: &Lifecycle, how_long: Duration) {
+    let supervisor = Supervisor::new(lifecycle.clone(), SupervisorOptions::default());
+    let control = Control::new();
+    let end = async {
+        tokio::time::sleep(how_long).await;
+        control.leave();
+    };
+    tokio::join!(supervisor.run(&control, |_| {}), end);
+}
+
+#[test]
+fn a_host_that_is_delivered_late_is_found_and_none_is_ordered_or_claimed_in_its_place() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let (mine, control) = (claim("a"), Control::new());
+        macs.late.next(1, "POST", "/servers", Fate::Lost(MINUTE * 5));
+        let unverified = |result: Result<windlass_lifecycle::AdoptedMachine, Error>| match result {
+            Err(Error::OrderUnverified { .. }) => {}
+            other => panic!("{other:?}"),
+        };
+        unverified(lifecycle.order_machine(&order(&mine, 3), &control).await);
+        assert_eq!(states(&lifecycle), [OperationState::Unverified]);
+        // Whatever asks meanwhile: another process, after another minute, or for a host of the pool.
+        tokio::time::sleep(MINUTE).await;
+        let other = macs.start();
+        unverified(other.order_machine(&order(&mine, 3), &control).await);
+        unverified(other.adopt_machine(&pool(), &mine, &control).await);
+        assert_eq!(macs.in_pool(), 1, "and the pool keeps its host");
+        tokio::time::sleep(MINUTE * 5).await;
+        let found = lifecycle.order_machine(&order(&mine, 3), &control).await.unwrap();
+        assert!(found.rediscovered);
+        assert_eq!(macs.named(mine.as_str()), [found.server.id]);
+        supervise(&lifecycle, MINUTE * 10).await;
+        assert_eq!(states(&lifecycle), [OperationState::Done]);
+        assert_eq!((macs.named(mine.as_str()).len(), macs.hosts().len()), (1, 2), "one lease");
+        assert!(macs.gone().is_empty());
+    });
+}
+
+#[test]
+fn a_host_that_is_delivered_after_a_crash_is_found_by_the_second_look() {
+    run(async {
+        let macs = Macs::new(0);
+        let mine = claim("a");
+        macs.late.next(1, "POST", "/servers", Fate::Hangs(MINUTE * 5));
+        let dying = macs.start();
+        let control = Control::new();
+        let request = order(&mine, 3);
+        let died = tokio::time::timeout(Duration::from_secs(10), dying.order_machine(&request, &control)).await;
+        assert!(died.is_err());
+        drop(dying);
+        let next = macs.start();
+        assert!(next.resume(&control).await.unwrap().is_clean());
+        assert_eq!(states(&next), [OperationState::Unverified], "nothing there yet, and nothing said");
+        supervise(&next, MINUTE * 12).await;
+        assert_eq!(states(&next), [OperationState::Done]);
+        assert!(next.order_machine(&order(&mine, 3), &control).await.unwrap().rediscovered);
+        assert_eq!(macs.hosts().len(), 1, "one lease");
+    });
+}
+
+#[test]
+fn an_order_that_may_still_be_delivered_counts_against_the_limit() {
+    run(async {
+        let macs = Macs::new(0);
+        let lifecycle = macs.start();
+        macs.late.next(1, "POST", "/servers", Fate::Lost(MINUTE * 5));
+        lifecycle.order_machine(&order(&claim("a"), 1), &Control::new()).await.unwrap_err();
+        let error = lifecycle.order_machine(&order(&claim("b"), 1), &Control::new()).await.unwrap_err();
+        assert!(matches!(error, Error::MachineLimit { existing: 1, limit: 1 }), "{error}");
+        tokio::time::sleep(MINUTE * 6).await;
+        let error = lifecycle.order_machine(&order(&claim("b"), 1), &Control::new()).await.unwrap_err();
+        assert!(matches!(error, Error::MachineLimit { existing: 1, limit: 1 }), "counted once: {error}");
+        assert_eq!(macs.hosts().len(), 1);
     });
 }

@@ -13,6 +13,7 @@ use windlass_policy::Host;
 use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, RequestRecord, Simulator};
 
+use crate::late::Late;
 use crate::support::{host, owner, settings, zone};
 
 /// 2026-08-01T00:00:00Z, where the simulator's time begins.
@@ -26,6 +27,8 @@ const PENDING: &str = "windlass-claim-pending-";
 pub(crate) struct Macs {
     pub(crate) simulator: Simulator,
     pub(crate) client: Client,
+    /// The way to the simulator, on which requests can be late.
+    pub(crate) late: Late,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) clock: Clock,
     seed: u64,
@@ -48,10 +51,12 @@ impl Macs {
         if count > 0 {
             simulator.add_apple_silicon_pool(&AppleSiliconPool::new(PREFIX, count, TYPE).unwrap().with_ages(ages));
         }
-        let client = Client::with_transport(settings(), simulator.transport()).unwrap();
+        let late = Late::over(simulator.transport());
+        let client = Client::with_transport(settings(), Arc::new(late.clone())).unwrap();
         Self {
             simulator,
             client,
+            late,
             folder: tempfile::tempdir().unwrap(),
             clock: Clock::simulated(EPOCH),
             seed,

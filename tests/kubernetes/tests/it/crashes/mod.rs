@@ -51,7 +51,10 @@ impl Volume {
 fn options(story: Story, scene: &Scene<'_>, state: &str) -> ControllerOptions {
     let mut options = ControllerOptions { state: state.to_owned(), ..ControllerOptions::default() }
         .argument("--listing-interval=1h")
-        .argument("--claim-settle=100ms");
+        .argument("--claim-settle=100ms")
+        .argument("--sweep=off")
+        // A host whose order was not answered is waited for so long.
+        .argument("--second-look=2s");
     story.configure(scene, &mut options);
     options
 }

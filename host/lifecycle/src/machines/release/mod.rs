@@ -1,22 +1,23 @@
 //! Letting a host go: the release slot decides, the host does it, and every end of it can be repeated.
+//!
+//! A release goes through stages ([`stage`]): a pure function says which one follows, and here each is carried out.
+
+mod stage;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{
-    Deed, Machine, MachineKind, Occasion, PoolReturn, Question, Refusal, Verdict, Wish,
-};
+use windlass_policy::slots::release::{Deed, Machine, MachineKind, Occasion, Question, Refusal, Verdict, Wish};
 use windlass_policy::slots::types::FailureClass;
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server;
 
-use super::deeds::{self, End, Given, MARK_STEP, Owner, Progress};
+use super::actions::{self, End, Given, MARK_STEP, Progress};
 use super::group;
 use super::host::{Presence, Refused, presence};
 use super::lock::{HELD, lock};
@@ -27,14 +28,10 @@ use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
 use crate::run::{Run, Stop};
 use crate::{Error, OperationId};
+use stage::{Action, Stage};
 
-/// How often the slot is asked in one release: a deed that is refused and ordered again and again ends here.
+/// How often the slot is asked in one release: an action that is refused and asked for again and again ends here.
 const ASKINGS: u32 = 6;
-/// When a release is to be asked for again, where no policy says.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
-/// What a policy's `retry-after` is cut to.
-const SOONEST: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A host that its claimant lets go, or cannot set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,9 +170,9 @@ impl Lifecycle {
     ///    patience is answered as [`ReleaseOutcome::AskAgain`], so this never waits long.
     ///
     /// # Guarantees
-    /// Only a host that carries the claim is wiped, deleted or restarted, and only on the slot's verdict. A policy that fails means
-    /// "ask again". Asked for again, after any end and after a crash at any point, it ends as it would have: each deed that was done
-    /// counts as done. Nothing is written into the journal unless something is done.
+    /// Only a host that carries the claim is wiped, deleted or restarted, and only on the slot's verdict. A policy that
+    /// fails means "ask again". Asked for again, after any end and after a crash at any point, it ends as it would
+    /// have: each action that was done counts as done. Nothing is written into the journal unless something is done.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`], [`Error::MachinesLocked`], and the
@@ -197,74 +194,27 @@ impl Lifecycle {
     }
 }
 
-/// A release under way.
-pub(crate) struct Releasing<'s> {
-    shared: &'s Arc<Shared>,
-    specification: ReleaseSpecification,
-    policies: PinnedPolicies,
-    control: Control,
+/// What the journal knows of a host and its claim.
+#[derive(Default)]
+struct Known {
     given: Given,
     progress: Progress,
-    /// The name that it has on its way into the pool, where it is.
-    marked: Option<String>,
     /// Earlier releases of the same host that this one carries on.
     earlier: Vec<Operation>,
     /// A restart for recovery since the host was claimed.
     restart: Option<Restart>,
-    /// The operation, once there is something to do.
-    opened: Option<(Run, Active)>,
-    reason: Option<String>,
-    reasons: Vec<String>,
-    decided_by: Option<String>,
-    policy_failures: Vec<String>,
-    refused: Option<(String, FailureClass)>,
 }
 
-impl<'s> Releasing<'s> {
-    pub(crate) fn new(
-        shared: &'s Arc<Shared>,
-        specification: ReleaseSpecification,
-        policies: PinnedPolicies,
-        control: Control,
-    ) -> Result<Self, Error> {
-        let mut releasing = Self {
-            shared,
-            specification,
-            policies,
-            control,
-            given: Given::default(),
-            progress: Progress::default(),
-            marked: None,
-            earlier: Vec::new(),
-            restart: None,
-            opened: None,
-            reason: None,
-            reasons: Vec::new(),
-            decided_by: None,
-            policy_failures: Vec::new(),
-            refused: None,
-        };
-        releasing.remember()?;
-        Ok(releasing)
-    }
-
-    /// Goes on with the operation that the journal holds.
-    pub(crate) fn of(mut self, run: Run, active: Active) -> Self {
-        self.earlier.retain(|earlier| earlier.id != run.id);
-        self.opened = Some((run, active));
-        self
-    }
-
-    /// What the journal knows of this host and this claim.
-    fn remember(&mut self) -> Result<(), Error> {
-        let request = &self.specification.request;
+impl Known {
+    fn read(shared: &Shared, request: &ReleaseRequest) -> Result<Self, Error> {
+        let mut known = Self::default();
         // The newest comes first. What was done to the host before it was claimed for the last time is no news of this claim's.
         let mut since_claimed = true;
-        for operation in self.shared.journal.operations_of_resource(&request.host)? {
+        for operation in shared.journal.operations_of_resource(&request.host)? {
             if operation.specification["claim"].as_str() != Some(request.claim.as_str()) {
                 continue;
             }
-            let entries = self.shared.journal.entries(&operation.id)?;
+            let entries = shared.journal.entries(&operation.id)?;
             let of_host = |entry: &&crate::Entry| {
                 entry.phase == Phase::Intent
                     && entry.resource.as_ref().is_some_and(|resource| resource.id == request.host)
@@ -278,143 +228,41 @@ impl<'s> Releasing<'s> {
             };
             match operation.kind {
                 OperationKind::AdoptMachine => {
-                    self.given.pending.extend(names(super::adopt::PENDING_STEP, "name"));
+                    known.given.pending.extend(names(super::adopt::PENDING_STEP, "name"));
                     since_claimed = false;
                 }
                 OperationKind::ReleaseMachine => {
-                    if since_claimed && self.restart.is_none() {
-                        self.restart = Restart::of(&operation, &entries, &request.host);
+                    if since_claimed && known.restart.is_none() {
+                        known.restart = Restart::of(&operation, &entries, &request.host);
                     }
-                    self.given.pool.extend(names(MARK_STEP, "pool"));
+                    known.given.pool.extend(names(MARK_STEP, "pool"));
                     if matches!(operation.state, OperationState::Open | OperationState::Left) {
                         // The newest comes first, and what it did counts.
-                        if self.earlier.is_empty() {
-                            self.progress = Progress::from_entries(&entries);
+                        if known.earlier.is_empty() {
+                            known.progress = Progress::from_entries(&entries);
                         }
-                        self.earlier.push(operation);
+                        known.earlier.push(operation);
                     }
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(known)
     }
+}
 
-    pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, Trouble> {
-        let mut request = self.specification.request.clone();
-        let host = match presence(self.shared, &request.zone, &request.host).await {
-            Ok(Presence::Here(host)) => host,
-            Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
-            Err(error) => return Err(Error::scaleway("reading the host that is to be let go", error).into()),
-        };
-        self.note(&host);
-        match deeds::owner(&self.specification, &host, &self.given) {
-            Owner::Claim => {
-                if let Some(restart) = self.restart.as_ref().filter(|restart| restart.took_effect(&host)) {
-                    if restart.answers(&request) {
-                        self.reason = Some("it was restarted when this was asked before".to_owned());
-                        return Ok(ReleaseOutcome::Rebooted);
-                    }
-                    request.rebooted = true;
-                }
-                self.decide(&request, *host, None).await
-            }
-            Owner::Returned => Ok(ReleaseOutcome::ReturnedToPool { name: host.name }),
-            Owner::Other => {
-                self.reason = Some(format!("it is called {:?} and not {}", host.name, request.claim));
-                Ok(ReleaseOutcome::NotOurs { name: host.name })
-            }
-            // That it goes back to the pool was decided, and half of it is done.
-            Owner::Returning => {
-                let Some(prefix) = &request.pool_prefix else {
-                    return self.decide(&request, *host, None).await;
-                };
-                let how = PoolReturn { operating_system: self.progress.system.clone() };
-                match self.do_it(&Verdict::ReturnToPool(how), prefix).await? {
-                    End::Done(outcome) => Ok(outcome),
-                    End::Refused(deed, refused) => self.decide(&request, *host, Some((deed, *refused))).await,
-                }
-            }
-        }
-    }
+/// What is told of a release beside its outcome.
+#[derive(Default)]
+struct Told {
+    reason: Option<String>,
+    reasons: Vec<String>,
+    decided_by: Option<String>,
+    policy_failures: Vec<String>,
+    refused: Option<(String, FailureClass)>,
+}
 
-    /// Asks, does it, and asks again with the refusal.
-    async fn decide(
-        &mut self,
-        request: &ReleaseRequest,
-        mut host: Server,
-        mut refusal: Option<(Deed, Refused)>,
-    ) -> Result<ReleaseOutcome, Trouble> {
-        for asking in 0..ASKINGS {
-            if self.control.left().is_cancelled() {
-                return Err(Stop::Left.into());
-            }
-            let attempt = request.attempt.max(1).saturating_add(asking);
-            let question = question(self.shared, request, &host, refusal.take(), attempt);
-            let decision = self.policies.decide::<Release>(question, |_, _| Ok(())).await;
-            self.quote(&decision);
-            let after = match (&decision.answer.verdict, &decision.decided_by) {
-                (Verdict::RetryAfter(after), _) => Some(Duration::from_millis(*after).clamp(SOONEST, LATEST)),
-                // The last resort, and no answer at all: as it is, and again.
-                (_, DecidedBy::Keep) | (Verdict::Defer, _) => Some(ASK_AGAIN),
-                _ => None,
-            };
-            if let Some(after) = after {
-                return Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(after) });
-            }
-            if decision.answer.verdict == Verdict::Keep {
-                return self.keep(&host).await;
-            }
-            let prefix = request.pool_prefix.clone();
-            let end = match (&decision.answer.verdict, prefix) {
-                (Verdict::ReturnToPool(_), None) => {
-                    // `Release::check` refuses that answer; were it to change, the host stays.
-                    return Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN) });
-                }
-                (verdict, Some(prefix)) => self.do_it(verdict, &prefix).await?,
-                (verdict, None) => self.do_without_pool(verdict).await?,
-            };
-            let (deed, refused) = match end {
-                End::Done(outcome) => return Ok(outcome),
-                End::Refused(deed, refused) => (deed, *refused),
-            };
-            let words = format!("{}: {}", word(deed), crate::failure::words(&refused.failure));
-            self.refused = Some((words, refused.failure.class));
-            // What it is like now, for the next asking; as before where it cannot be read.
-            match presence(self.shared, &request.zone, &request.host).await {
-                Ok(Presence::Gone) => return Ok(ReleaseOutcome::AlreadyGone),
-                Ok(Presence::Here(seen)) => {
-                    self.note(&seen);
-                    host = *seen;
-                }
-                Err(_) => {}
-            }
-            refusal = Some((deed, refused));
-        }
-        self.reason = Some(format!("the policy asked {ASKINGS} times for what Scaleway refuses"));
-        Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN) })
-    }
-
-    /// Leaves it as it is: an earlier asking may have taken the claim's name from it.
-    async fn keep(&mut self, host: &Server) -> Result<ReleaseOutcome, Trouble> {
-        if self.marked.is_none() || self.progress.reinstalled {
-            return Ok(ReleaseOutcome::Kept);
-        }
-        let _held = lock(self.shared, &self.control).await?;
-        self.open().await?;
-        if deeds::unmark(self.run(), &self.specification, host).await? {
-            self.marked = None;
-            return Ok(ReleaseOutcome::Kept);
-        }
-        Ok(ReleaseOutcome::AskAgain { after: crate::run::milliseconds(ASK_AGAIN) })
-    }
-
-    /// Notes whether the host is on its way into the pool.
-    fn note(&mut self, host: &Server) {
-        self.marked = is_returning(&host.name).then(|| host.name.clone());
-    }
-
-    fn quote(&mut self, decision: &windlass_policy::Decision<Release>) {
+impl Told {
+    fn decision(&mut self, decision: &windlass_policy::Decision<Release>) {
         self.decided_by = Some(decision.decided_by.to_string());
         self.reason.clone_from(&decision.reason);
         for fallback in &decision.fallbacks {
@@ -426,42 +274,148 @@ impl<'s> Releasing<'s> {
         }
         self.reasons.extend(decision.reason.iter().map(|reason| format!("release: {reason}")));
     }
+}
 
-    async fn do_it(&mut self, verdict: &Verdict, prefix: &PoolPrefix) -> Result<End, Trouble> {
-        if let Verdict::ReturnToPool(how) = verdict {
-            let held = lock(self.shared, &self.control).await?;
-            self.open().await?;
-            let (run, system) = (self.run(), how.operating_system.as_deref());
-            let (specification, progress) = (&self.specification, &self.progress);
-            let end = deeds::return_to_pool(run, specification, prefix, system, &self.given, progress).await?;
-            drop(held);
-            // A wipe that was taken is not asked for again.
-            self.progress.reinstalled |= Progress::from_entries(&self.shared.journal.entries(&run.id)?).reinstalled;
-            return Ok(end);
-        }
-        self.do_without_pool(verdict).await
+/// A release under way. What comes next is told by its [`Stage`]; this carries it out.
+pub(crate) struct Releasing<'s> {
+    shared: &'s Arc<Shared>,
+    specification: ReleaseSpecification,
+    policies: PinnedPolicies,
+    control: Control,
+    known: Known,
+    told: Told,
+    /// Whether the host was on its way into the pool when it was read last.
+    returning: bool,
+    /// The operation, once there is something to do.
+    opened: Option<(Run, Active)>,
+}
+
+impl<'s> Releasing<'s> {
+    pub(crate) fn new(
+        shared: &'s Arc<Shared>,
+        specification: ReleaseSpecification,
+        policies: PinnedPolicies,
+        control: Control,
+    ) -> Result<Self, Error> {
+        let known = Known::read(shared, &specification.request)?;
+        let (told, returning, opened) = (Told::default(), false, None);
+        Ok(Self { shared, specification, policies, control, known, told, returning, opened })
     }
 
-    async fn do_without_pool(&mut self, verdict: &Verdict) -> Result<End, Trouble> {
-        let _held = lock(self.shared, &self.control).await?;
-        self.open().await?;
-        let (run, specification, given) = (self.run(), &self.specification, &self.given);
-        Ok(match verdict {
-            Verdict::Terminate => deeds::terminate(run, specification, given).await?,
-            Verdict::ScheduleDeletion => deeds::schedule_deletion(run, specification, given).await?,
-            Verdict::Reboot => deeds::reboot(run, specification, given).await?,
-            Verdict::ReturnToPool(_) | Verdict::Defer | Verdict::Keep | Verdict::RetryAfter(_) => {
-                End::Done(ReleaseOutcome::Kept)
+    /// Goes on with the operation that the journal holds.
+    pub(crate) fn of(mut self, run: Run, active: Active) -> Self {
+        self.known.earlier.retain(|earlier| earlier.id != run.id);
+        self.opened = Some((run, active));
+        self
+    }
+
+    /// Goes from stage to stage until it has ended.
+    pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, Trouble> {
+        let mut stage = Stage::Look;
+        let mut askings = 0;
+        loop {
+            stage = match stage {
+                Stage::Look => {
+                    let seen = self
+                        .look()
+                        .await
+                        .map_err(|error| Error::scaleway("reading the host that is to be let go", error))?;
+                    stage::after_look(
+                        &self.specification,
+                        &self.known.given,
+                        &self.known.progress,
+                        self.restart(),
+                        seen,
+                    )
+                }
+                Stage::Ask { .. } if askings == ASKINGS => Stage::exhausted(),
+                Stage::Ask { request, host, refusal } => {
+                    let attempt = request.attempt.max(1).saturating_add(askings);
+                    askings += 1;
+                    let (verdict, decided_by) = self.ask(&request, &host, refusal, attempt).await?;
+                    let last_resort = decided_by == DecidedBy::Keep;
+                    stage::after_answer(request, host, verdict, last_resort, &self.known.progress)
+                }
+                Stage::Act { request, host, action } => {
+                    let end = self.act(&host, &action).await?;
+                    stage::after_action(request, host, end)
+                }
+                Stage::LookAgain { request, host, action, refused } => {
+                    let words = format!("{}: {}", word(action), crate::failure::words(&refused.failure));
+                    self.told.refused = Some((words, refused.failure.class));
+                    // As before where it cannot be read.
+                    let seen = self.look().await.ok();
+                    stage::after_refusal(request, host, (action, refused), seen)
+                }
+                Stage::Ended { outcome, reason } => {
+                    self.told.reason = reason.or(self.told.reason.take());
+                    return Ok(outcome);
+                }
+            };
+        }
+    }
+
+    fn restart(&self) -> Option<&Restart> {
+        self.known.restart.as_ref()
+    }
+
+    async fn look(&mut self) -> Result<Presence, windlass_scaleway::Error> {
+        let request = &self.specification.request;
+        let seen = presence(self.shared, &self.control, &request.zone, &request.host).await?;
+        if let Presence::Here(host) = &seen {
+            self.returning = is_returning(&host.name);
+        }
+        Ok(seen)
+    }
+
+    async fn ask(
+        &mut self,
+        request: &ReleaseRequest,
+        host: &Server,
+        refusal: Option<(Deed, Refused)>,
+        attempt: u32,
+    ) -> Result<(Verdict, DecidedBy), Stop> {
+        if self.control.left().is_cancelled() {
+            return Err(Stop::Left);
+        }
+        let question = question(self.shared, request, host, refusal, attempt);
+        let decision = self.policies.decide::<Release>(question, |_, _| Ok(())).await;
+        self.told.decision(&decision);
+        Ok((decision.answer.verdict, decision.decided_by))
+    }
+
+    /// Does it under the lock, and takes into account what it did.
+    async fn act(&mut self, host: &Server, action: &Action) -> Result<End, Trouble> {
+        let shared = self.shared;
+        let _held = lock(shared, &self.control).await?;
+        let begun = match self.opened.take() {
+            Some(opened) => opened,
+            None => self.begin().await?,
+        };
+        let (run, _) = self.opened.insert(begun);
+        // The time for each begins anew.
+        run.deadline = Some(Instant::now() + HELD);
+        let (specification, Known { given, progress, .. }) = (&self.specification, &mut self.known);
+        let end = match action {
+            Action::ReturnToPool { prefix, system } => {
+                actions::return_to_pool(run, specification, prefix, system.as_deref(), given, progress).await?
             }
-        })
+            Action::Terminate => actions::terminate(run, specification, given).await?,
+            Action::ScheduleDeletion => actions::schedule_deletion(run, specification, given).await?,
+            Action::Reboot => actions::reboot(run, specification, given).await?,
+            Action::TakeBack => {
+                let end = actions::unmark(run, specification, host).await?;
+                self.returning &= end != Some(ReleaseOutcome::Kept);
+                End::Done(end.unwrap_or_else(stage::ask_again))
+            }
+        };
+        // A wipe that was taken is not asked for again.
+        progress.absorb(Progress::from_entries(&shared.journal.entries(&run.id)?));
+        Ok(end)
     }
 
-    /// Puts the release into the journal, when there is something to do for the first time; the time for it begins anew.
-    async fn open(&mut self) -> Result<(), Error> {
-        if let Some((run, _)) = &mut self.opened {
-            run.deadline = Some(Instant::now() + HELD);
-            return Ok(());
-        }
+    /// Puts the release into the journal.
+    async fn begin(&self) -> Result<(Run, Active), Error> {
         let zone = &self.specification.request.zone;
         let row = json!(self.specification);
         let (id, active) =
@@ -477,15 +431,7 @@ impl<'s> Releasing<'s> {
             Some(HELD),
         );
         run.event(Happening::Opened);
-        self.opened = Some((run, active));
-        Ok(())
-    }
-
-    fn run(&self) -> &Run {
-        match &self.opened {
-            Some((run, _)) => run,
-            None => unreachable!("opened before anything is done"),
-        }
+        Ok((run, active))
     }
 
     /// Closes the operation, where one was opened, and what it carried on.
@@ -506,21 +452,27 @@ impl<'s> Releasing<'s> {
             // It still lacks its name in the pool, which the next start gives it.
             ReleaseOutcome::ReturnedToPool { name } if is_returning(name) => OperationState::Left,
             // It is on its way into the pool, and somebody has to go on.
-            ReleaseOutcome::AskAgain { .. } if self.marked.is_some() => OperationState::Left,
+            ReleaseOutcome::AskAgain { .. } if self.returning => OperationState::Left,
             ReleaseOutcome::AskAgain { .. } => OperationState::Undone,
             _ => OperationState::Done,
         };
         if let Some((run, active)) = self.opened.take() {
-            for reason in self.reasons.drain(..) {
+            for reason in self.told.reasons.drain(..) {
                 run.add_reason(reason);
             }
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
-                cause: self.refused.as_ref().filter(|_| state != OperationState::Done).map(|(words, _)| json!(words)),
+                cause: self
+                    .told
+                    .refused
+                    .as_ref()
+                    .filter(|_| state != OperationState::Done)
+                    .map(|(words, _)| json!(words)),
                 reasons: run.reasons(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
+                look_at: None,
                 at: self.shared.clock.now(),
             };
             self.shared.journal.close(closing).await?;
@@ -529,7 +481,7 @@ impl<'s> Releasing<'s> {
         }
         // What earlier askings left open has ended with this one, unless this one has not: then theirs stay, too.
         let carried_on = matches!(state, OperationState::Done) || operation.is_some();
-        for earlier in self.earlier.iter().filter(|_| carried_on) {
+        for earlier in self.known.earlier.iter().filter(|_| carried_on) {
             let runs = earlier.state == OperationState::Open
                 && (self.shared.active.lock().contains(&earlier.id)
                     || (earlier.runner != self.shared.runner.name()
@@ -548,16 +500,17 @@ impl<'s> Releasing<'s> {
                 reasons: earlier.reasons.iter().cloned().chain([words]).collect(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
+                look_at: None,
                 at: self.shared.clock.now(),
             };
             self.shared.journal.close(closing).await?;
         }
-        let (refused, refused_class) = self.refused.unzip();
+        let (refused, refused_class) = self.told.refused.unzip();
         Ok(Released {
             outcome,
-            reason: self.reason,
-            decided_by: self.decided_by,
-            policy_failures: self.policy_failures,
+            reason: self.told.reason,
+            decided_by: self.told.decided_by,
+            policy_failures: self.told.policy_failures,
             refused,
             refused_class,
             operation,
@@ -583,6 +536,7 @@ impl From<Error> for Trouble {
     }
 }
 
+/// An action of the slot, for people.
 fn word(deed: Deed) -> &'static str {
     match deed {
         Deed::ReturnToPool => "return to pool",
@@ -640,12 +594,12 @@ pub(crate) async fn resume(
     let entries = shared.journal.entries(&run.id)?;
     let (policies, control) = (run.policies.clone(), run.control.clone());
     let mut releasing = Releasing::new(shared, specification, policies, control)?;
-    releasing.progress = Progress::from_entries(&entries);
+    releasing.known.progress = Progress::from_entries(&entries);
     let mut releasing = releasing.of(run, active);
     let last = entries.iter().rev().find(|entry| entry.phase != Phase::Note && entry.phase != Phase::Failure);
     let ended = match last {
         // Its owner has not heard of it and asks again; then the host shows whether it was restarted.
-        Some(entry) if entry.step == deeds::REBOOT_STEP && entry.phase == Phase::Intent => {
+        Some(entry) if entry.step == actions::REBOOT_STEP && entry.phase == Phase::Intent => {
             Ok(ReleaseOutcome::AskAgain { after: 0 })
         }
         _ => releasing.perform().await,

@@ -1,21 +1,22 @@
-//! What a release can do to a host. Each deed is done under the lock, to a host that was just read and carries the right
-//! name, and can be repeated after a crash.
+//! What a release can do to a host. Each action is done under the lock, to a host that was just read and carries the
+//! right name, and can be repeated after a crash.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_policy::slots::release::Deed;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::{
     ListOperatingSystems, OperatingSystem, ReinstallServer, Server, ServerStatus, UpdateServer,
 };
 
-use super::host::{Changed, Over, Presence, Refused, Seen, change, presence, rename, resource};
+use super::host::{Changed, Over, Presence, Refused, Seen, change, pause, presence, rename, resource};
 use super::names::{PoolPrefix, is_pending};
 use super::release::{ReleaseOutcome, ReleaseSpecification};
 use crate::failure;
 use crate::journal::{Entry, Phase};
-use crate::run::{Run, Stop};
+use crate::run::{Run, Stop, milliseconds};
 
 pub(crate) const MARK_STEP: &str = "mark-returning";
 pub(crate) const UNMARK_STEP: &str = "unmark-returning";
@@ -25,7 +26,7 @@ pub(crate) const TERMINATE_STEP: &str = "terminate";
 pub(crate) const SCHEDULE_STEP: &str = "schedule-deletion";
 pub(crate) const REBOOT_STEP: &str = "reboot";
 
-/// How a deed ended.
+/// How an action ended.
 pub(crate) enum End {
     Done(ReleaseOutcome),
     Refused(Deed, Box<Refused>),
@@ -73,15 +74,34 @@ pub(crate) struct Given {
 pub(crate) struct Progress {
     /// The operating system that the slot wanted, by name.
     pub(crate) system: Option<String>,
-    /// Whether Scaleway had taken the reinstallation.
+    /// When Scaleway took a reinstallation that the host had not shown.
+    pub(crate) taken: Option<u64>,
+    /// Whether the host had shown that it is wiped.
     pub(crate) reinstalled: bool,
 }
 
 impl Progress {
+    /// Whether the disk is wiped, or may be at any moment.
+    pub(crate) fn is_wiped(&self) -> bool {
+        self.reinstalled || self.taken.is_some()
+    }
+
+    /// Adds what a later action did.
+    pub(crate) fn absorb(&mut self, later: Self) {
+        self.reinstalled |= later.reinstalled;
+        self.taken = later.taken.or(self.taken);
+        self.system = later.system.or(self.system.take());
+    }
+
     pub(crate) fn from_entries(entries: &[Entry]) -> Self {
         let done = |entry: &Entry| entry.step == REINSTALL_STEP && entry.phase == Phase::Outcome;
         let marked = entries.iter().rev().find(|entry| entry.step == MARK_STEP && entry.phase == Phase::Intent);
         Self {
+            taken: entries
+                .iter()
+                .rev()
+                .filter(|entry| entry.step == REINSTALL_STEP && entry.phase == Phase::Note)
+                .find_map(|entry| entry.data["taken"].as_u64()),
             system: marked.and_then(|entry| entry.data["system"].as_str()).map(str::to_owned),
             reinstalled: entries.iter().any(done),
         }
@@ -95,7 +115,7 @@ async fn still_ours(
     given: &Given,
 ) -> Result<Result<Box<Server>, ReleaseOutcome>, Box<Refused>> {
     let id = &specification.request.host;
-    match presence(&run.shared, &run.zone, id).await {
+    match presence(&run.shared, &run.control, &run.zone, id).await {
         Err(error) => Err(Box::new(Refused::of(failure::of_error(&error)))),
         Ok(Presence::Gone) => Ok(Err(ReleaseOutcome::AlreadyGone)),
         Ok(Presence::Here(host)) => Ok(match owner(specification, &host, given) {
@@ -129,9 +149,9 @@ fn over(over: Over) -> End {
 /// (With two steps there would be a moment in which a host stands in the pool, ready, with its old disk and a
 /// reinstallation on its way: who claims it then, from another state directory, has it wiped under his work.)
 ///
-/// When it carries the pool's name it is being wiped, and becomes eligible when it is `ready` again. Where Scaleway does not let
-/// it be renamed meanwhile (never recorded), it counts as returned all the same: the next start names it, and our own adoptions
-/// take it as it is.
+/// When it carries the pool's name it is being wiped, and becomes eligible when it is `ready` again. Where Scaleway
+/// does not let it be renamed meanwhile (assumption: mac-rename-while-reinstalling), it counts as returned all the
+/// same: the next start names it, and our own adoptions take it as it is.
 pub(crate) async fn return_to_pool(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -145,10 +165,19 @@ pub(crate) async fn return_to_pool(
     let host = ours_or_return!(deed, run, specification, given);
     let id = host.id.as_str();
     let (mark, name) = (claim.returning(id), prefix.name(claim, id));
+    // Whoever carries this asking on knows what an earlier one did.
+    match progress.taken {
+        _ if progress.reinstalled => {
+            run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+        }
+        Some(taken) => {
+            run.write(REINSTALL_STEP, Phase::Note, Some(resource(&run.zone, id)), json!({ "taken": taken })).await?;
+        }
+        None => {}
+    }
     if !progress.reinstalled {
-        let running = host.status == ServerStatus::Reinstalling;
-        if host.status.is_transient() && !running {
-            // It would be refused (assumption: `transient_state`), and the lock is not the place to wait for it.
+        if host.status.is_transient() && host.status != ServerStatus::Reinstalling {
+            // It would be refused (assumption: mac-busy-answer), and the lock is not the place to wait for it.
             let words = format!("host {id} is {} and cannot be reinstalled now", host.status);
             return Ok(End::Refused(
                 deed,
@@ -170,30 +199,11 @@ pub(crate) async fn return_to_pool(
             }
             run.conclude(MARK_STEP, Some(resource(&run.zone, id)), json!({ "name": mark })).await?;
         }
-        run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "system": os_id })).await?;
-        let api = run.shared.client.apple_silicon(&run.zone);
-        let request = ReinstallServer { os_id, enable_kext: host.kext_enabled };
-        let changed = change(
-            run,
-            REINSTALL_STEP,
-            id,
-            || async { if running { Ok(None) } else { api.reinstall_server(id, &request).await.map(Some) } },
-            |seen| match &seen.status {
-                _ if seen.name != mark => Seen::Over(Over::Renamed(seen.name.clone())),
-                // Already running, whoever began it: the disk is being wiped, which is what is wanted.
-                ServerStatus::Reinstalling => Seen::Done(()),
-                _ => Seen::NotYet,
-            },
-            |_| Some(()),
-            || None,
-        )
-        .await?;
-        match changed {
-            Changed::Done(()) => {}
-            Changed::Over(ended) => return Ok(over(ended)),
-            Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+        match reinstall(run, specification, &host, &mark, os_id, progress).await? {
+            Wiped::Shown => {}
+            Wiped::Over(ended) => return Ok(over(ended)),
+            Wiped::Refused(refused) => return Ok(End::Refused(deed, refused)),
         }
-        run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     }
     run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
     match rename(run, RENAME_STEP, id, &[&mark], &name).await? {
@@ -211,16 +221,127 @@ pub(crate) async fn return_to_pool(
     Ok(End::Done(ReleaseOutcome::ReturnedToPool { name }))
 }
 
-/// Gives a host that was on its way into the pool, and was not wiped, the claim's name again: the slot wants it kept as it is.
-pub(crate) async fn unmark(run: &Run, specification: &ReleaseSpecification, host: &Server) -> Result<bool, Stop> {
+/// What became of a reinstallation.
+enum Wiped {
+    /// The host shows that it is being wiped, or was.
+    Shown,
+    Over(Over),
+    Refused(Box<Refused>),
+}
+
+/// Has the host wiped, and waits until it shows that. An answer alone is none: were the host still `ready` when it gets
+/// its name in the pool, it would be claimed and wiped under the next work. What shows is the status, or a new
+/// password, which a reinstallation makes (SDK).
+///
+/// One that was taken and does not show is not sent a second time before
+/// [`Limits::second_look`](crate::Limits::second_look): it could come on top of the first, when the host is in use
+/// again. (assumption: mac-reinstall-shows)
+async fn reinstall(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    host: &Server,
+    mark: &str,
+    os_id: Option<String>,
+    progress: &Progress,
+) -> Result<Wiped, Stop> {
+    let id = specification.request.host.as_str();
+    let shows = |seen: &Server| {
+        let password = seen.sudo_password.reveal().zip(host.sudo_password.reveal());
+        if seen.name != mark {
+            Seen::Over(Over::Renamed(seen.name.clone()))
+        } else if seen.status == ServerStatus::Reinstalling || password.is_some_and(|(now, before)| now != before) {
+            // Whoever began it: the disk is being wiped, which is what is wanted.
+            Seen::Done(Reinstall::Shown)
+        } else {
+            Seen::NotYet
+        }
+    };
+    run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "system": os_id })).await?;
+    let again_from = |taken: u64| taken.saturating_add(milliseconds(run.shared.limits.second_look));
+    let taken = progress.taken.filter(|taken| run.now() < again_from(*taken));
+    let api = run.shared.client.apple_silicon(&run.zone);
+    let request = ReinstallServer { os_id, enable_kext: host.kext_enabled };
+    let reinstalled = if host.status == ServerStatus::Reinstalling {
+        Reinstall::Shown
+    } else if taken.is_some() {
+        Reinstall::Taken
+    } else {
+        let call = || api.reinstall_server(id, &request);
+        let answer = |answer: Server| {
+            let shown = answer.status == ServerStatus::Reinstalling;
+            Some(if shown { Reinstall::Shown } else { Reinstall::Taken })
+        };
+        match change(run, REINSTALL_STEP, id, call, shows, answer, || None).await? {
+            Changed::Done(reinstalled) => reinstalled,
+            Changed::Over(ended) => return Ok(Wiped::Over(ended)),
+            Changed::Refused(refused) => return Ok(Wiped::Refused(refused)),
+        }
+    };
+    if reinstalled == Reinstall::Taken {
+        if taken.is_none() {
+            let data = json!({ "taken": run.now() });
+            run.write(REINSTALL_STEP, Phase::Note, Some(resource(&run.zone, id)), data).await?;
+        }
+        match until_it_shows(run, id, shows).await? {
+            Seen::Done(_) => {}
+            Seen::Over(ended) => return Ok(Wiped::Over(ended)),
+            Seen::NotYet => {
+                let words = format!("Scaleway took the reinstallation of host {id}, which does not show it yet");
+                let failed = failure::of_class(FailureClass::TransientState, words);
+                return Ok(Wiped::Refused(Box::new(Refused::of(failed))));
+            }
+        }
+    }
+    run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    Ok(Wiped::Shown)
+}
+
+/// How far a reinstallation is known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reinstall {
+    /// Scaleway took it.
+    Taken,
+    /// The host shows it.
+    Shown,
+}
+
+/// Looks at the host until it shows the change, it is somebody else's, or the time under the lock is up.
+async fn until_it_shows<T>(run: &Run, id: &str, shows: impl Fn(&Server) -> Seen<T>) -> Result<Seen<T>, Stop> {
+    let mut attempt = 1;
+    loop {
+        match presence(&run.shared, &run.control, &run.zone, id).await {
+            Ok(Presence::Gone) => return Ok(Seen::Over(Over::Gone)),
+            Ok(Presence::Here(seen)) => match shows(&seen) {
+                Seen::NotYet => {}
+                seen => return Ok(seen),
+            },
+            // Not seen; the next look may.
+            Err(_) => {}
+        }
+        run.check(REINSTALL_STEP)?;
+        if run.deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+            return Ok(Seen::NotYet);
+        }
+        pause(&run.shared, &run.control, attempt).await;
+        attempt += 1;
+    }
+}
+
+/// Gives a host that was on its way into the pool, and was not wiped, the claim's name again: the slot wants it kept as
+/// it is. `None`: Scaleway refuses it for now.
+pub(crate) async fn unmark(
+    run: &Run,
+    specification: &ReleaseSpecification,
+    host: &Server,
+) -> Result<Option<ReleaseOutcome>, Stop> {
     let (id, claim) = (host.id.as_str(), specification.request.claim.as_str());
     run.intend(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim, "from": host.name })).await?;
     let changed = rename(run, UNMARK_STEP, id, &[&host.name], claim).await?;
     if matches!(changed, Changed::Refused(_)) {
-        return Ok(false);
+        return Ok(None);
     }
     run.conclude(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
-    Ok(true)
+    Ok(Some(ReleaseOutcome::Kept))
 }
 
 /// The id of the operating system to install: the one asked for by name, else the one that the host has.
@@ -289,12 +410,12 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
             return Ok(End::Refused(deed, refused));
         }
     }
-    run.shared.machines.hosts.forget(&run.zone, id).await;
+    run.shared.machines.hosts.forget(&run.zone, id);
     run.conclude(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     Ok(End::Done(ReleaseOutcome::Terminated))
 }
 
-/// Has Scaleway delete the host as soon as it can be deleted.
+/// Has Scaleway delete the host as soon as it can be deleted. (assumption: mac-scheduled-deletion)
 pub(crate) async fn schedule_deletion(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -329,7 +450,7 @@ pub(crate) async fn schedule_deletion(
         Changed::Over(ended) => return Ok(over(ended)),
         Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
     };
-    run.shared.machines.hosts.replace(&run.zone, &scheduled).await;
+    run.shared.machines.hosts.replace(&run.zone, &scheduled);
     let deletable_at = super::release::instant(scheduled.deletable_at().or(host.deletable_at()));
     run.conclude(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "deletable-at": deletable_at })).await?;
     Ok(End::Done(ReleaseOutcome::DeletionScheduled { deletable_at }))

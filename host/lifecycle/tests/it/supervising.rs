@@ -1,0 +1,324 @@
+//! The supervisor: what a crash, a late effect or a journal that cannot be written leaves is ended while the process
+//! lives.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use windlass_lifecycle::{
+    Clock, Control, Durability, Error, Lifecycle, Operation, OperationFilter, OperationState, Options, Part,
+    Supervisor, SupervisorOptions, SweepRequest, Target,
+};
+use windlass_scaleway::Client;
+use windlass_simulator::{FaultKind, FaultRule};
+
+use crate::late::{Fate, Late};
+use crate::support::{HOUR, NOW, World, host, owner, run, settings, zone};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A world, a way to it on which requests can be late, and one clock for all processes.
+struct Slow {
+    world: World,
+    late: Late,
+    client: Client,
+    clock: Clock,
+    starts: std::cell::Cell<u64>,
+}
+
+impl Slow {
+    async fn new(seed: u64) -> Self {
+        let world = World::new(seed).await;
+        let late = Late::over(world.simulator.transport());
+        let client = Client::with_transport(settings(), std::sync::Arc::new(late.clone())).unwrap();
+        Self { world, late, client, clock: Clock::simulated(NOW), starts: std::cell::Cell::new(0) }
+    }
+
+    fn start(&self) -> Lifecycle {
+        self.starts.set(self.starts.get() + 1);
+        Lifecycle::open(Options {
+            owner: Some(owner()),
+            durability: Durability::Process,
+            clock: self.clock.clone(),
+            seed: Some(self.starts.get()),
+            ..Options::new(self.client.clone(), host(), self.world.state())
+        })
+        .unwrap()
+    }
+}
+
+fn supervisor(lifecycle: &Lifecycle) -> Supervisor {
+    Supervisor::new(lifecycle.clone(), SupervisorOptions::default())
+}
+
+/// Runs the supervisor of this process for so long.
+async fn supervise(lifecycle: &Lifecycle, how_long: Duration) {
+    let (supervisor, control) = (supervisor(lifecycle), Control::new());
+    let end = async {
+        tokio::time::sleep(how_long).await;
+        control.leave();
+    };
+    tokio::join!(supervisor.run(&control, |_| {}), end);
+}
+
+fn only(lifecycle: &Lifecycle) -> Operation {
+    let mut operations = lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+    assert_eq!(operations.len(), 1, "{operations:?}");
+    operations.remove(0)
+}
+
+#[test]
+fn what_arrives_after_a_crash_is_found_by_a_second_look() {
+    for (method, ending) in [("POST", "/ips"), ("POST", "/servers"), ("POST", "/volumes")] {
+        run(async {
+            let slow = Slow::new(71).await;
+            // Later than any look at once.
+            slow.late.next(1, method, ending, Fate::Hangs(MINUTE * 3));
+            let dying = slow.start();
+            let control = Control::new();
+            let mut wanted = slow.world.everything();
+            if ending == "/servers" {
+                // What it was to be made of would be gone when it arrives.
+                (wanted.addresses, wanted.volumes) = (Vec::new(), Vec::new());
+            }
+            let creating = dying.create_server(wanted, &control);
+            let died = tokio::time::timeout(Duration::from_secs(20), creating).await;
+            assert!(died.is_err(), "{ending}: it died in the middle of the call");
+            drop(dying);
+            let next = slow.start();
+            let resumed = next.resume(&Control::new()).await.unwrap();
+            assert_eq!(resumed.operations[0].state, OperationState::Unverified, "{ending}: {resumed:?}");
+            assert_eq!(resumed.unverified.len(), 1, "{ending}");
+            let look_at = only(&next).look_at.unwrap();
+            assert!((NOW + 600_000..NOW + 640_000).contains(&look_at), "{ending}: {look_at}");
+            slow.world.assert_empty(ending);
+            // Asked again too early, it stays as it is.
+            assert!(next.resume(&Control::new()).await.unwrap().operations.is_empty(), "{ending}");
+            tokio::time::sleep(MINUTE * 4).await;
+            assert!(!slow.world.resources().is_empty(), "{ending}: it has arrived");
+            supervise(&next, MINUTE * 7).await;
+            slow.world.assert_empty(ending);
+            let operation = only(&next);
+            assert_eq!((operation.state, operation.look_at), (OperationState::Undone, None), "{ending}");
+        });
+    }
+}
+
+#[test]
+fn a_creation_that_is_given_up_while_a_call_may_still_arrive_is_unverified_until_it_was_looked_at_again() {
+    run(async {
+        let slow = Slow::new(72).await;
+        let lifecycle = slow.start();
+        slow.late.next(usize::MAX, "POST", "/ips", Fate::Lost(MINUTE * 5));
+        let error = lifecycle.create_server(slow.world.everything(), &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = &error else { panic!("{error}") };
+        assert_eq!(failure.state, OperationState::Unverified, "{failure}");
+        let look_at = failure.report.look_at.unwrap();
+        assert!(failure.to_string().contains("may still take effect: it is looked again at"), "{failure}");
+        assert_eq!(only(&lifecycle).look_at, Some(look_at));
+        supervise(&lifecycle, MINUTE * 12).await;
+        slow.world.assert_empty("after the second look");
+        assert_eq!(only(&lifecycle).state, OperationState::Undone);
+    });
+}
+
+#[test]
+fn a_creation_whose_calls_were_all_answered_is_not_looked_at_twice() {
+    run(async {
+        let slow = Slow::new(73).await;
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        slow.world.simulator.add_fault(refused.nth(1)).unwrap();
+        let lifecycle = slow.start();
+        let error = lifecycle.create_server(slow.world.everything(), &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = &error else { panic!("{error}") };
+        assert_eq!((failure.state, failure.report.look_at), (OperationState::Undone, None), "{failure}");
+    });
+}
+
+/// Makes every write of the journal fail once it holds so many entries, until it is dropped.
+struct FullDisk(std::path::PathBuf);
+
+impl FullDisk {
+    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on operations"];
+
+    fn after(world: &World, entries: usize) -> Self {
+        let path = world.folder.path().join("journal.sqlite");
+        let full = Self(path);
+        for (number, event) in Self::TRIGGERS.iter().enumerate() {
+            full.execute(&format!(
+                "create trigger full_{number} {event} when (select count(*) from entries) >= {entries}
+                 begin select raise(abort, 'database or disk is full'); end"
+            ));
+        }
+        full
+    }
+
+    fn execute(&self, sql: &str) {
+        rusqlite::Connection::open(&self.0).unwrap().execute_batch(sql).unwrap();
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        for number in 0..Self::TRIGGERS.len() {
+            self.execute(&format!("drop trigger full_{number}"));
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_for_a_while_ends_in_a_machine_that_goes_on() {
+    let (mut finished, mut undone) = (0, 0);
+    for entries in 0..60 {
+        let case = format!("full after {entries} entries");
+        let written = run(async {
+            let world = World::new(74).await;
+            let lifecycle = world.start();
+            let supervisor = supervisor(&lifecycle);
+            let control = Control::new();
+            let story = async {
+                let full = FullDisk::after(&world, entries);
+                let created = lifecycle.create_server(world.everything(), &Control::new()).await;
+                let broke_off = match &created {
+                    Ok(_) => false,
+                    Err(Error::JournalWrite { .. }) => true,
+                    Err(error) => panic!("{case}: {error}"),
+                };
+                // The supervisor cannot write either, and lives on.
+                tokio::time::sleep(MINUTE * 10).await;
+                drop(full);
+                tokio::time::sleep(MINUTE * 15).await;
+                control.leave();
+                broke_off
+            };
+            let ((), broke_off) = tokio::join!(supervisor.run(&control, |_| {}), story);
+            world.assert_closed(&lifecycle, &case);
+            let operations = lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+            let operation = operations.last().unwrap();
+            match operation.state {
+                OperationState::Done => {
+                    finished += 1;
+                    world.assert_complete(&case).await;
+                    // And it can be worked with.
+                    let target = Target::Operation(operation.id.clone());
+                    let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+                    assert!(cleaned.report.is_clean(), "{case}");
+                }
+                OperationState::Undone => undone += 1,
+                other => panic!("{case}: {other}"),
+            }
+            world.assert_empty(&case);
+            broke_off
+        });
+        if !written {
+            assert!(finished > 1 && undone > 10, "{finished} finished, {undone} undone");
+            return;
+        }
+    }
+    panic!("a creation writes fewer entries");
+}
+
+#[test]
+fn a_round_does_what_it_is_told_to_and_nothing_else() {
+    run(async {
+        let world = World::new(75).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        // Nothing explains its rest.
+        let server = created.server.id.clone();
+        let force = windlass_simulator::ForcedState::Deleted;
+        world.simulator.set_server_state(&server, force).unwrap();
+        let there = world.resources().count();
+        assert!(there > 0);
+        let control = Control::new();
+        world.simulator.clear_requests();
+        let off = supervisor(&lifecycle).round(&Part::ALL, &control).await;
+        assert!(off.sweep.is_none() && off.problems.is_empty() && off.pruned == Some(0), "{off:?}");
+        assert_eq!(world.simulator.requests().len(), 0, "a sweep that is not asked for calls nobody");
+        let sweeping = |dry_run| {
+            let sweep = SweepRequest { dry_run, ..SweepRequest::new(vec![zone()]) };
+            let options = SupervisorOptions { sweep: Some(sweep), ..SupervisorOptions::default() };
+            Supervisor::new(lifecycle.clone(), options)
+        };
+        let reported = sweeping(true).round(&Part::ALL, &control).await;
+        assert_eq!(reported.sweep.unwrap().unexplained.len(), there, "reported");
+        assert_eq!(world.resources().count(), there, "and left alone");
+        let removed = sweeping(false).round(&Part::ALL, &control).await;
+        assert!(removed.sweep.unwrap().is_clean());
+        world.assert_empty("swept");
+    });
+}
+
+#[test]
+fn old_operations_are_forgotten_after_thirty_days() {
+    run(async {
+        let world = World::new(76).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+        let count = || lifecycle.journal().operations(&OperationFilter::default()).unwrap().len();
+        tokio::time::sleep(HOUR * 24 * 29).await;
+        supervise(&lifecycle, HOUR).await;
+        assert_eq!(count(), 2);
+        supervise(&lifecycle, HOUR * 49).await;
+        assert_eq!(count(), 0);
+    });
+}
+
+#[test]
+fn a_supervisor_ends_at_once_when_it_is_told_to_and_bounds_what_hangs() {
+    run(async {
+        let world = World::new(77).await;
+        let dying = world.start();
+        let created = dying.create_server(world.everything(), &Control::new()).await.unwrap();
+        let pending = dying.begin_cleanup(&Target::Operation(created.operation)).await.unwrap();
+        drop((pending, dying));
+        let hangs = FaultRule::new("GET", "/**", FaultKind::Delay(Duration::from_secs(3_600)));
+        world.simulator.add_fault(hangs).unwrap();
+        let next = world.start();
+        // It hangs in the resume, for as long as one part may take.
+        let limit = Duration::from_secs(90);
+        let options = SupervisorOptions { part_limit: limit, ..SupervisorOptions::default() };
+        let began = tokio::time::Instant::now();
+        let round = Supervisor::new(next.clone(), options).round(&Part::ALL, &Control::new()).await;
+        assert!(began.elapsed() <= limit + Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(round.pruned, Some(0), "the next part is done all the same: {round:?}");
+        // And while it hangs it is told to end.
+        let (supervisor, control) = (supervisor(&next), Control::new());
+        let rounds = Mutex::new(0);
+        let told = async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            control.leave();
+            tokio::time::Instant::now()
+        };
+        let run = async {
+            supervisor.run(&control, |_| *rounds.lock() += 1).await;
+            tokio::time::Instant::now()
+        };
+        let (ended, told) = tokio::join!(run, told);
+        assert!(ended - told <= Duration::from_secs(6), "{:?}", ended - told);
+        world.simulator.clear_faults();
+        supervise(&next, MINUTE * 5).await;
+        world.assert_empty("the next round went on with it");
+        world.assert_closed(&next, "the next round went on with it");
+    });
+}
+
+#[test]
+fn one_round_runs_at_a_time_and_two_processes_do_not_work_on_one_operation() {
+    run(async {
+        let world = World::new(78).await;
+        let dying = world.start();
+        let created = dying.create_server(world.everything(), &Control::new()).await.unwrap();
+        drop(dying.begin_cleanup(&Target::Operation(created.operation)).await.unwrap());
+        drop(dying);
+        let (one, other) = (world.start(), world.start());
+        let (first, control) = (supervisor(&one), Control::new());
+        let (twin, second) = (first.clone(), supervisor(&other));
+        let parts = [Part::Resume];
+        let (a, b, c) =
+            tokio::join!(first.round(&parts, &control), twin.round(&parts, &control), second.round(&parts, &control));
+        let ended: usize = [a, b, c].iter().flat_map(|round| &round.resumed).map(|it| it.operations.len()).sum();
+        assert_eq!(ended, 1, "taken up once");
+        world.assert_empty("cleaned up");
+    });
+}
