@@ -320,7 +320,7 @@ impl Going {
             })
             .collect();
         let removed = rest.into_iter().filter(|resource| !there.contains(resource)).collect();
-        Report { removed, kept: staying.kept, left, unverified: None }
+        Report { removed, kept: staying.kept, left, unverified: None, look_at: None }
     }
 
     /// The report when nobody could see what is there: left is what is known to have resisted.
@@ -333,7 +333,7 @@ impl Going {
                 Some(Left { resource, why })
             })
             .collect();
-        Report { removed: Vec::new(), kept: staying.kept, left, unverified: Some(why) }
+        Report { removed: Vec::new(), kept: staying.kept, left, unverified: Some(why), look_at: None }
     }
 }
 
