@@ -226,11 +226,7 @@ async fn server_again(run: &Run, claims: &Claims, id: &str) -> Result<Again<Owne
 }
 
 /// Tells a server what its state asks for.
-async fn tell_to_go(
-    run: &Run,
-    server: &Owned<Server>,
-    local_going: &BTreeSet<&str>,
-) -> Result<Told, AttemptFailure> {
+async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&str>) -> Result<Told, AttemptFailure> {
     let server = server.get();
     let keep_local = server.volumes.values().any(|volume| {
         volume_kind(&volume.volume_type) == ResourceKind::LocalVolume && !local_going.contains(volume.id.as_str())

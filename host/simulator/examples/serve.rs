@@ -6,7 +6,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Parser;
-use windlass_simulator::{AppleSilicon, AppleSiliconPool, FloorRefusal, Latency, Options, RequestLimit, Simulator};
+use windlass_simulator::{
+    AppleSilicon, AppleSiliconPool, Behaviour, FloorRefusal, Latency, Options, RequestLimit, Simulator,
+};
 
 #[derive(Parser)]
 struct Arguments {
@@ -28,6 +30,9 @@ struct Arguments {
     /// Give servers addresses of 127.64.0.0/15, on which something real can answer.
     #[arg(long)]
     loopback_addresses: bool,
+    /// A belief about Scaleway that does not hold here: tag-filter-ignored, late-listing:5000, ...; may be repeated.
+    #[arg(long)]
+    behaviour: Vec<Behaviour>,
     /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S,age=26h; may be repeated.
     #[arg(long)]
     apple_silicon_pool: Vec<AppleSiliconPool>,
@@ -49,6 +54,7 @@ async fn main() -> std::io::Result<()> {
         latency: Latency { base_ms: arguments.latency_ms, jitter_ms: 0 },
         request_limit: arguments.requests_per_second.map(|per_second| RequestLimit { per_second, burst: per_second }),
         loopback_addresses: arguments.loopback_addresses,
+        behaviours: arguments.behaviour,
         apple_silicon_commitment: Duration::from_secs(arguments.apple_silicon_floor_seconds),
         apple_silicon: AppleSilicon {
             pools: arguments.apple_silicon_pool,

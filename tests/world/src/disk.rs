@@ -391,7 +391,8 @@ mod tests {
 
     /// Inserts until the power is lost. Returns how many commits were answered.
     fn insert(connection: &rusqlite::Connection, most: i64) -> i64 {
-        (0..most).take_while(|number| connection.execute("insert into rows values (?1)", [number]).is_ok()).count() as i64
+        (0..most).take_while(|number| connection.execute("insert into rows values (?1)", [number]).is_ok()).count()
+            as i64
     }
 
     #[test]

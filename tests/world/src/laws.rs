@@ -60,7 +60,10 @@ fn no_operation_is_open(world: &World) -> Vec<String> {
                         !matches!(operation.state, OperationState::Done | OperationState::Undone | OperationState::Kept)
                     })
                     .map(|operation| {
-                        format!("operation {} of journal {disk} is {}: {:?}", operation.id, operation.state, operation.report)
+                        format!(
+                            "operation {} of journal {disk} is {}: {:?}",
+                            operation.id, operation.state, operation.report
+                        )
                     }),
             ),
             Err(error) => violations.push(format!("journal {disk} cannot be read: {error}")),
@@ -108,7 +111,8 @@ fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     // What a server of ours had and nobody tagged must be gone with it: volumes that belong to nobody we know.
     for value in &resources.volumes {
         let id = value["id"].as_str().unwrap_or_default();
-        let attached = !value["server"].is_null() || value["references"].as_array().is_some_and(|list| !list.is_empty());
+        let attached =
+            !value["server"].is_null() || value["references"].as_array().is_some_and(|list| !list.is_empty());
         if !is_tagged(value) && !attached && !world.users.theirs.contains_key(id) {
             violations.push(format!("volume {id} belongs to nobody and hangs on nothing"));
         }
@@ -117,7 +121,9 @@ fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     for value in resources.ips.iter().chain(&resources.volumes) {
         let id = value["id"].as_str().unwrap_or_default();
         let operation = value["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let Some(operation) = operation.into_iter().find(|tag| tag.starts_with("windlass-operation=")) else { continue };
+        let Some(operation) = operation.into_iter().find(|tag| tag.starts_with("windlass-operation=")) else {
+            continue;
+        };
         if living.contains(operation) && !servers.contains(operation) && !world.users.theirs.contains_key(id) {
             violations.push(format!("{id} of {operation} is left, whose server is gone"));
         }
@@ -145,7 +151,11 @@ fn what_was_given_is_there(world: &World) -> Vec<String> {
         }
         let on_it = |value: &&Value| {
             value["server"]["id"] == given.server.as_str()
-                || value["references"].as_array().into_iter().flatten().any(|r| r["product_resource_id"] == given.server.as_str())
+                || value["references"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|r| r["product_resource_id"] == given.server.as_str())
         };
         let addresses = resources.ips.iter().filter(on_it).count();
         let volumes = resources.volumes.iter().filter(on_it).count();

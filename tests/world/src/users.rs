@@ -31,9 +31,9 @@ pub(crate) struct Users {
 
 /// Whether a resource carries an owner tag, whosever.
 pub(crate) fn is_tagged(value: &Value) -> bool {
-    value["tags"].as_array().is_some_and(|tags| {
-        tags.iter().filter_map(Value::as_str).any(|tag| tag.starts_with("windlass-owner="))
-    })
+    value["tags"]
+        .as_array()
+        .is_some_and(|tags| tags.iter().filter_map(Value::as_str).any(|tag| tag.starts_with("windlass-owner=")))
 }
 
 impl Users {
@@ -76,13 +76,15 @@ impl Users {
 
     async fn action(&self, server: &Value, action: &str) {
         let id = server["id"].as_str().unwrap_or_default();
-        self.call("POST", &format!("/instance/v1/zones/{ZONE}/servers/{id}/action"), Some(json!({ "action": action }))).await;
+        self.call("POST", &format!("/instance/v1/zones/{ZONE}/servers/{id}/action"), Some(json!({ "action": action })))
+            .await;
     }
 
     /// A volume of a user's own.
     pub(crate) async fn make_volume(&mut self) -> Option<String> {
         let name = self.name();
-        let body = json!({ "name": name, "from_empty": { "size": 10_000_000_000_u64 }, "project_id": PROJECT, "tags": [] });
+        let body =
+            json!({ "name": name, "from_empty": { "size": 10_000_000_000_u64 }, "project_id": PROJECT, "tags": [] });
         let volume = self.call("POST", &format!("/block/v1/zones/{ZONE}/volumes"), Some(body)).await;
         self.own("volumes", &volume)
     }
@@ -124,7 +126,8 @@ impl Users {
             }
             User::AttachAddress { server } => {
                 let Some(server) = self.server_of_ours(server) else { return };
-                let body = json!({ "type": "routed_ipv4", "project": PROJECT, "tags": ["of-a-user"], "server": server["id"] });
+                let body =
+                    json!({ "type": "routed_ipv4", "project": PROJECT, "tags": ["of-a-user"], "server": server["id"] });
                 let answer = self.call("POST", &format!("/instance/v1/zones/{ZONE}/ips"), Some(body)).await;
                 self.own("ips", &answer["ip"]);
             }

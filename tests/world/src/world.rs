@@ -12,8 +12,8 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Lifecycle, OperationId, Options,
-    ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
+    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Lifecycle, OperationId,
+    Options, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
@@ -206,8 +206,7 @@ impl World {
         for request in &requests {
             (request.at_ms, &request.method, &request.path, request.status).hash(&mut hasher);
         }
-        let ending =
-            Ending { violations, digest: hasher.finish(), calls: requests.len(), created: self.created };
+        let ending = Ending { violations, digest: hasher.finish(), calls: requests.len(), created: self.created };
         for process in 0..PROCESSES {
             self.kill(process).await;
         }
@@ -328,8 +327,11 @@ impl World {
             Shape::Bare => {}
             Shape::Everything => {
                 wanted.addresses = vec![AddressKind::Ipv4, AddressKind::Ipv6];
-                wanted.volumes =
-                    vec![ExtraVolume::New { kind: VolumeKind::Block, size: 10_000_000_000, operations_per_second: None }];
+                wanted.volumes = vec![ExtraVolume::New {
+                    kind: VolumeKind::Block,
+                    size: 10_000_000_000,
+                    operations_per_second: None,
+                }];
                 wanted.private_networks = vec![self.network.clone()];
                 wanted.cloud_init = Some(CloudInit::new("#cloud-config\n"));
             }
@@ -382,7 +384,9 @@ impl World {
         let lifecycle = process.lifecycle.clone();
         process.tasks.spawn(async move {
             match lifecycle.cleanup(&Target::Operation(operation), &Control::new()).await {
-                Ok(cleaned) => Done::CleanedUp { server, clean: cleaned.report.is_clean() && cleaned.report.kept.is_empty() },
+                Ok(cleaned) => {
+                    Done::CleanedUp { server, clean: cleaned.report.is_clean() && cleaned.report.kept.is_empty() }
+                }
                 Err(Error::CleanupUnderWay { .. } | _) => Done::Other,
             }
         });

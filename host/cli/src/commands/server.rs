@@ -14,7 +14,7 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::types::instance;
 
-use super::{failure_words, left_of, lifecycle_failure, note_resumed, unverified};
+use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted, rows};
 use crate::context::{Context, Work, cluster_store};

@@ -8,7 +8,7 @@ use crate::world::{Image, RootVolume};
 struct Offer {
     label: &'static str,
     name: &'static str,
-    /// Architectures in the order of the API's answer, which is not the same for all labels (recorded).
+    /// Architectures in the order of the API's answer, which is not the same for all labels and zones (recorded).
     archs: &'static [&'static str],
     gpu: bool,
     root_size: u64,
@@ -110,7 +110,11 @@ fn make(seed: u64, zone: &str, offer: &Offer) -> Vec<PublicImage> {
     let mut images = Vec::new();
     for kind in ["instance_local", "instance_sbs"] {
         // Assumption from the recordings: for local storage only x86_64 images exist.
-        let archs = if kind == "instance_local" { X86_ONLY } else { offer.archs };
+        let archs = match kind {
+            "instance_local" => X86_ONLY,
+            _ if zone == "pl-waw-1" && offer.archs == X86_FIRST => ARM_FIRST,
+            _ => offer.archs,
+        };
         for arch in archs {
             let key = format!("{zone} {} {kind} {arch}", offer.label);
             let snapshot = Random::named_id(seed, &format!("snapshot {key}"));

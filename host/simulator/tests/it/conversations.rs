@@ -52,10 +52,11 @@ async fn the_recorded_conversations_are_held() {
     hold_all("scaleway-conversations.json", 969).await;
 }
 
-/// Fifteen more, recorded from Terraform, that nobody had seen when the simulator was written.
+/// Fifteen more, recorded from Terraform, that nobody had seen when the simulator was written. Four steps are lost: in them
+/// two servers that began the same thing took very different times to end it.
 #[tokio::test]
 async fn further_recorded_conversations_are_held() {
-    hold_all("scaleway-conversations-2.json", 1_044).await;
+    hold_all("scaleway-conversations-2.json", 1_206).await;
 }
 
 /// Holds every conversation of a file, of which at least `floor` steps must match: as many as did when it was written.

@@ -38,7 +38,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let from = arguments.from.unwrap_or_else(|| {
         // Below the digits that a person copies wrong.
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs() * 1_000_000)
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs() * 1_000_000)
     });
     let began = Instant::now();
     let deadline = arguments.seconds.map(|seconds| began + Duration::from_secs(seconds));
