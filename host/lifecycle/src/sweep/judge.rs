@@ -250,6 +250,7 @@ mod tests {
                 cause: None,
                 reasons: vec![],
                 report: None,
+                look_at: None,
                 ended_by: ended.then(id),
                 created_at: 0,
                 updated_at: 0,
