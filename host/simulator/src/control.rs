@@ -20,6 +20,7 @@ use crate::behaviour::Behaviour;
 use crate::fault::FaultRule;
 use crate::forced_state::ForcedState;
 use crate::options::Availability;
+use crate::resources::Resources;
 use crate::simulator::{ControlError, Dropped, Simulator};
 
 impl Simulator {
@@ -29,6 +30,7 @@ impl Simulator {
     pub fn router(&self) -> Router {
         Router::new()
             .route("/_simulator/resources", get(resources))
+            .route("/_simulator/changes", get(changes))
             .route("/_simulator/requests", get(requests).delete(clear_requests))
             .route("/_simulator/faults", get(faults).post(add_faults).delete(clear_faults))
             .route("/_simulator/behaviours", get(behaviours).post(set_behaviours).delete(clear_behaviours))
@@ -81,7 +83,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Box<Response>> {
 }
 
 async fn unknown_control() -> Response {
-    let message = "no such control; there are GET /_simulator/resources, GET and DELETE /_simulator/requests, \
+    let message = "no such control; there are GET /_simulator/resources and /_simulator/changes, GET and DELETE /_simulator/requests, \
                    GET, POST and DELETE /_simulator/faults and /_simulator/behaviours, \
                    POST /_simulator/servers/{id}/state and .../name, \
                    POST /_simulator/apple-silicon, POST /_simulator/stock, \
@@ -100,12 +102,28 @@ async fn resources(
     State(simulator): State<Simulator>,
     query: Result<Query<ResourcesQuery>, QueryRejection>,
 ) -> Response {
-    let all = simulator.resources();
-    match query {
-        Ok(Query(ResourcesQuery { others: None })) => answer(StatusCode::OK, &json!(all)),
-        Ok(Query(ResourcesQuery { others: Some(tag) })) => answer(StatusCode::OK, &json!(all.others(&tag))),
+    match chosen(&simulator, query) {
+        Ok(resources) => answer(StatusCode::OK, &json!(resources)),
         Err(rejection) => bad(rejection.body_text()),
     }
+}
+
+async fn changes(State(simulator): State<Simulator>, query: Result<Query<ResourcesQuery>, QueryRejection>) -> Response {
+    match chosen(&simulator, query) {
+        Ok(resources) => answer(StatusCode::OK, &json!(resources.changes)),
+        Err(rejection) => bad(rejection.body_text()),
+    }
+}
+
+fn chosen(
+    simulator: &Simulator,
+    query: Result<Query<ResourcesQuery>, QueryRejection>,
+) -> Result<Resources, QueryRejection> {
+    let all = simulator.resources();
+    Ok(match query?.0.others {
+        None => all,
+        Some(tag) => all.others(&tag),
+    })
 }
 
 async fn requests(State(simulator): State<Simulator>) -> Response {

@@ -214,6 +214,7 @@ async fn a_journal_of_the_version_before_machines_is_read_as_it_is_and_raised_wh
 /// Makes the journal one of version 2, as the program of that version left it.
 fn age(folder: &tempfile::TempDir) -> Connection {
     let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
+    connection.execute_batch("alter table operations drop column look_at").unwrap();
     connection.pragma_update(None, "user_version", 2).unwrap();
     connection
 }
