@@ -581,7 +581,8 @@ fn what_a_cleanup_kept_is_spared_by_the_sweep_though_it_could_not_be_marked() {
         // As a cleanup leaves it whose policy kept the boot volume, and that was not allowed to mark it.
         let cleanup = "ci-0mfmj460ttaa";
         let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
-        let row = "insert into operations
+        let row = "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state,
+                 cause, reasons, report, ended_by, created_at, updated_at)
              select ?1, 'cleanup-server', grouping, zone, owner, '{\"creation\": null, \"server\": null}', policies, runner, 'kept',
                     null, '[]', '{\"removed\": [], \"kept\": [], \"left\": []}', null, created_at, created_at
              from operations where id = ?2";
