@@ -217,8 +217,8 @@ impl World {
     async fn let_pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         loop {
-            for process in 0..PROCESSES {
-                if self.disks[DISK_OF[process]].is_lost() {
+            for (process, disk) in DISK_OF.into_iter().enumerate() {
+                if self.disks[disk].is_lost() {
                     self.kill(process).await;
                 }
                 self.collect(process);
