@@ -157,7 +157,7 @@ fn judged_space(bytes: u64) -> Check {
     let remedy = "free some, or name a state directory on another disk";
     match bytes {
         ..NO_SPACE_BYTES => Check::failed(FREE_SPACE, finding).remedy(remedy),
-        ..LITTLE_SPACE_BYTES => Check::warning(FREE_SPACE, finding).remedy(remedy),
+        NO_SPACE_BYTES..LITTLE_SPACE_BYTES => Check::warning(FREE_SPACE, finding).remedy(remedy),
         _ => Check::ok(FREE_SPACE, finding),
     }
 }
