@@ -44,7 +44,7 @@ impl Calls {
             let _counted = Counted::new(&calls);
             sleep(length).await;
             calls.ended.fetch_add(1, Ordering::Relaxed);
-            if number % 2 == 0 { Ok(number) } else { Err(number) }
+            if number.is_multiple_of(2) { Ok(number) } else { Err(number) }
         }
     }
 
