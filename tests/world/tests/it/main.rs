@@ -8,7 +8,7 @@ use windlass_test_world::{Story, run};
 
 #[test]
 fn the_same_story_always_ends_in_the_same_way() {
-    for seed in 0..12 {
+    for seed in 0..6 {
         let story = Story::of_seed(seed);
         assert_eq!(run(&story), run(&story), "seed {seed}");
     }
@@ -25,18 +25,26 @@ fn worlds_are_not_idle() {
     assert!(calls > 2_000 && created > 20, "{calls} calls, {created} servers given");
 }
 
-/// Other seeds in each run, for `WINDLASS_SIMULATION_SECONDS` seconds. The seeds are printed; `just simulate --from SEED --seeds 1` runs one again.
+#[test]
+fn the_first_seeds_break_no_law() {
+    for seed in 1..=12 {
+        let ending = run(&Story::of_seed(seed));
+        assert!(ending.violations.is_empty(), "seed {seed}: {:#?}\n{}", ending.violations, Story::of_seed(seed));
+    }
+}
+
+/// Other seeds in each run, for as many seconds as `WINDLASS_SIMULATION_SECONDS` says; without it none. The seeds are
+/// printed; `just simulate --from SEED --seeds 1` runs one again.
 #[test]
 fn no_seed_of_a_fresh_range_breaks_a_law() {
-    let seconds = std::env::var("WINDLASS_SIMULATION_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let seconds = std::env::var("WINDLASS_SIMULATION_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let from = since.as_secs() * 1_000_000;
     let (until, mut seed) = (Instant::now() + Duration::from_secs(seconds), from);
-    // At least some, however busy the machine is.
-    while seed < from + 10 || Instant::now() < until {
+    while Instant::now() < until {
         let ending = run(&Story::of_seed(seed));
         assert!(ending.violations.is_empty(), "seed {seed}: {:#?}\n{}", ending.violations, Story::of_seed(seed));
         seed += 1;
     }
-    println!("seeds {from} to {}: no violation", seed - 1);
+    println!("{} seeds from {from}: no violation", seed - from);
 }
