@@ -103,7 +103,7 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     options.all_namespaces = false;
     options.arguments.retain(|argument| !argument.starts_with("--orphans-interval="));
     // The sweep is another look, at servers of every kind.
-    options = options.argument("--orphans-interval=50ms").argument("--sweep=off");
+    options = options.argument("--orphans-interval=100ms").argument("--sweep=off");
     let controller = scene.start(&options).await?;
     eventually("it says so", || async {
         ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.last_words());
