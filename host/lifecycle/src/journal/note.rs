@@ -1,12 +1,12 @@
 //! What an operation writes down beside its steps, as types: on some of it recovery depends.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_policy::slots::rollback;
 use windlass_policy::slots::types::Failure;
 
 use super::record::{Entry, Phase, ResourceName};
-use super::step::Step;
+use super::step::{self, Step};
 use crate::Error;
 
 /// The key under which the word of a note stands in its serialized form.
@@ -53,16 +53,7 @@ pub(crate) enum Note {
 impl Note {
     /// The word and the data, as the journal keeps them.
     pub(crate) fn parts(&self) -> (String, Value) {
-        let mut fields = match serde_json::to_value(self) {
-            Ok(Value::Object(fields)) => fields,
-            // An enum with a tag is an object of plain data.
-            _ => Map::new(),
-        };
-        let word = match fields.remove(WORD) {
-            Some(Value::String(word)) => word,
-            _ => String::new(),
-        };
-        (word, Value::Object(fields))
+        step::parts(WORD, self)
     }
 
     /// `None`: a note about a step, or one of machines.

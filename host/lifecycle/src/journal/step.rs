@@ -71,22 +71,25 @@ fn action_word(action: Action) -> &'static str {
     }
 }
 
+/// The word of a case and its data, of an enum whose tag is `tag`.
+pub(super) fn parts(tag: &str, tagged: &impl Serialize) -> (String, Value) {
+    let mut fields = match serde_json::to_value(tagged) {
+        Ok(Value::Object(fields)) => fields,
+        // An enum with a tag is an object of plain data.
+        _ => Map::new(),
+    };
+    let word = match fields.remove(tag) {
+        Some(Value::String(word)) => word,
+        _ => String::new(),
+    };
+    (word, Value::Object(fields))
+}
+
 impl Step {
     /// The word and the data, as the journal keeps them.
     pub(crate) fn parts(&self) -> (String, Value) {
         match self {
-            Self::Create(create) => {
-                let mut fields = match serde_json::to_value(create) {
-                    Ok(Value::Object(fields)) => fields,
-                    // An enum with a tag is an object of plain data.
-                    _ => Map::new(),
-                };
-                let word = match fields.remove(WORD) {
-                    Some(Value::String(word)) => word,
-                    _ => String::new(),
-                };
-                (word, Value::Object(fields))
-            }
+            Self::Create(create) => parts(WORD, create),
             Self::Plan(action, kind) => (format!("{}-{kind}", action_word(*action)), Value::Object(Map::new())),
             Self::Other(word) => (word.clone(), Value::Object(Map::new())),
         }
