@@ -270,7 +270,7 @@ async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<
 fn note(operation: &mut OperationStatus, event: &Event) {
     operation.id = Some(event.operation.to_string());
     match &event.what {
-        Happening::Opened | Happening::Closed { .. } | Happening::LeftOpen => {}
+        Happening::Opened | Happening::RemovingDoubles { .. } | Happening::Closed { .. } | Happening::LeftOpen => {}
         Happening::StepBegan { step } => operation.step = Some(step.clone()),
         Happening::StepDone { step, resource } => {
             operation.step = Some(step.clone());

@@ -127,6 +127,13 @@ pub enum Happening {
         /// What the policy said.
         reason: Option<String>,
     },
+    /// A creation ended well, and what a call made twice whose answer was lost is removed before it is told so.
+    RemovingDoubles {
+        /// What there is too much.
+        resources: Vec<ResourceName>,
+        /// Who planned the order.
+        decided_by: String,
+    },
     /// It ended.
     Closed {
         /// How.

@@ -386,11 +386,14 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
         steps: steps.clone(),
     };
     run.note(planned, None).await?;
-    run.event(Happening::Undoing {
-        cause: cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure))),
-        resources: found.iter().map(|resource| resource.name.clone()).collect(),
-        decided_by: decision.decided_by.to_string(),
-        reason: decision.reason,
+    let resources = found.iter().map(|resource| resource.name.clone()).collect();
+    let decided_by = decision.decided_by.to_string();
+    // Who is told that a good creation is undone takes its server for one that goes.
+    run.event(if cause.is_none() && run.kind == OperationKind::CreateServer {
+        Happening::RemovingDoubles { resources, decided_by }
+    } else {
+        let cause = cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure)));
+        Happening::Undoing { cause, resources, decided_by, reason: decision.reason }
     });
     Ok(steps)
 }

@@ -8,7 +8,7 @@ use windlass_lifecycle::{
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::types::instance::{CreateServer, ServerAction};
-use windlass_simulator::{FaultKind, FaultRule, ForcedState, Latency};
+use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState, Latency};
 
 use crate::support::{World, run, zone};
 
@@ -65,6 +65,31 @@ fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
         let text = failure.to_string();
         assert!(text.contains("power-on") && text.contains("500") && text.contains("nothing is left"), "{text}");
         assert!(failure.reasons.iter().any(|reason| reason.starts_with("retry of power-on")), "{:?}", failure.reasons);
+    });
+}
+
+/// Who follows a creation takes "undoing" for the end of its server: the runner plugin told it as `deleting` for a moment,
+/// and the runner asked for another one that the group had no room for.
+#[test]
+fn a_good_creation_that_removes_a_double_is_not_told_as_being_undone() {
+    run(async {
+        let world = World::new(11).await;
+        let lifecycle = world.start();
+        let twice = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::TransientState).nth(1);
+        world.simulator.add_fault(FaultRule { effect: Effect::After, ..twice }).unwrap();
+        let (control, mut events) = Control::with_events();
+        lifecycle.create_server(world.everything(), &control).await.unwrap();
+        drop(control);
+        let mut doubles = Vec::new();
+        while let Some(event) = events.recv().await {
+            assert!(!matches!(event.what, Happening::Undoing { .. }), "{:?}", event.what);
+            if let Happening::RemovingDoubles { resources, .. } = event.what {
+                doubles.extend(resources);
+            }
+        }
+        assert_eq!(doubles.len(), 1, "{doubles:?}");
+        world.assert_complete("the double is gone").await;
+        world.assert_closed(&lifecycle, "the double is gone");
     });
 }
 
