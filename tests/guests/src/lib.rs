@@ -1,6 +1,11 @@
-//! Knows every policy of this repository as bytes, and guests that are hostile on purpose; must not know how a host runs them.
+//! Knows every policy of this repository as bytes, guests that are hostile on purpose, and where a host keeps what it has compiled; must
+//! not know how a host runs them.
 //!
 //! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
+
+mod compiled;
+
+pub use compiled::{has_compiled, lend_compiled};
 
 /// A guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

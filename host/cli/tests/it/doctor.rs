@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Running, World, bare};
+use crate::support::{Ran, Running, World, bare, new_home};
 
 const KEY: &str = "11111111-1111-1111-1111-111111111111";
 
@@ -104,7 +104,7 @@ fn files(folder: &Path) -> Vec<String> {
 
 #[test]
 fn where_all_is_well_it_says_so_changes_nothing_and_leaves_nothing() {
-    let world = World::new("50");
+    let world = World::without_state("50");
     let temporary = world.home.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let before = files(world.home.path());
@@ -166,7 +166,7 @@ fn quotas_are_asked_where_an_organization_is_known() {
 
 #[test]
 fn a_key_that_is_not_accepted_is_told_with_its_source_and_never_shown() {
-    let home = tempfile::tempdir().unwrap();
+    let home = new_home();
     // As recorded; and a proxy that repeats the request with its key.
     let refusal = |asked: &str| {
         let body = serde_json::json!({ "type": "denied_authentication", "method": "api_key", "message": asked });
@@ -183,7 +183,7 @@ fn a_key_that_is_not_accepted_is_told_with_its_source_and_never_shown() {
 
 #[test]
 fn a_clock_that_is_off_is_told_with_how_far() {
-    let home = tempfile::tempdir().unwrap();
+    let home = new_home();
     for (date, outcome, words) in [
         ("Thu, 01 Jan 2015 00:00:00 GMT", "warning", "ahead of the API's"),
         ("Fri, 01 Jan 2100 00:00:00 GMT", "warning", "behind the API's, which is on this machine"),
@@ -198,7 +198,7 @@ fn a_clock_that_is_off_is_told_with_how_far() {
 
 #[test]
 fn what_answers_and_is_no_api_of_scaleway_is_told_as_such() {
-    let home = tempfile::tempdir().unwrap();
+    let home = new_home();
     let portal = "HTTP/1.1 200 OK\r\nContent-Type: text/html";
     let api = Canned::answering(portal, |_| "<h1>Welcome to our network</h1>".to_owned());
     let document = Ran::of(&mut doctor_at(home.path(), &api.url)).expect(1).json();
@@ -209,7 +209,7 @@ fn what_answers_and_is_no_api_of_scaleway_is_told_as_such() {
 
 #[test]
 fn an_api_that_cannot_be_reached_is_told_with_what_is_in_the_way() {
-    let home = tempfile::tempdir().unwrap();
+    let home = new_home();
     let document = Ran::of(&mut doctor_at(home.path(), "http://127.0.0.1:1")).expect(1).json();
     found(&document, "reachability", "failed", "127.0.0.1 resolves, and no answer comes");
     found(&document, "clock", "skipped", "");

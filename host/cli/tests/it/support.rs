@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -179,9 +179,34 @@ pub struct World {
 pub const IMPATIENT: &str =
     "[policies.retry]\nsettings = { attempts = 2, undo-attempts = 2, base-ms = 1, cap-ms = 1, transient-ms = 1 }\n";
 
+/// A home in which the default policies have been compiled, once for all tests.
+static COMPILED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let home = tempfile::tempdir().expect("a directory");
+    Ran::of(bare(home.path()).args(["policy", "list"])).expect(0);
+    home
+});
+
+/// Where the commands keep their state by default.
+pub const STATE: &str = ".local/state/windlass";
+
+/// A new home, where nobody has to wait for the default policies.
+pub fn new_home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().expect("a directory");
+    windlass_test_guests::lend_compiled(&COMPILED.path().join(STATE), &home.path().join(STATE)).expect("copied");
+    home
+}
+
 impl World {
     pub fn new(time_scale: &str) -> World {
-        let home = tempfile::tempdir().expect("a directory");
+        World::at(new_home(), time_scale)
+    }
+
+    /// One whose user has never run anything: there is no state directory yet.
+    pub fn without_state(time_scale: &str) -> World {
+        World::at(tempfile::tempdir().expect("a directory"), time_scale)
+    }
+
+    fn at(home: tempfile::TempDir, time_scale: &str) -> World {
         let simulator = Running::start(bare(home.path()).args([
             "simulator",
             "--listen",

@@ -85,7 +85,7 @@ struct Reader {
 
 impl Reader {
     fn new() -> Reader {
-        let world = World::new("100");
+        let world = World::without_state("100");
         let folder = world.home.path().join("empty-folder");
         std::fs::create_dir_all(&folder).unwrap();
         Reader { world, folder, environment: Vec::new() }

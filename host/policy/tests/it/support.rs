@@ -22,13 +22,7 @@ impl State {
     /// A state folder whose cache has the built-in defaults already, so that a test doesn't spend its time compiling.
     pub(crate) fn new() -> State {
         let state = State::cold();
-        let (from, to) = (WARM.folder.path(), state.folder.path());
-        std::fs::copy(from.join("cache.key"), to.join("cache.key")).unwrap();
-        std::fs::create_dir(to.join("cache")).unwrap();
-        for entry in std::fs::read_dir(from.join("cache")).unwrap() {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), to.join("cache").join(entry.file_name())).unwrap();
-        }
+        windlass_test_guests::lend_compiled(WARM.folder.path(), state.folder.path()).unwrap();
         state
     }
 
