@@ -50,6 +50,11 @@ impl Late {
         self.rules.lock().push(Rule { method, ending, fate, left: count });
     }
 
+    /// Whether all that was to fare so has been sent.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.rules.lock().iter().all(|rule| rule.left == 0)
+    }
+
     fn fate(&self, request: &http::Request<Bytes>) -> Option<Fate> {
         let mut rules = self.rules.lock();
         let rule = rules.iter_mut().find(|rule| {

@@ -104,6 +104,56 @@ fn what_arrives_after_a_crash_is_found_by_a_second_look() {
 }
 
 #[test]
+fn the_next_start_gives_a_call_of_a_dead_process_the_time_to_settle_before_it_looks() {
+    run(async {
+        let slow = Slow::new(76).await;
+        slow.late.next(1, "POST", "/ips", Fate::Hangs(Duration::from_millis(1_500)));
+        let dying = slow.start();
+        let control = Control::new();
+        let sent = async {
+            while !slow.late.is_spent() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            ended = dying.create_server(slow.world.everything(), &control) => panic!("{ended:?}"),
+            () = sent => {}
+        }
+        drop(dying);
+        let next = slow.start();
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        let removed = resumed.operations[0].report.as_ref().map(|report| report.removed.len());
+        assert_eq!(removed, Some(1), "it has arrived, and was seen: {resumed:?}");
+        slow.world.assert_empty("after the first look");
+    });
+}
+
+#[test]
+fn a_second_look_comes_when_it_is_due_and_not_with_the_next_round() {
+    run(async {
+        let slow = Slow::new(77).await;
+        let lifecycle = slow.start();
+        slow.late.next(usize::MAX, "POST", "/ips", Fate::Lost(MINUTE * 5));
+        lifecycle.create_server(slow.world.everything(), &Control::new()).await.unwrap_err();
+        let (control, began) = (Control::new(), tokio::time::Instant::now());
+        let day = Duration::from_secs(24 * 3_600);
+        let supervisor = Supervisor::new(
+            lifecycle.clone(),
+            SupervisorOptions { resume_interval: day, ..SupervisorOptions::default() },
+        );
+        supervisor
+            .run(&control, |_| {
+                if only(&lifecycle).state == OperationState::Undone || began.elapsed() > day {
+                    control.leave();
+                }
+            })
+            .await;
+        assert!((MINUTE * 5..MINUTE * 12).contains(&began.elapsed()), "{:?}", began.elapsed());
+        slow.world.assert_empty("after the second look");
+    });
+}
+
+#[test]
 fn a_creation_that_is_given_up_while_a_call_may_still_arrive_is_unverified_until_it_was_looked_at_again() {
     run(async {
         let slow = Slow::new(72).await;

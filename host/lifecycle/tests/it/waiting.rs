@@ -187,6 +187,23 @@ fn a_wait_for_a_server_ends_at_the_deadline_and_not_with_the_call_that_hangs() {
 }
 
 #[test]
+fn a_creation_ends_at_its_deadline_and_not_with_the_look_up_that_hangs() {
+    run(async {
+        let world = World::new(1).await;
+        let lifecycle = world.start();
+        world.simulator.add_fault(hangs("GET", IMAGES)).unwrap();
+        let mut specification = world.everything();
+        specification.deadline_milliseconds = 5_000;
+        let began = Instant::now();
+        let failure = failure_of(lifecycle.create_server(specification, &Control::new()).await);
+        assert_eq!(failure.cause.class, FailureClass::DeadlineExceeded, "{failure}");
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        world.assert_empty("the deadline has passed");
+        world.assert_closed(&lifecycle, "the deadline has passed");
+    });
+}
+
+#[test]
 fn an_undo_goes_on_when_it_is_called_off_and_its_waits_end_at_once_when_the_process_leaves() {
     run(async {
         let world = World::with(windlass_simulator::Options {
