@@ -5,10 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Instance, Lift, Linker, TypedFunc};
-use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, StoreContextMut, Trap};
+use wasmtime::{
+    AsContextMut, PoolConcurrencyLimitError, ResourceLimiter, Store, StoreContextMut, Trap, UpdateDeadline,
+};
 
 use crate::decision::FailureKind;
 use crate::engine::ticks;
+use crate::guest_time::GuestTime;
 use crate::host_calls::HostCalls;
 use crate::limits::Limits;
 use crate::policy::LoadedPolicy;
@@ -49,6 +52,7 @@ pub struct LogLine {
 /// What a guest can reach: the data of its store.
 pub(crate) struct Guest {
     limiter: Limiter,
+    time: GuestTime,
     log: Vec<LogLine>,
     log_lines_left: u64,
     log_bytes_left: u64,
@@ -60,12 +64,18 @@ impl Guest {
     pub(crate) fn new(limits: &Limits, host_calls: Option<Box<HostCalls>>) -> Guest {
         Guest {
             limiter: Limiter { memory_left: limits.memory_bytes, table_left: limits.table_elements },
+            time: GuestTime::of(limits.time_ms),
             log: Vec::new(),
             log_lines_left: limits.log_lines,
             log_bytes_left: limits.log_bytes,
             log_dropped: 0,
             host_calls,
         }
+    }
+
+    /// What it runs from here on is no longer its own time, until it [goes on](go_on).
+    pub(crate) fn pause(&mut self) {
+        self.time.pause();
     }
 
     fn log(&mut self, level: LogLevel, message: &str) {
@@ -205,7 +215,10 @@ pub(crate) struct Trace {
 pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest) -> Store<Guest> {
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.limiter);
-    store.set_epoch_deadline(ticks(limits.time_ms));
+    store.epoch_deadline_callback(|store| {
+        Ok(store.data().time.left().map_or(UpdateDeadline::Interrupt, |left| UpdateDeadline::Continue(ticks(left))))
+    });
+    go_on(&mut store);
     store.set_hostcall_fuel(usize::try_from(limits.answer_bytes).unwrap_or(usize::MAX));
     store.set_max_component_handles(usize::try_from(limits.handles).unwrap_or(usize::MAX));
     if let Some(fuel) = limits.fuel {
@@ -213,6 +226,19 @@ pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest
         let _ = store.set_fuel(fuel);
     }
     store
+}
+
+/// Lets a guest run, in this thread, for as long as it has time left.
+pub(crate) fn go_on(mut store: impl AsContextMut<Data = Guest>) {
+    let mut store = store.as_context_mut();
+    let left = store.data_mut().time.go_on();
+    store.set_epoch_deadline(ticks(left));
+}
+
+/// Gives a guest its whole time anew.
+pub(crate) fn renew(store: &mut Store<Guest>, limits: &Limits) {
+    store.data_mut().time = GuestTime::of(limits.time_ms);
+    go_on(store);
 }
 
 /// The slot's function, typed.

@@ -148,10 +148,9 @@ fn config(fuel: bool, reservation: Option<u64>) -> Config {
     config
 }
 
-/// How many ticks a guest gets for so many milliseconds. One more than the division says, since the first may come at
-/// once.
-pub(crate) fn ticks(ms: u64) -> u64 {
-    ms.div_ceil(u64::try_from(TICK.as_millis()).unwrap_or(1)) + 1
+/// How many ticks a guest gets for so much time. One more than the division says, since the first may come at once.
+pub(crate) fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(TICK.as_nanos())).map_or(u64::MAX / 2, |ticks| ticks + 1)
 }
 
 /// A thread that advances the epoch of its engines. Ends when it is dropped.
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn a_time_limit_is_never_shorter_than_it_says() {
         for (ms, expected) in [(1, 2), (10, 2), (11, 3), (500, 51)] {
-            assert_eq!(ticks(ms), expected, "{ms} ms");
+            assert_eq!(ticks(Duration::from_millis(ms)), expected, "{ms} ms");
         }
     }
 }

@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Val, types};
-use wasmtime::{AsContextMut, StoreContextMut};
 
-use crate::call::Guest;
+use crate::call::{Guest, go_on};
 use crate::capability::{CallContext, Capability, GrantedCapability};
-use crate::engine::ticks;
 use crate::limits::Limits;
 use crate::values::{from_json, to_json};
 
@@ -64,9 +63,6 @@ pub(crate) struct HostCalls {
     time_left: Duration,
     /// How many refusals it may still hear before it is stopped: a guest that keeps calling would otherwise fill the record.
     refusals_left: u64,
-    /// What is left of `time_ms`, and since when the guest is using it.
-    guest_time_left: Duration,
-    guest_since: Instant,
     records: Vec<HostCall>,
 }
 
@@ -78,8 +74,6 @@ impl HostCalls {
             bytes_left: limits.host_call_bytes,
             time_left: Duration::from_millis(limits.host_call_time_ms),
             refusals_left: limits.host_calls.saturating_add(SPARE_REFUSALS),
-            guest_time_left: Duration::from_millis(limits.time_ms),
-            guest_since: Instant::now(),
             records: Vec::new(),
         }
     }
@@ -146,10 +140,10 @@ async fn call(
     let arguments = parameters.iter().map(to_json).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let bytes = arguments.iter().map(json_bytes).sum();
 
+    store.data_mut().pause();
     let Some(calls) = store.data_mut().host_calls.as_deref_mut() else {
         return Err(failed("a policy that was granted nothing can't call".into()));
     };
-    calls.guest_time_left = calls.guest_time_left.saturating_sub(calls.guest_since.elapsed());
 
     // A record is played back from its front: a pure policy makes the same calls in the same order. One that asks
     // something else has changed, and gets no answer from anywhere.
@@ -232,9 +226,7 @@ async fn call(
         refused,
     });
     // The guest goes on with what was left of its time when it called.
-    calls.guest_since = Instant::now();
-    let left = u64::try_from(calls.guest_time_left.as_millis()).unwrap_or(u64::MAX);
-    store.as_context_mut().set_epoch_deadline(ticks(left));
+    go_on(store);
     Ok(())
 }
 

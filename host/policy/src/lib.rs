@@ -40,6 +40,7 @@ mod engine;
 mod error;
 mod examine;
 mod files;
+mod guest_time;
 mod host;
 mod host_calls;
 mod kept;

@@ -27,8 +27,9 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Elements of all tables together. Default 10,000.
     pub table_elements: u64,
-    /// Time spent inside the guest, in milliseconds, to the next tick of 10 ms. Wall time: a machine that is too busy
-    /// to run the guest counts against it, so it is far above what a decision takes (microseconds). Default 500.
+    /// Time spent inside the guest, in milliseconds of its thread's processor time, to the next tick of 10 ms: a
+    /// machine that is too busy to run the guest does not count against it, until twenty times as long has passed.
+    /// Far above what a decision takes (microseconds). Default 500.
     pub time_ms: u64,
     /// Instructions, roughly: deterministic, unlike time. Absent: not counted. Policies with it run about 10 % slower
     /// and in an engine of their own. Default absent.

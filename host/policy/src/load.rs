@@ -12,12 +12,12 @@ use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use crate::cache::{Cache, CacheKey};
-use crate::call::{self, Failure, Guest, link_log, new_store};
+use crate::call::{self, Failure, Guest, link_log, new_store, renew};
 use crate::capability::{Capability, GrantedCapability};
 use crate::compiler::Compiler;
 use crate::configuration::Link;
 use crate::decision::PolicyIdentity;
-use crate::engine::{Engines, ticks};
+use crate::engine::Engines;
 use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
 use crate::host_calls::{self, Answers, HostCalls};
@@ -269,7 +269,7 @@ fn configured(
         .ok_or_else(|| wrong_type(wasmtime::format_err!("there is no such function")))?;
     let configure =
         instance.get_typed_func::<(&str,), (Result<(), String>,)>(&mut store, &index).map_err(wrong_type)?;
-    store.set_epoch_deadline(ticks(limits.time_ms));
+    renew(&mut store, &limits);
     let (outcome,) = configure.call(&mut store, (settings_text,)).map_err(failed("configure"))?;
     outcome.map_err(|words| Refusal::Configure(one_line(&words).into()))?;
 

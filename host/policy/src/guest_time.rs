@@ -1,0 +1,98 @@
+//! How long a guest may still run: the processor time of the thread that runs it, so that a machine that is too busy to
+//! run it does not count against it.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// How many times as long as it may run a guest may take by the clock on the wall, before it is stopped all the same:
+/// somebody waits for the answer.
+const PATIENCE: u32 = 20;
+
+/// What a guest has left, and since when it has been running.
+///
+/// A guest runs on one thread from one host call to the next, so the thread's clock tells what it used in between.
+pub(crate) struct GuestTime {
+    left: Duration,
+    began: Instant,
+    processor: Duration,
+}
+
+impl GuestTime {
+    /// So much, for one that has not begun.
+    pub(crate) fn of(milliseconds: u64) -> GuestTime {
+        GuestTime { left: Duration::from_millis(milliseconds), began: Instant::now(), processor: Duration::ZERO }
+    }
+
+    /// What is left now. `None`: it is over.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        left(self.left, processor_time().saturating_sub(self.processor), self.began.elapsed())
+    }
+
+    /// The guest waits for the host: that time is not its own.
+    pub(crate) fn pause(&mut self) {
+        self.left = self.left().unwrap_or_default();
+    }
+
+    /// It begins, or goes on, on this thread. Answers what is left.
+    pub(crate) fn go_on(&mut self) -> Duration {
+        (self.began, self.processor) = (Instant::now(), processor_time());
+        self.left
+    }
+}
+
+fn left(limit: Duration, used: Duration, waited: Duration) -> Option<Duration> {
+    let over = waited >= limit.saturating_mul(PATIENCE);
+    limit.checked_sub(used).filter(|left| !left.is_zero() && !over)
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn a_busy_machine_does_not_count_against_a_guest_until_nobody_can_wait_any_more() {
+        let ms = Duration::from_millis;
+        assert_eq!(left(LIMIT, ms(100), ms(100)), Some(ms(400)));
+        assert_eq!(left(LIMIT, ms(100), ms(9_999)), Some(ms(400)), "it hardly ran");
+        assert_eq!(left(LIMIT, ms(100), ms(10_000)), None, "twenty times its limit");
+        assert_eq!(left(LIMIT, ms(500), ms(500)), None);
+        assert_eq!(left(LIMIT, ms(501), ms(501)), None);
+        assert_eq!(left(Duration::ZERO, ms(0), ms(0)), None, "a guest that used all before a host call");
+        assert_eq!(left(Duration::MAX, ms(1), ms(1)), Some(Duration::MAX - ms(1)), "no overflow");
+    }
+
+    #[test]
+    fn a_thread_that_only_waits_uses_no_time_of_its_guest() {
+        let mut time = GuestTime::of(60_000);
+        time.go_on();
+        let (stop, wait) = std::sync::mpsc::channel();
+        // Another thread works meanwhile, as long as it takes until its own clock has moved on.
+        std::thread::spawn(move || {
+            let mut mine = GuestTime::of(60_000);
+            mine.go_on();
+            while mine.left().is_some_and(|left| left > Duration::from_millis(59_900)) {}
+            stop.send(()).unwrap();
+        });
+        wait.recv().unwrap();
+        assert!(time.left().unwrap() > Duration::from_millis(59_950), "{:?}", time.left());
+    }
+
+    #[test]
+    fn what_was_used_before_a_host_call_is_not_given_again() {
+        let mut time = GuestTime::of(60_000);
+        time.go_on();
+        while time.left().is_some_and(|left| left > Duration::from_millis(59_990)) {}
+        time.pause();
+        let left = time.go_on();
+        assert!(left <= Duration::from_millis(59_990) && time.left().unwrap() <= left);
+    }
+}
