@@ -552,6 +552,11 @@ pub(crate) async fn fail(
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
     }
+    failed(run, state, cause, report)
+}
+
+/// What the caller of an operation hears that failed and was closed so.
+pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, report: Report) -> Error {
     Error::Failed(Box::new(OperationFailure {
         operation: run.id.clone(),
         kind: run.kind,
