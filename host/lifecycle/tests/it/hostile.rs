@@ -9,7 +9,7 @@ use windlass_policy::{Link, Policies};
 use windlass_simulator::{FaultKind, FaultRule};
 use windlass_test_guests::{HOSTILE, KEEP_VOLUMES_FOR_INSPECTION};
 
-use crate::support::{World, brief, host_in, run, zone};
+use crate::support::{World, brief, host_in, run};
 
 #[test]
 fn a_rollback_policy_that_fails_or_plans_harm_is_replaced_by_the_default_and_the_operation_says_so() {
