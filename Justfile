@@ -18,6 +18,12 @@ demo *arguments: _wasm_target
 simulate *arguments: _wasm_target
     cargo run --quiet --profile simulation --package windlass-test-world --bin simulate -- {{ arguments }}
 
+# Searches for a schedule under which what threads and tasks share breaks a promise: the real code on the primitives of a scheduler that draws
+# who goes on. Built apart, some 20 packages. `just interleavings suspension`, `WINDLASS_SCHEDULES=100000 just interleavings`.
+interleavings *arguments:
+    CARGO_TARGET_DIR={{ target / "interleavings" }} RUSTFLAGS="--cfg windlass_interleavings" \
+        cargo test --package windlass-concurrency --lib {{ arguments }}
+
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
 test *parts: _wasm_target
     @tests/run {{ parts }}
@@ -29,6 +35,8 @@ test-build: _wasm_target
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
     cargo test --workspace --exclude windlass-test-kubernetes --no-fail-fast {{ arguments }}
+
+test-interleavings: interleavings
 
 # Scaleway's own Python SDK against the simulator.
 test-scaleway-sdk: _programs _python

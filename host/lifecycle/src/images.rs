@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass_concurrency::Flight;
 use windlass_scaleway::types::marketplace::ImageStorage;
 use windlass_scaleway::{Client, Error, Zone};
-
-use crate::flight::Flight;
 
 /// How long an answer serves. The id changes with each release of an image, every few weeks; the old one keeps working.
 const FRESH: Duration = Duration::from_secs(300);

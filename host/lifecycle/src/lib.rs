@@ -41,7 +41,6 @@ mod create;
 mod error;
 mod execute;
 mod failure;
-mod flight;
 mod identifier;
 mod images;
 mod in_flight;

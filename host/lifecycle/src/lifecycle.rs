@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument;
+use windlass_concurrency::{ActiveKey, ActiveKeys};
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::types::block::UpdateBlockVolume;
 use windlass_scaleway::types::instance::{ListServers, Server};
@@ -129,7 +129,7 @@ pub(crate) struct Shared {
     pub(crate) machines: Machines,
     pub(crate) runner: Runner,
     /// Operations under way in this process.
-    pub(crate) active: Mutex<BTreeSet<OperationId>>,
+    pub(crate) active: ActiveKeys<OperationId>,
 }
 
 /// Operations on servers: create, clean up, resume, sweep. Cheap to clone.
@@ -150,19 +150,17 @@ pub struct CreatedServer {
 /// Marks an operation as under way in this process.
 #[derive(Debug)]
 pub(crate) struct Active {
-    shared: Arc<Shared>,
-    id: OperationId,
+    _held: ActiveKey<OperationId>,
     kind: OperationKind,
     began: Instant,
 }
 
 impl Active {
-    pub(crate) fn new(shared: &Arc<Shared>, id: &OperationId, kind: OperationKind) -> Option<Self> {
-        if !shared.active.lock().insert(id.clone()) {
-            return None;
-        }
+    /// `None` when it is under way already.
+    pub(crate) fn new(shared: &Shared, id: &OperationId, kind: OperationKind) -> Option<Self> {
+        let held = shared.active.hold(id)?;
         metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => kind.as_str()).increment(1.0);
-        Some(Self { shared: Arc::clone(shared), id: id.clone(), kind, began: Instant::now() })
+        Some(Self { _held: held, kind, began: Instant::now() })
     }
 
     pub(crate) fn ended(&self, outcome: &'static str) {
@@ -175,7 +173,6 @@ impl Active {
 
 impl Drop for Active {
     fn drop(&mut self) {
-        self.shared.active.lock().remove(&self.id);
         metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => self.kind.as_str()).decrement(1.0);
     }
 }
@@ -218,7 +215,7 @@ impl Lifecycle {
                 images: Images::default(),
                 machines: Machines::default(),
                 runner,
-                active: Mutex::new(BTreeSet::new()),
+                active: ActiveKeys::default(),
             }),
         })
     }
@@ -245,7 +242,7 @@ impl Lifecycle {
     /// The operations under way in this process.
     #[must_use]
     pub fn in_flight(&self) -> Vec<OperationId> {
-        self.shared.active.lock().iter().cloned().collect()
+        self.shared.active.all()
     }
 
     /// Opens a create in the journal, under the policies of this moment, and calls nobody: the id can be answered at
@@ -552,6 +549,11 @@ pub(crate) async fn fail(
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
     }
+    failed(run, state, cause, report)
+}
+
+/// What the caller of an operation hears that failed and was closed so.
+pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, report: Report) -> Error {
     Error::Failed(Box::new(OperationFailure {
         operation: run.id.clone(),
         kind: run.kind,

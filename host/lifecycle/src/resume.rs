@@ -142,7 +142,7 @@ impl Lifecycle {
             let ours = operation.runner == shared.runner.name();
             let running = operation.state == OperationState::Open
                 && if ours {
-                    shared.active.lock().contains(&operation.id)
+                    shared.active.contains(&operation.id)
                 } else {
                     shared.state_directory.runner_lives(&operation.runner)
                 };

@@ -271,7 +271,13 @@ impl<S: Slot> Asking<S> {
         if let ChainLink::Policy(policy) = link
             && failure.kind != FailureKind::Suspended
         {
-            let suspended = policy.health.failed(failure.kind, &failure.reason);
+            let suspended = match failure.kind {
+                FailureKind::HostBusy => {
+                    policy.health.remember(&failure.reason);
+                    false
+                }
+                _ => policy.health.failed(&failure.reason),
+            };
             tracing::warn!(slot = %S::NAME, policy = %policy.identity, reason = failure.reason, "a policy failed");
             if suspended {
                 tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended until it is replaced");

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use parking_lot::{Condvar, Mutex};
 use rand::Rng;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use windlass_concurrency::Generations;
 
 use crate::built_in;
 use crate::cache::Cache;
@@ -87,14 +87,16 @@ struct Inner {
     policy_folder: PathBuf,
     watch_interval: Duration,
     state_dir: Dir,
-    built_ins: [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()],
-    /// Locked while policies are loaded, so that configurations follow one another. Never locked by a decision.
-    configured: Mutex<Configured>,
-    current: ArcSwap<Generation>,
+    built_ins: BuiltIns,
+    /// Locked while policies are loaded. Never locked by a decision.
+    generations: Generations<Configured, Generation>,
     deciding: Arc<Deciding>,
     /// Policies that were loaded for operations of an earlier process.
     restored: Mutex<Vec<Weak<LoadedPolicy>>>,
 }
+
+/// The default of each slot that has one.
+type BuiltIns = [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()];
 
 #[derive(Default)]
 struct Configured {
@@ -194,6 +196,7 @@ impl Host {
         };
         let kept = Kept::open(&options.state_dir)?;
         let built_ins = load_built_ins(&loader, &kept, &options.limits)?;
+        let generation = generation_of(&Configured::default(), &built_ins);
         let inner = Inner {
             loader,
             kept,
@@ -202,14 +205,11 @@ impl Host {
             watch_interval: options.watch_interval,
             state_dir: options.state_dir,
             built_ins,
-            configured: Mutex::default(),
-            current: ArcSwap::default(),
+            generations: Generations::new(Configured::default(), generation),
             deciding,
             restored: Mutex::default(),
         };
-        let host = Host { inner: Arc::new(inner) };
-        host.inner.swap(&Configured::default());
-        Ok(host)
+        Ok(Host { inner: Arc::new(inner) })
     }
 
     /// Puts other policies in place, all or none. What is unchanged stays as it is, with its suspension; pins that were
@@ -220,7 +220,7 @@ impl Host {
     /// The first policy that can't be used, and why. Everything stays as it was.
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
-        let mut configured = self.inner.configured.lock();
+        let mut configured = self.inner.generations.lock();
         let mut next = Configured::default();
         for slot in SlotName::ALL {
             for link in policies.chain(slot) {
@@ -229,7 +229,7 @@ impl Host {
                 next.slots[slot.index()].push(self.inner.load_link(slot, link, before)?);
             }
         }
-        self.inner.swap(&next);
+        configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Host {
 
     /// The policies as they are now. Costs two reference counts.
     pub fn pin(&self) -> PinnedPolicies {
-        PinnedPolicies { generation: self.inner.current.load_full(), deciding: self.inner.deciding.clone() }
+        PinnedPolicies { generation: self.inner.generations.current(), deciding: self.inner.deciding.clone() }
     }
 
     /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
@@ -288,7 +288,7 @@ impl Host {
                     }
                 });
             }
-            self.inner.end_chain(slot, chain);
+            end_chain(slot, chain, &self.inner.built_ins);
         }
         PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
     }
@@ -306,7 +306,7 @@ impl Host {
         let mut generation = Generation::default();
         generation.chains[policy.identity.slot.index()].push(ChainLink::Policy(policy));
         for slot in SlotName::ALL {
-            self.inner.end_chain(slot, &mut generation.chains[slot.index()]);
+            end_chain(slot, &mut generation.chains[slot.index()], &self.inner.built_ins);
         }
         PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
     }
@@ -319,7 +319,7 @@ impl Host {
     /// The state folder can't be read or written.
     pub fn retain_policies(&self, in_use: &[PolicyIdentity], grace: Duration) -> Result<usize, Error> {
         let mut all: HashSet<PolicyIdentity> = in_use.iter().cloned().collect();
-        all.extend(self.inner.current.load().policies().map(|policy| policy.identity.clone()));
+        all.extend(self.inner.generations.current().policies().map(|policy| policy.identity.clone()));
         all.extend(self.inner.built_ins.iter().flatten().map(|policy| policy.identity.clone()));
         self.inner
             .kept
@@ -329,11 +329,12 @@ impl Host {
 
     /// How every link of every chain is doing.
     pub fn status(&self) -> HostStatus {
-        let configured = self.inner.configured.lock();
+        let configured = self.inner.generations.lock();
+        let current = self.inner.generations.current();
         let mut links = Vec::new();
         for slot in SlotName::ALL {
             let known = &configured.slots[slot.index()];
-            for (position, policy) in self.inner.current.load().chain(slot).iter().enumerate() {
+            for (position, policy) in current.chain(slot).iter().enumerate() {
                 let ChainLink::Policy(policy) = policy else { continue };
                 let link = known.get(position);
                 links.push(LinkStatus {
@@ -388,25 +389,6 @@ impl Drop for Watch {
 }
 
 impl Inner {
-    /// Makes a generation of the configured links, each chain ended by the built-in default, and puts it in place.
-    fn swap(&self, configured: &Configured) {
-        let mut generation = Generation::default();
-        for slot in SlotName::ALL {
-            let chain = &mut generation.chains[slot.index()];
-            chain.extend(configured.slots[slot.index()].iter().map(|link| ChainLink::Policy(link.policy.clone())));
-            self.end_chain(slot, chain);
-        }
-        self.current.store(Arc::new(generation));
-    }
-
-    fn end_chain(&self, slot: SlotName, chain: &mut Vec<ChainLink>) {
-        let Some(built_in) = &self.built_ins[slot.index()] else { return };
-        let ended = matches!(chain.last(), Some(ChainLink::Policy(last)) if last.identity == built_in.identity);
-        if !ended {
-            chain.push(ChainLink::Policy(built_in.clone()));
-        }
-    }
-
     /// Loads a configured link, unless the policy that was there before is the same.
     fn load_link(
         &self,
@@ -456,7 +438,7 @@ impl Inner {
 
     fn reload(&self, only_changed: bool) -> Reload {
         let mut outcome = Reload::default();
-        let mut configured = self.configured.lock();
+        let mut configured = self.generations.lock();
         for slot in SlotName::ALL {
             for known in &mut configured.slots[slot.index()] {
                 let Source::File(path) = &known.link.source else { continue };
@@ -488,7 +470,7 @@ impl Inner {
             }
         }
         if !outcome.swapped.is_empty() {
-            self.swap(&configured);
+            configured.swap(generation_of(&configured, &self.built_ins));
         }
         outcome
     }
@@ -497,7 +479,7 @@ impl Inner {
     fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, String> {
         let built_ins = self.built_ins.iter().flatten();
         if let Some(policy) =
-            self.current.load().policies().chain(built_ins).find(|policy| policy.identity == *identity)
+            self.generations.current().policies().chain(built_ins).find(|policy| policy.identity == *identity)
         {
             return Ok(policy.clone());
         }
@@ -516,12 +498,27 @@ impl Inner {
     }
 }
 
+/// The generation of these links, each chain ended by the built-in default.
+fn generation_of(configured: &Configured, built_ins: &BuiltIns) -> Generation {
+    let mut generation = Generation::default();
+    for slot in SlotName::ALL {
+        let chain = &mut generation.chains[slot.index()];
+        chain.extend(configured.slots[slot.index()].iter().map(|link| ChainLink::Policy(link.policy.clone())));
+        end_chain(slot, chain, built_ins);
+    }
+    generation
+}
+
+fn end_chain(slot: SlotName, chain: &mut Vec<ChainLink>, built_ins: &BuiltIns) {
+    let Some(built_in) = &built_ins[slot.index()] else { return };
+    let ended = matches!(chain.last(), Some(ChainLink::Policy(last)) if last.identity == built_in.identity);
+    if !ended {
+        chain.push(ChainLink::Policy(built_in.clone()));
+    }
+}
+
 /// Loads the built-in defaults, side by side: on a first start each has to be compiled.
-fn load_built_ins(
-    loader: &Loader,
-    kept: &Kept,
-    limits: &Limits,
-) -> Result<[Option<Arc<LoadedPolicy>>; SlotName::ALL.len()], Error> {
+fn load_built_ins(loader: &Loader, kept: &Kept, limits: &Limits) -> Result<BuiltIns, Error> {
     let load =
         |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
             let Some(component) = built_in::component(slot) else { return Ok(None) };

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker, WasmList};
 use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
+use windlass_concurrency::Health;
 
 use crate::cache::{Cache, CacheKey};
 use crate::call::{self, Failure, Guest, link_log, new_store, renew};
@@ -22,7 +23,7 @@ use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
 use crate::host_calls::{self, Answers, HostCalls};
 use crate::limits::Limits;
-use crate::policy::{Description, Health, LoadedPolicy};
+use crate::policy::{Description, LoadedPolicy};
 use crate::settings_schema::SettingsSchema;
 use crate::slots::{CONTRACT_VERSION, Slot, SlotName, with_slot};
 use crate::text::{MAX_REASON_BYTES, is_control, one_line};

@@ -1,15 +1,13 @@
 //! A policy that is loaded and ready to decide.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift};
+use windlass_concurrency::Health;
 
 use crate::call::Guest;
 use crate::configuration::{Link, Source};
-use crate::decision::{FailureKind, PolicyIdentity};
+use crate::decision::PolicyIdentity;
 use crate::limits::Limits;
 use crate::slots::OnFailure;
 
@@ -90,48 +88,5 @@ impl LoadedPolicy {
 impl std::fmt::Debug for LoadedPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoadedPolicy").field("identity", &self.identity).field("source", &self.link.source).finish()
-    }
-}
-
-/// How a policy has been doing.
-pub(crate) struct Health {
-    /// After so many failures in a row it is no longer asked; 0 means never.
-    suspend_after: u32,
-    failures_in_a_row: AtomicU32,
-    last_failure: Mutex<Option<String>>,
-}
-
-impl Health {
-    pub(crate) fn new(suspend_after: u32) -> Health {
-        Health { suspend_after, failures_in_a_row: AtomicU32::new(0), last_failure: Mutex::new(None) }
-    }
-
-    pub(crate) fn is_suspended(&self) -> bool {
-        self.suspend_after > 0 && self.failures_in_a_row.load(Ordering::Relaxed) >= self.suspend_after
-    }
-
-    pub(crate) fn succeeded(&self) {
-        // A load before the store keeps the line shared between threads while all goes well.
-        if self.failures_in_a_row.load(Ordering::Relaxed) != 0 && !self.is_suspended() {
-            self.failures_in_a_row.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns true when this failure was the one that suspends it.
-    pub(crate) fn failed(&self, kind: FailureKind, reason: &str) -> bool {
-        *self.last_failure.lock() = Some(reason.to_owned());
-        if kind == FailureKind::HostBusy {
-            return false;
-        }
-        let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        failures == self.suspend_after
-    }
-
-    pub(crate) fn failures_in_a_row(&self) -> u32 {
-        self.failures_in_a_row.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn last_failure(&self) -> Option<String> {
-        self.last_failure.lock().clone()
     }
 }

@@ -105,6 +105,20 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
     assert!(entries.iter().zip(1..).all(|(e, n)| e.sequence == n));
 }
 
+#[test]
+fn a_commit_that_cannot_begin_says_so_to_each_of_its_writes() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("begin").unwrap();
+    let answers = write::commit(&mut connection, &[Write::Prune { before: 1 }, Write::Prune { before: 2 }]);
+    assert_eq!(answers.len(), 2);
+    for answer in answers {
+        assert!(
+            matches!(&answer, Err(Error::JournalCommit { message }) if message.contains("transaction")),
+            "{answer:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_open_cleanup_is_found_by_its_creation_or_its_server_and_by_nothing_else() {
     let (_folder, state) = state();

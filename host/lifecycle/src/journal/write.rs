@@ -1,12 +1,9 @@
 //! Writing: each write as data, applied inline or by a thread that commits many at once.
 
-use std::sync::mpsc;
-use std::thread::JoinHandle;
-
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use windlass_concurrency::{Bounds, GroupCommit};
 
 use super::record::{Closing, NewEntry, NewOperation};
 use crate::Error;
@@ -14,10 +11,7 @@ use crate::identifier::OperationId;
 
 /// The longest JSON text in one column, in bytes, when writing and when reading.
 pub(super) const LONGEST_JSON: usize = 256 * 1024;
-/// Writes that may wait for the thread; a caller past that waits for its turn.
-const QUEUE: usize = 1024;
-/// Writes in one commit at most.
-const BATCH: usize = 256;
+const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 
 /// One change of the journal.
 #[derive(Debug)]
@@ -167,15 +161,10 @@ fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {
     Ok(written)
 }
 
-pub(super) struct Job {
-    write: Write,
-    answer: oneshot::Sender<Result<usize, Error>>,
-}
-
 /// The side that writes.
 pub(super) enum Writer {
     Inline(Box<Mutex<Connection>>),
-    Thread { queue: Option<mpsc::SyncSender<Job>>, thread: Option<JoinHandle<()>> },
+    Thread(GroupCommit<Write, Result<usize, Error>>),
 }
 
 impl Writer {
@@ -184,19 +173,8 @@ impl Writer {
     }
 
     pub(super) fn thread(mut connection: Connection) -> Result<Self, std::io::Error> {
-        let (queue, jobs) = mpsc::sync_channel::<Job>(QUEUE);
-        let thread = std::thread::Builder::new().name("windlass-journal".into()).spawn(move || {
-            while let Ok(first) = jobs.recv() {
-                let mut batch = vec![first];
-                while batch.len() < BATCH
-                    && let Ok(next) = jobs.try_recv()
-                {
-                    batch.push(next);
-                }
-                commit_batch(&mut connection, batch);
-            }
-        })?;
-        Ok(Self::Thread { queue: Some(queue), thread: Some(thread) })
+        let commit = move |writes: &[Write]| commit(&mut connection, writes);
+        GroupCommit::start("windlass-journal", BOUNDS, commit).map(Self::Thread)
     }
 
     /// Makes the change and returns when it is as durable as the journal was asked to be.
@@ -211,66 +189,30 @@ impl Writer {
                 transaction.commit().map_err(Error::journal_write)?;
                 Ok(written)
             }
-            Self::Thread { queue, .. } => {
-                let (answer, answered) = oneshot::channel();
-                let mut job = Job { write, answer };
-                let queue = queue.as_ref().ok_or(Error::JournalClosed)?;
-                loop {
-                    match queue.try_send(job) {
-                        Ok(()) => break,
-                        Err(mpsc::TrySendError::Full(back)) => {
-                            job = back;
-                            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                        }
-                        Err(mpsc::TrySendError::Disconnected(_)) => return Err(Error::JournalClosed),
-                    }
-                }
-                answered.await.map_err(|_| Error::JournalClosed)?
-            }
-        }
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if let Self::Thread { queue, thread } = self {
-            drop(queue.take());
-            if let Some(thread) = thread.take() {
-                // What was queued is still committed.
-                let _ = thread.join();
-            }
+            Self::Thread(thread) => thread.write(write).await.map_err(|_| Error::JournalClosed)?,
         }
     }
 }
 
 /// One transaction for all, one savepoint for each: a write that fails takes no other with it.
-fn commit_batch(connection: &mut Connection, batch: Vec<Job>) {
-    let mut answers = Vec::with_capacity(batch.len());
+pub(super) fn commit(connection: &mut Connection, writes: &[Write]) -> Vec<Result<usize, Error>> {
     let committed = (|| {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for job in batch {
+        let mut answers = Vec::with_capacity(writes.len());
+        for write in writes {
             let savepoint = transaction.savepoint()?;
-            let result = apply(&savepoint, &job.write);
-            if result.is_ok() {
+            let answer = apply(&savepoint, write);
+            if answer.is_ok() {
                 savepoint.commit()?;
             }
-            answers.push((job.answer, result));
+            answers.push(answer);
         }
-        transaction.commit()
+        transaction.commit()?;
+        Ok(answers)
     })();
-    // Senders that never got here (a failed begin drops the batch) answer "closed" by being dropped.
-    match committed {
-        Ok(()) => {
-            for (answer, result) in answers {
-                let _ = answer.send(result);
-            }
-        }
-        Err(error) => {
-            let message = error.to_string();
-            tracing::error!(error = %message, "the journal could not be written");
-            for (answer, _) in answers {
-                let _ = answer.send(Err(Error::JournalCommit { message: message.clone() }));
-            }
-        }
-    }
+    committed.unwrap_or_else(|error: rusqlite::Error| {
+        let message = error.to_string();
+        tracing::error!(error = %message, "the journal could not be written");
+        writes.iter().map(|_| Err(Error::JournalCommit { message: message.clone() })).collect()
+    })
 }

@@ -14,9 +14,8 @@ use super::lock::{HELD, Held, lock};
 use super::names::{ClaimName, is_pending, is_returning, pending};
 use super::{group, listing};
 use crate::control::{Control, Happening};
-use crate::error::OperationFailure;
 use crate::journal::{Entry, OperationKind, OperationState, Phase};
-use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
+use crate::lifecycle::{Active, Lifecycle, Shared, failed, left_open};
 use crate::run::{Run, StepFailure, Stop};
 use crate::undo::{Left, Report};
 use crate::{Error, OperationId};
@@ -384,15 +383,7 @@ async fn give_up(run: &Run, active: &Active, cause: StepFailure) -> Error {
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
     }
-    Error::Failed(Box::new(OperationFailure {
-        operation: run.id.clone(),
-        kind: run.kind,
-        state,
-        step: cause.step,
-        cause: cause.failure,
-        report,
-        reasons: run.reasons(),
-    }))
+    failed(run, state, cause, report)
 }
 
 /// Gives every host that this operation left between the phases the name that it had before.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use windlass_concurrency::Flight;
 use windlass_scaleway::types::apple_silicon::{ListServers as ListHosts, Server as Host};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
-use crate::flight::Flight;
 use crate::lifecycle::{Lifecycle, Shared};
 use crate::{Error, tags};
 

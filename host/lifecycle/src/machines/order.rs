@@ -15,9 +15,8 @@ use super::host::resource;
 use super::lock::lock;
 use super::names::{ClaimName, PoolPrefix, is_between};
 use crate::control::{Control, Happening};
-use crate::error::OperationFailure;
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
-use crate::lifecycle::{Active, Lifecycle, Shared, left_open};
+use crate::lifecycle::{Active, Lifecycle, Shared, failed, left_open};
 use crate::resume::stored_cause;
 use crate::run::{Run, StepFailure, Stop, milliseconds};
 use crate::undo::Report;
@@ -276,15 +275,7 @@ async fn give_up(
             operation: run.id.clone(),
             look_at: report.look_at.unwrap_or_else(|| lost.saturating_add(second_look(&run.shared))),
         }),
-        None => Err(Error::Failed(Box::new(OperationFailure {
-            operation: run.id.clone(),
-            kind: run.kind,
-            state,
-            step: cause.step,
-            cause: cause.failure,
-            report,
-            reasons: run.reasons(),
-        }))),
+        None => Err(failed(run, state, cause, report)),
     }
 }
 

@@ -6,28 +6,10 @@ use serde_json::json;
 use windlass_lifecycle::{Control, Error, ExtraVolume, OperationState, Target};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
-use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_simulator::{FaultKind, FaultRule};
 use windlass_test_guests::{HOSTILE, KEEP_VOLUMES_FOR_INSPECTION};
 
-use crate::support::{World, brief, host_in, run, zone};
-
-/// A volume of somebody else, which the server only borrows.
-async fn borrowed(world: &World) -> String {
-    let volume = world
-        .client
-        .block(&zone())
-        .create_volume(&CreateBlockVolume {
-            name: "theirs".into(),
-            perf_iops: Some(5_000),
-            from_empty: Some(FromEmpty { size: 5_000_000_000 }),
-            ..CreateBlockVolume::default()
-        })
-        .await
-        .unwrap();
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    volume.id
-}
+use crate::support::{World, brief, host_in, run};
 
 #[test]
 fn a_rollback_policy_that_fails_or_plans_harm_is_replaced_by_the_default_and_the_operation_says_so() {
@@ -57,7 +39,7 @@ async fn undone_under(behaviour: &str, seed: u64, policies: &std::path::Path) ->
     host.configure(&Policies::built_in().with(SlotName::Rollback, link))
         .unwrap_or_else(|error| panic!("{behaviour}: {error}"));
     let lifecycle = world.start_under(host);
-    let theirs = borrowed(&world).await;
+    let theirs = world.block_volume_of_a_user().await;
     let mut specification = world.everything();
     specification.volumes.push(ExtraVolume::Existing { id: theirs.clone() });
     let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);

@@ -6,7 +6,6 @@ use windlass_lifecycle::{
     Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, Target,
 };
 use windlass_policy::slots::types::FailureClass;
-use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::types::instance::{CreateServer, ServerAction};
 use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState, Latency};
 
@@ -192,34 +191,23 @@ fn a_volume_that_was_there_before_survives_rollback_and_cleanup() {
     run(async {
         let world = World::new(8).await;
         let lifecycle = world.start();
-        let mine = world
-            .client
-            .block(&zone())
-            .create_volume(&CreateBlockVolume {
-                name: "data".into(),
-                perf_iops: Some(5_000),
-                from_empty: Some(FromEmpty { size: 5_000_000_000 }),
-                ..CreateBlockVolume::default()
-            })
-            .await
-            .unwrap();
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        let theirs = world.block_volume_of_a_user().await;
         let mut specification = world.everything();
-        specification.volumes.push(ExtraVolume::Existing { id: mine.id.clone() });
-        let only_mine = |case: &str| {
+        specification.volumes.push(ExtraVolume::Existing { id: theirs.clone() });
+        let only_theirs = |case: &str| {
             let resources = world.resources();
             assert_eq!(resources.count(), 1, "{case}: {}", crate::support::brief(&resources));
-            assert_eq!(resources.volumes[0]["id"], mine.id.as_str(), "{case}");
+            assert_eq!(resources.volumes[0]["id"], theirs.as_str(), "{case}");
             assert_eq!(resources.volumes[0]["tags"], serde_json::json!([]), "{case}: it was tagged");
         };
         let created = lifecycle.create_server(specification.clone(), &Control::new()).await.unwrap();
         let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
         assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
-        only_mine("cleanup");
+        only_theirs("cleanup");
         tokio::time::sleep(Duration::from_secs(30)).await;
         world.simulator.add_fault(FaultRule::new("PATCH", "/**/user_data/*", FaultKind::PermissionDenied)).unwrap();
         lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
-        only_mine("rollback");
+        only_theirs("rollback");
     });
 }
 

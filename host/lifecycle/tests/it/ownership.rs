@@ -17,7 +17,6 @@ use windlass_lifecycle::{
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
 use windlass_scaleway::types::Patch;
-use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::types::instance::{
     AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, VolumeType,
 };
@@ -50,20 +49,9 @@ async fn create(lifecycle: &Lifecycle, specification: ServerSpecification) -> Cr
 
 /// A Block Storage volume of a user, on this server.
 async fn attach_block(world: &World, server: &str) -> String {
-    let volume = world
-        .client
-        .block(&zone())
-        .create_volume(&CreateBlockVolume {
-            name: "theirs".into(),
-            perf_iops: Some(5_000),
-            from_empty: Some(FromEmpty { size: 5_000_000_000 }),
-            ..CreateBlockVolume::default()
-        })
-        .await
-        .unwrap();
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    attach(world, server, &volume.id, VolumeType::BlockStorage).await;
-    volume.id
+    let volume = world.block_volume_of_a_user().await;
+    attach(world, server, &volume, VolumeType::BlockStorage).await;
+    volume
 }
 
 /// A local volume of a user, on this server.
@@ -198,20 +186,9 @@ fn marking_the_volumes_of_a_half_made_server_spares_what_was_attached_to_it() {
     run(async {
         let world = World::new(104).await;
         let lifecycle = world.start();
-        let volume = world
-            .client
-            .block(&zone())
-            .create_volume(&CreateBlockVolume {
-                name: "existing".into(),
-                perf_iops: Some(5_000),
-                from_empty: Some(FromEmpty { size: 5_000_000_000 }),
-                ..CreateBlockVolume::default()
-            })
-            .await
-            .unwrap();
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        let existing = world.block_volume_of_a_user().await;
         let mut specification = world.everything();
-        specification.volumes.push(ExtraVolume::Existing { id: volume.id.clone() });
+        specification.volumes.push(ExtraVolume::Existing { id: existing.clone() });
         let created = create(&lifecycle, specification).await;
         let theirs = attach_block(&world, &created.server.id).await;
         for known in [true, false] {
@@ -219,7 +196,7 @@ fn marking_the_volumes_of_a_half_made_server_spares_what_was_attached_to_it() {
             let marking = if known { lifecycle.clone() } else { process(world.client.clone(), folder.path(), 5) };
             let server = world.client.instance(&zone()).get_server(&created.server.id).await.unwrap();
             marking.mark_volumes(&zone(), &server).await.unwrap();
-            for id in [&volume.id, &theirs] {
+            for id in [&existing, &theirs] {
                 let tags = world.client.block(&zone()).get_volume(id).await.unwrap().tags;
                 assert!(tags.is_empty(), "journal known: {known}, {id}: {tags:?}");
             }

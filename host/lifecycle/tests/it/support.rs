@@ -14,6 +14,7 @@ use windlass_lifecycle::{
     Options, OwnerName, ServerSpecification, StateDirectory, VolumeKind,
 };
 use windlass_policy::{Host, HostOptions};
+use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Fault, FaultKind, Resources, Simulator};
 
@@ -150,6 +151,19 @@ impl World {
     /// A server with one of everything.
     pub(crate) fn everything(&self) -> ServerSpecification {
         everything(&self.network)
+    }
+
+    /// A Block Storage volume that a user made, ready to be attached.
+    pub(crate) async fn block_volume_of_a_user(&self) -> String {
+        let request = CreateBlockVolume {
+            name: "theirs".into(),
+            perf_iops: Some(5_000),
+            from_empty: Some(FromEmpty { size: 5_000_000_000 }),
+            ..CreateBlockVolume::default()
+        };
+        let volume = self.client.block(&zone()).create_volume(&request).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        volume.id
     }
 
     pub(crate) fn resources(&self) -> Resources {

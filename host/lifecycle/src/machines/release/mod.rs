@@ -483,7 +483,7 @@ impl<'s> Releasing<'s> {
         let carried_on = matches!(state, OperationState::Done) || operation.is_some();
         for earlier in self.known.earlier.iter().filter(|_| carried_on) {
             let runs = earlier.state == OperationState::Open
-                && (self.shared.active.lock().contains(&earlier.id)
+                && (self.shared.active.contains(&earlier.id)
                     || (earlier.runner != self.shared.runner.name()
                         && self.shared.state_directory.runner_lives(&earlier.runner)));
             if runs {

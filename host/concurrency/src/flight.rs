@@ -4,8 +4,9 @@ use std::future::Future;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
-use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::sync::Mutex;
 
 type Call<T> = BoxFuture<'static, T>;
 
@@ -17,7 +18,7 @@ type Call<T> = BoxFuture<'static, T>;
 ///   not kept; who comes after it calls anew.
 /// - A waiter that is dropped ends its own wait at once and nobody else's, also when it was the one that began the call.
 ///   When nobody waits any more, the call is abandoned. So it must be one that changes nothing.
-pub(crate) struct Flight<T>(Mutex<Option<UnderWay<T>>>);
+pub struct Flight<T>(Mutex<Option<UnderWay<T>>>);
 
 struct UnderWay<T> {
     began: Instant,
@@ -40,7 +41,7 @@ impl<T> std::fmt::Debug for Flight<T> {
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
     /// The outcome of the call that is under way, or of a new one.
-    pub(crate) async fn join<Fut>(&self, start: impl Fn() -> Fut) -> T
+    pub async fn join<Fut>(&self, start: impl Fn() -> Fut) -> T
     where
         Fut: Future<Output = T> + Send + 'static,
     {
@@ -49,7 +50,7 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
 
     /// The same, of a call that began at `since` or later. One that began before is waited for, so that there are never two;
     /// all who wait for its end share the next one, so nobody waits for more than two.
-    pub(crate) async fn join_since<Fut>(&self, since: Option<Instant>, start: impl Fn() -> Fut) -> T
+    pub async fn join_since<Fut>(&self, since: Option<Instant>, start: impl Fn() -> Fut) -> T
     where
         Fut: Future<Output = T> + Send + 'static,
     {
@@ -78,5 +79,5 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(windlass_interleavings)))]
 mod tests;
