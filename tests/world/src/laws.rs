@@ -51,8 +51,8 @@ fn others_are_untouched(world: &World) -> Vec<String> {
 /// Whatever was begun has ended.
 fn no_operation_is_open(world: &World) -> Vec<String> {
     let mut violations = Vec::new();
-    for (disk, lifecycle) in world.journals() {
-        match lifecycle.journal().operations(&OperationFilter::default()) {
+    for (disk, journal) in world.journals() {
+        match journal.operations(&OperationFilter::default()) {
             Ok(operations) => violations.extend(
                 operations
                     .iter()
@@ -75,8 +75,8 @@ fn no_operation_is_open(world: &World) -> Vec<String> {
 /// Everything that carries our tag belongs to a server that some journal says was made and was not removed.
 fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     let mut living = BTreeSet::new();
-    for (_, lifecycle) in world.journals() {
-        let Ok(operations) = lifecycle.journal().operations(&OperationFilter::default()) else { continue };
+    for (_, journal) in world.journals() {
+        let Ok(operations) = journal.operations(&OperationFilter::default()) else { continue };
         for operation in operations {
             if operation.kind == OperationKind::CreateServer
                 && matches!(operation.state, OperationState::Done | OperationState::Kept)

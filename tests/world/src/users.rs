@@ -65,7 +65,7 @@ impl Users {
     }
 
     /// A server of ours that exists now.
-    fn server_of_ours(&self, chosen: usize) -> Option<Value> {
+    pub(crate) fn server_of_ours(&self, chosen: usize) -> Option<Value> {
         let servers = self.simulator.resources().servers;
         let ours: Vec<&Value> = servers
             .iter()

@@ -12,16 +12,17 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Lifecycle, OperationId,
-    Options, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
+    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Journal, Lifecycle,
+    OperationId, Options, Part, Round, ServerSpecification, StateDirectory, Supervisor, SupervisorOptions,
+    SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
-use windlass_simulator::{FaultRule, Simulator};
+use windlass_simulator::{Behaviour, FaultRule, Simulator};
 
 use crate::disk::Disk;
 use crate::laws;
-use crate::story::{PROCESSES, Shape, Story, What};
+use crate::story::{Oddity, PROCESSES, Shape, Story, What};
 use crate::users::Users;
 
 pub(crate) const ZONE: &str = "fr-par-1";
@@ -32,10 +33,16 @@ const NOW: u64 = 1_790_000_000_000;
 /// The disk that each process keeps its journal on.
 const DISK_OF: [usize; PROCESSES] = [0, 1, 0];
 const DISKS: usize = 2;
+/// How often a supervisor that works beside the story takes up what is open.
+const RESUME_INTERVAL: Duration = Duration::from_secs(300);
+/// Between two rounds of the end: what was on its way has arrived, and second looks are due.
+const SECOND_LOOK: Duration = Duration::from_secs(700);
+/// Before the last round: nobody any longer spares what it does not know for being young.
+const GRACE: Duration = Duration::from_secs(2 * 3_600);
 /// Longer than any operation may take with all its retries.
-const QUIET: Duration = Duration::from_secs(6 * 3_600);
-/// Rounds of resume and sweep that a world may need until it rests.
-const ROUNDS: usize = 6;
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+/// Rounds that a world may need until it rests.
+const ROUNDS: usize = 12;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +68,14 @@ pub fn run(story: &Story) -> Ending {
         .start_paused(true)
         .build()
         .expect("a runtime needs nothing but memory and a file descriptor")
-        .block_on(async { World::new(story.seed).await.carry_out(story).await })
+        .block_on(async { World::new(story).await.carry_out(story).await })
 }
 
 /// The built-in policies, compiled once for all runs.
 fn policies() -> Arc<Host> {
     static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
     let (_, host) = HOST.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = folder();
         let state = StateDirectory::open(folder.path()).expect("a folder that was just made");
         let handle = state.handle().try_clone().expect("a file descriptor");
         (folder, Arc::new(Host::new(HostOptions::new(handle)).expect("the built-in policies load")))
@@ -103,13 +110,24 @@ impl Transport for Wire {
 enum Done {
     Created(Option<(OperationId, String)>),
     CleanedUp { server: String, clean: bool },
+    Round(Box<Round>),
     Other,
 }
 
 struct Process {
     lifecycle: Lifecycle,
+    supervisor: Supervisor,
     tasks: JoinSet<Done>,
+    /// The supervisor at work by itself.
+    supervision: JoinSet<()>,
     creations: Vec<Control>,
+}
+
+/// A temporary folder, in memory where there is such a place: nothing in it outlives the run.
+fn folder() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
 /// A server that somebody was given.
@@ -125,6 +143,7 @@ pub(crate) struct World {
     pub(crate) simulator: Simulator,
     pub(crate) users: Users,
     seed: u64,
+    supervised: bool,
     origin: Instant,
     network: String,
     folders: Vec<tempfile::TempDir>,
@@ -136,6 +155,8 @@ pub(crate) struct World {
     /// Servers whose cleanup somebody asked for.
     pub(crate) unwanted: Vec<String>,
     created: usize,
+    /// Whether a round of the end had something to do.
+    restless: Vec<String>,
     pub(crate) problems: Vec<String>,
     shapes: BTreeMap<OperationId, Shape>,
 }
@@ -155,7 +176,8 @@ fn zone() -> Zone {
 }
 
 impl World {
-    async fn new(seed: u64) -> Self {
+    async fn new(story: &Story) -> Self {
+        let seed = story.seed;
         let options = windlass_simulator::Options {
             seed,
             latency: windlass_simulator::Latency { base_ms: 20, jitter_ms: 200 },
@@ -170,12 +192,13 @@ impl World {
             .and_then(|answer| serde_json::from_slice::<serde_json::Value>(&answer.body).ok())
             .and_then(|network| network["id"].as_str().map(str::to_owned))
             .expect("the simulator makes a network");
-        let folders: Vec<_> = (0..DISKS).map(|_| tempfile::tempdir().expect("a temporary folder")).collect();
+        let folders: Vec<_> = (0..DISKS).map(|_| folder()).collect();
         let disks = folders.iter().map(|folder| Arc::new(Disk::under(folder.path()).expect("a folder"))).collect();
         Self {
             users: Users::new(client, simulator.clone()),
             simulator,
             seed,
+            supervised: story.supervised,
             origin: Instant::now(),
             network,
             folders,
@@ -185,6 +208,7 @@ impl World {
             given: BTreeMap::new(),
             unwanted: Vec::new(),
             created: 0,
+            restless: Vec::new(),
             problems: Vec::new(),
             shapes: BTreeMap::new(),
         }
@@ -227,7 +251,9 @@ impl World {
             if now >= until {
                 return;
             }
-            tokio::time::sleep((until - now).min(Duration::from_secs(5))).await;
+            // Where no disk can lose its power, nothing has to be looked at before.
+            let step = if self.disks.iter().any(|disk| disk.may_lose_power()) { Duration::from_secs(5) } else { time };
+            tokio::time::sleep((until - now).min(step)).await;
         }
     }
 
@@ -246,6 +272,7 @@ impl World {
                         self.problems.push(format!("a cleanup of server {server} ended clean, and it is there"));
                     }
                 }
+                Ok(Done::Round(round)) => self.restless.extend(work_of(index, &round)),
                 Ok(_) => {}
                 Err(error) if error.is_panic() => self.problems.push(format!("a task panicked: {error}")),
                 Err(_) => {}
@@ -257,6 +284,7 @@ impl World {
         self.collect(index);
         if let Some(mut process) = self.processes[index].take() {
             process.tasks.shutdown().await;
+            process.supervision.shutdown().await;
         }
     }
 
@@ -292,31 +320,26 @@ impl World {
         })();
         match opened {
             Ok(lifecycle) => {
-                self.processes[index] = Some(Process { lifecycle, tasks: JoinSet::new(), creations: Vec::new() });
-                self.resume(index);
+                let supervisor = Supervisor::new(lifecycle.clone(), supervision());
+                let mut supervision = JoinSet::new();
+                if self.supervised {
+                    let supervisor = supervisor.clone();
+                    supervision.spawn(async move { supervisor.run(&Control::new(), |_| {}).await });
+                }
+                let (tasks, creations) = (JoinSet::new(), Vec::new());
+                self.processes[index] = Some(Process { lifecycle, supervisor, tasks, supervision, creations });
+                self.round(index, &[Part::Resume]);
             }
             Err(error) if self.disks[disk].is_lost() => drop(error),
             Err(error) => self.problems.push(format!("process {index} cannot start: {error}")),
         }
     }
 
-    fn resume(&mut self, index: usize) {
+    /// A process's supervisor makes a round.
+    fn round(&mut self, index: usize, parts: &'static [Part]) {
         if let Some(process) = &mut self.processes[index] {
-            let lifecycle = process.lifecycle.clone();
-            process.tasks.spawn(async move {
-                let _ = lifecycle.resume(&Control::new()).await;
-                Done::Other
-            });
-        }
-    }
-
-    fn sweep(&mut self, index: usize) {
-        if let Some(process) = &mut self.processes[index] {
-            let lifecycle = process.lifecycle.clone();
-            process.tasks.spawn(async move {
-                let _ = lifecycle.sweep(&SweepRequest::new(vec![zone()]), &Control::new()).await;
-                Done::Other
-            });
+            let supervisor = process.supervisor.clone();
+            process.tasks.spawn(async move { Done::Round(Box::new(supervisor.round(parts, &Control::new()).await)) });
         }
     }
 
@@ -403,15 +426,19 @@ impl World {
                     process.creations[chosen % process.creations.len()].cancel();
                 }
             }
-            What::Resume { process } => self.resume(process),
-            What::Sweep { process } => self.sweep(process),
+            What::Resume { process } => self.round(process, &[Part::Resume]),
+            What::Sweep { process } => self.round(process, &[Part::Sweep]),
             What::Fault { method, path, nth, kind, effect } => {
                 let rule = FaultRule { method: Some(method.to_owned()), path: path.to_owned(), nth, kind, effect };
                 if let Err(error) = self.simulator.add_fault(rule) {
                     self.problems.push(format!("the simulator refused a fault: {error}"));
                 }
             }
-            What::FaultsEnd => self.simulator.clear_faults(),
+            What::Behave { as_if } => self.behave(as_if),
+            What::FaultsEnd => {
+                self.simulator.clear_faults();
+                self.simulator.clear_behaviours();
+            }
             What::Kill { process } => self.kill(process).await,
             What::LosePower { process, at_sync, took_effect } => {
                 self.disks[DISK_OF[process]].lose_power_at(at_sync, took_effect);
@@ -433,41 +460,110 @@ impl World {
         }
     }
 
-    /// The same end for every story: faults end, everybody lives, and time passes until nobody does anything any more.
-    async fn come_to_rest(&mut self) {
-        self.simulator.clear_faults();
-        for disk in &self.disks {
-            disk.keep_power();
-        }
-        for _ in 0..ROUNDS {
-            for process in 0..PROCESSES {
-                self.start(process).await;
-                self.resume(process);
+    fn behave(&mut self, as_if: Oddity) {
+        let behaviour = match as_if {
+            Oddity::FilterIgnored => Behaviour::TagFilterIgnored,
+            Oddity::FilterEmpty => Behaviour::TagFilterEmpty,
+            Oddity::FilterWithoutEquals => Behaviour::TagFilterWithoutEquals,
+            Oddity::FilterNeedsProject => Behaviour::TagFilterNeedsProject,
+            Oddity::LateListing { after } => Behaviour::LateListing(Duration::from_millis(after)),
+            Oddity::UnfilteredTotal => Behaviour::UnfilteredTotal,
+            Oddity::TotalOff => Behaviour::TotalOff,
+            Oddity::GoneForbidden => Behaviour::GoneForbidden,
+            Oddity::UserDataBody => Behaviour::UserDataBody,
+            Oddity::Forbidden { server } => {
+                let server = self.users.server_of_ours(server);
+                let Some(id) = server.as_ref().and_then(|server| server["id"].as_str()) else { return };
+                Behaviour::Forbidden(id.to_owned())
             }
-            self.let_pass(Duration::from_secs(1_200)).await;
-            for process in 0..PROCESSES {
-                self.sweep(process);
-            }
-            self.let_pass(QUIET / u32::try_from(ROUNDS).unwrap_or(1)).await;
-        }
-        for index in 0..PROCESSES {
-            self.collect(index);
-            let busy = self.processes[index].as_ref().map_or(0, |process| process.tasks.len());
-            if busy > 0 {
-                self.problems.push(format!("process {index} is still at work on {busy} things"));
-            }
+        };
+        if let Err(error) = self.simulator.set_behaviour(behaviour) {
+            self.problems.push(format!("the simulator refused a behaviour: {error}"));
         }
     }
 
-    /// The journals, each once, by a process that has it open.
-    pub(crate) fn journals(&self) -> Vec<(usize, &Lifecycle)> {
-        (0..DISKS)
-            .filter_map(|disk| {
-                (0..PROCESSES)
-                    .filter(|process| DISK_OF[*process] == disk)
-                    .find_map(|process| self.processes[process].as_ref())
-                    .map(|process| (disk, &process.lifecycle))
-            })
-            .collect()
+    /// The same end for every story: faults end, everybody lives, and their supervisors make rounds until none has
+    /// anything to do any more.
+    async fn come_to_rest(&mut self) {
+        self.simulator.clear_faults();
+        self.simulator.clear_behaviours();
+        for disk in &self.disks {
+            disk.keep_power();
+        }
+        let mut quiet = 0;
+        for _ in 0..ROUNDS {
+            for process in 0..PROCESSES {
+                self.start(process).await;
+            }
+            self.let_pass(if quiet == 0 { SECOND_LOOK } else { GRACE }).await;
+            for process in self.processes.iter_mut().flatten() {
+                process.supervision.shutdown().await;
+            }
+            self.finish().await;
+            self.restless.clear();
+            for process in 0..PROCESSES {
+                self.round(process, &Part::ALL);
+                // One after the other: of two that share a journal, one may take things up.
+                self.finish().await;
+            }
+            quiet = if self.restless.is_empty() { quiet + 1 } else { 0 };
+            if quiet == 2 {
+                return;
+            }
+        }
+        let last = self.restless.join("; ");
+        self.problems.push(format!("after {ROUNDS} rounds there is still something to do: {last}"));
     }
+
+    /// Waits until all tasks have ended.
+    async fn finish(&mut self) {
+        let until = Instant::now() + LONGEST;
+        loop {
+            (0..PROCESSES).for_each(|process| self.collect(process));
+            let Some(process) = self.processes.iter_mut().flatten().find(|process| !process.tasks.is_empty()) else {
+                return;
+            };
+            if Instant::now() >= until {
+                let tasks = process.tasks.len();
+                self.problems.push(format!("a process is still at work on {tasks} things after {LONGEST:?}"));
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// The journals, by disk.
+    pub(crate) fn journals(&self) -> Vec<(usize, Journal)> {
+        let open = |folder: &tempfile::TempDir| Journal::read_only(&StateDirectory::open(folder.path())?);
+        let journals = self.folders.iter().enumerate().filter_map(|(disk, folder)| match open(folder) {
+            Err(Error::JournalAbsent { .. }) => None,
+            journal => Some((disk, journal.expect("a journal that a process has just worked on"))),
+        });
+        journals.collect()
+    }
+}
+
+/// What a process's supervisor does.
+fn supervision() -> SupervisorOptions {
+    SupervisorOptions {
+        resume_interval: RESUME_INTERVAL,
+        sweep: Some(SweepRequest::new(vec![zone()])),
+        ..SupervisorOptions::default()
+    }
+}
+
+/// What a round found to do, in words: nothing of it may be left when a world has come to rest.
+fn work_of(process: usize, round: &Round) -> Vec<String> {
+    let mut work = Vec::new();
+    let mut add = |what: String| work.push(format!("process {process} {what}"));
+    for resumed in &round.resumed {
+        resumed.operations.iter().for_each(|it| add(format!("took operation {} up: {}", it.operation, it.state)));
+        resumed.unverified.iter().for_each(|it| add(format!("looks at operation {} again", it.operation)));
+        resumed.busy.iter().for_each(|it| add(format!("finds operation {it} under way")));
+    }
+    for cleaned in round.sweep.iter().flat_map(|sweep| &sweep.cleanups) {
+        add(format!("swept: {}", cleaned.report.words()));
+    }
+    round.problems.iter().for_each(|problem| add(format!("could not {}: {}", problem.part, problem.error)));
+    work
 }
