@@ -13,6 +13,12 @@ use windlass_simulator::{Effect, FaultKind};
 /// Processes that create servers. The first two share an owner and nothing else; the third shares the state directory of
 /// the first.
 pub const PROCESSES: usize = 3;
+/// The process that has clusters; it shares the state directory of the second.
+pub const CLUSTERS: usize = 3;
+/// The process that is a runner's plugin, with a state directory of its own.
+pub const RUNNER: usize = 4;
+/// All processes.
+pub const SEATS: usize = 5;
 /// The longest that a call is on its way: less than the second look's time, since what comes later is beyond what is
 /// assumed (assumption: late-effect-within-second-look).
 const LATEST: u64 = 590_000;
@@ -23,10 +29,30 @@ const LATEST: u64 = 590_000;
 pub struct Story {
     /// Decides ids, jitter, latencies and what a disk keeps.
     pub seed: u64,
+    /// Who takes part beside the processes that create servers.
+    pub cast: Cast,
     /// Whether a supervisor works in each process beside what happens. Otherwise only the story's rounds are made.
     pub supervised: bool,
     /// What happens, in order.
     pub events: Vec<Event>,
+}
+
+/// Who takes part beside the processes that create servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cast {
+    /// A process with clusters.
+    pub clusters: bool,
+    /// A runner with its group.
+    pub runner: bool,
+}
+
+impl Cast {
+    /// The processes that take part.
+    #[must_use]
+    pub fn seats(self) -> Vec<usize> {
+        let more = [(CLUSTERS, self.clusters), (RUNNER, self.runner)];
+        (0..PROCESSES).chain(more.into_iter().filter(|(_, there)| *there).map(|(seat, _)| seat)).collect()
+    }
 }
 
 /// Something that happens some time after what came before.
@@ -63,6 +89,16 @@ pub enum What {
     LosePower { process: usize, at_sync: u64, took_effect: bool },
     /// A process that does not live is started, and resumes.
     Start { process: usize },
+    /// The jobs of the runner need so many instances.
+    Demand { count: usize },
+    /// A cluster is created.
+    CreateCluster { chosen: usize, count: u32 },
+    /// A cluster gets so many nodes.
+    ScaleCluster { chosen: usize, count: u32 },
+    /// A cluster is terminated.
+    TerminateCluster { chosen: usize, force: bool },
+    /// The operation under way on a cluster is called off.
+    CancelCluster { chosen: usize },
     /// A user of the account does something.
     User(User),
 }
@@ -148,9 +184,16 @@ impl Story {
     pub fn of_seed(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let supervised = random.random_bool(0.2);
+        let (clusters, runner) = match random.random_range(0..10) {
+            0..2 => (true, false),
+            2..4 => (false, true),
+            4 => (true, true),
+            _ => (false, false),
+        };
+        let cast = Cast { clusters, runner };
         let count = random.random_range(4..24);
-        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random) }).collect();
-        Self { seed, supervised, events }
+        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random, cast) }).collect();
+        Self { seed, cast, supervised, events }
     }
 
     /// The shortest story like this one that still `fails`, as far as leaving out one run of events after another finds it. Asks at most
@@ -194,9 +237,22 @@ fn delay(random: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-fn what(random: &mut ChaCha8Rng) -> What {
+fn what(random: &mut ChaCha8Rng, cast: Cast) -> What {
     let process = random.random_range(0..PROCESSES);
     let chosen = random.random_range(0..8);
+    if cast.clusters && random.random_bool(0.2) {
+        let count = random.random_range(1..4);
+        return match random.random_range(0..20) {
+            0..8 => What::CreateCluster { chosen, count },
+            8..14 => What::ScaleCluster { chosen, count },
+            14..18 => What::TerminateCluster { chosen, force: random.random_bool(0.5) },
+            _ => What::CancelCluster { chosen },
+        };
+    }
+    if cast.runner && random.random_bool(0.2) {
+        return What::Demand { count: random.random_range(0..4) };
+    }
+    let seat = *cast.seats().choose(random).unwrap_or(&process);
     match random.random_range(0..100) {
         0..28 => What::Create {
             process,
@@ -214,11 +270,11 @@ fn what(random: &mut ChaCha8Rng) -> What {
         53..67 => fault(random),
         67..69 => What::Behave { as_if: oddity(random) },
         69..71 => What::FaultsEnd,
-        71..75 => What::Kill { process },
+        71..75 => What::Kill { process: seat },
         75..80 => {
-            What::LosePower { process, at_sync: random.random_range(1..30), took_effect: random.random_bool(0.5) }
+            What::LosePower { process: seat, at_sync: random.random_range(1..30), took_effect: random.random_bool(0.5) }
         }
-        80..84 => What::Start { process },
+        80..84 => What::Start { process: seat },
         _ => What::User(user(random)),
     }
 }
@@ -294,7 +350,9 @@ fn user(random: &mut ChaCha8Rng) -> User {
 impl fmt::Display for Story {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let supervised = if self.supervised { ", supervised" } else { "" };
-        writeln!(formatter, "seed {}{supervised}", self.seed)?;
+        let clusters = if self.cast.clusters { ", with clusters" } else { "" };
+        let runner = if self.cast.runner { ", with a runner" } else { "" };
+        writeln!(formatter, "seed {}{supervised}{clusters}{runner}", self.seed)?;
         for event in &self.events {
             writeln!(formatter, "  after {:>8} ms: {:?}", event.after, event.what)?;
         }
@@ -338,7 +396,7 @@ mod tests {
                 seen.insert(words.split([' ', '{']).next().unwrap_or_default().to_owned());
             }
         }
-        assert!(seen.len() >= 19, "{seen:?}");
+        assert!(seen.len() >= 24, "{seen:?}");
     }
 
     #[test]
