@@ -24,6 +24,11 @@ interleavings *arguments:
     CARGO_TARGET_DIR={{ target / "interleavings" }} RUSTFLAGS="--cfg windlass_interleavings" \
         cargo test --package windlass-concurrency --lib {{ arguments }}
 
+# Breaks the code on purpose, one patch of tests/world/breakages at a time, in a scratch worktree, and lets the search find each: all, or
+# `just simulate-breakages no-second-look`. About a minute each on two cores.
+simulate-breakages *arguments: _wasm_target
+    @tests/world/breakages/run {{ arguments }}
+
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
 test *parts: _wasm_target
     @tests/run {{ parts }}

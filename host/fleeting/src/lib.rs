@@ -20,5 +20,5 @@ pub use configuration::{
     Problem, Surroundings,
 };
 pub use connect::KeyError;
-pub use group::{ScalewayGroup, StartError};
+pub use group::{Ground, ScalewayGroup, StartError};
 pub use observe::{MetricsError, names, start_logging};

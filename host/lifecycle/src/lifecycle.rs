@@ -239,6 +239,18 @@ impl Lifecycle {
         self.shared.runner.name()
     }
 
+    /// The time by this lifecycle's clock, in milliseconds since 1970: for who works beside its operations.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.shared.clock.now()
+    }
+
+    /// A word for a policy's jitter, from where this lifecycle's own come.
+    #[must_use]
+    pub fn random_word(&self) -> u64 {
+        self.shared.randomness.word()
+    }
+
     /// The operations under way in this process.
     #[must_use]
     pub fn in_flight(&self) -> Vec<OperationId> {

@@ -158,6 +158,13 @@ impl Disk {
         self.state.lock().lost_at = None;
     }
 
+    /// Whether its power is lost, or is to be lost at one of the next syncs.
+    #[must_use]
+    pub fn may_lose_power(&self) -> bool {
+        let state = self.state.lock();
+        state.lost || state.lost_at.is_some()
+    }
+
     /// The power is lost now.
     pub fn lose_power(&self) {
         self.state.lock().lost = true;

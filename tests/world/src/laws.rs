@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windlass_cluster::{ClusterState, NodeState};
 use windlass_lifecycle::{OperationFilter, OperationKind, OperationState};
 
+use crate::farm;
+use crate::runner::GROUP_OWNER;
 use crate::story::Shape;
-use crate::users::is_tagged;
+use crate::users::{is_tagged, operation_of};
 use crate::world::World;
 
 pub(crate) fn exists(list: &[Value], id: &str) -> bool {
@@ -20,6 +23,8 @@ pub(crate) fn violations(world: &World) -> Vec<String> {
     violations.extend(no_operation_is_open(world));
     violations.extend(nothing_of_ours_is_unexplained(world));
     violations.extend(what_was_given_is_there(world));
+    violations.extend(the_runner_has_what_it_wants(world));
+    violations.extend(clusters_are_whole(world));
     violations
 }
 
@@ -51,8 +56,8 @@ fn others_are_untouched(world: &World) -> Vec<String> {
 /// Whatever was begun has ended.
 fn no_operation_is_open(world: &World) -> Vec<String> {
     let mut violations = Vec::new();
-    for (disk, lifecycle) in world.journals() {
-        match lifecycle.journal().operations(&OperationFilter::default()) {
+    for (disk, journal) in world.journals() {
+        match journal.operations(&OperationFilter::default()) {
             Ok(operations) => violations.extend(
                 operations
                     .iter()
@@ -75,8 +80,8 @@ fn no_operation_is_open(world: &World) -> Vec<String> {
 /// Everything that carries our tag belongs to a server that some journal says was made and was not removed.
 fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     let mut living = BTreeSet::new();
-    for (_, lifecycle) in world.journals() {
-        let Ok(operations) = lifecycle.journal().operations(&OperationFilter::default()) else { continue };
+    for (_, journal) in world.journals() {
+        let Ok(operations) = journal.operations(&OperationFilter::default()) else { continue };
         for operation in operations {
             if operation.kind == OperationKind::CreateServer
                 && matches!(operation.state, OperationState::Done | OperationState::Kept)
@@ -126,6 +131,87 @@ fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
         };
         if living.contains(operation) && !servers.contains(operation) && !world.users.theirs.contains_key(id) {
             violations.push(format!("{id} of {operation} is left, whose server is gone"));
+        }
+    }
+    violations
+}
+
+/// The runner's demand is met by servers that run, nothing stays pending, and no instance that it was told of as running
+/// has gone unless it was asked to, or a user had a hand in it. (That nothing of a group's is left beside them, the other
+/// laws say.)
+fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
+    if !world.cast.runner {
+        return Vec::new();
+    }
+    let runner = world.runner.lock();
+    let resources = world.simulator.resources();
+    let mut violations: Vec<String> = runner.unsettled().into_iter().collect();
+    let instances = runner.instances();
+    let mut running = BTreeSet::new();
+    let owner = format!("windlass-owner={GROUP_OWNER}");
+    for server in &resources.servers {
+        let id = server["id"].as_str().unwrap_or_default();
+        let ours = server["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == owner.as_str()));
+        if !ours || world.users.theirs.contains_key(id) {
+            continue;
+        }
+        let operation = operation_of(server).unwrap_or_default();
+        if !instances.contains(operation) {
+            violations.push(format!("the runner knows nothing of server {id} ({operation}): {}", server["state"]));
+        }
+        if server["state"] == "running" {
+            running.insert(operation);
+        }
+    }
+    for instance in &instances {
+        if !running.contains(instance) {
+            violations.push(format!("no server of instance {instance} runs"));
+        }
+    }
+    for given in runner.given.difference(&runner.unwanted) {
+        if !instances.contains(given.as_str()) && !world.users.touched.contains(given) {
+            violations.push(format!("instance {given} was given to the runner and is gone"));
+        }
+    }
+    violations
+}
+
+/// No cluster is half made: each is active with all of its nodes, and each server of a cluster's is one of them.
+fn clusters_are_whole(world: &World) -> Vec<String> {
+    let resources = world.simulator.resources();
+    let mut violations = Vec::new();
+    let mut explained = BTreeSet::new();
+    for status in &world.clusters {
+        let name = &status.cluster.name;
+        if let Some(operation) = &status.operation {
+            violations.push(format!("cluster {name}: operation {} is open", operation.number));
+        }
+        if status.cluster.state != ClusterState::Active {
+            violations.push(format!("cluster {name} is {}: {:?}", status.cluster.state, status.cluster.reasons));
+        }
+        let wanted: u32 = status.cluster.specification.groups.values().map(|group| group.count).sum();
+        if status.nodes.len() != wanted as usize {
+            violations.push(format!("cluster {name} is to have {wanted} nodes and has {}", status.nodes.len()));
+        }
+        for node in &status.nodes {
+            explained.extend(node.creation.as_ref().map(ToString::to_string));
+            if node.state != NodeState::Running {
+                violations.push(format!("node {} is {}", node.name, node.state));
+            }
+            let server = node.server.clone().unwrap_or_default();
+            if !exists(&resources.servers, &server) && !world.users.terminated.contains(&server) {
+                violations.push(format!("the server {server} of node {} is gone", node.name));
+            }
+        }
+    }
+    for (_, journal) in world.journals() {
+        for operation in journal.operations(&OperationFilter::default()).unwrap_or_default() {
+            let living = operation.kind == OperationKind::CreateServer
+                && operation.state == OperationState::Done
+                && operation.ended_by.is_none();
+            if living && farm::is_cluster(&operation.group) && !explained.contains(operation.id.as_str()) {
+                violations.push(format!("the server of {} is of no cluster's nodes", operation.id));
+            }
         }
     }
     violations

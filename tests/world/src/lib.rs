@@ -10,11 +10,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod disk;
+mod farm;
 mod laws;
+mod runner;
 mod story;
 mod users;
 mod world;
 
 pub use disk::Disk;
-pub use story::{Event, PROCESSES, Shape, Story, User, What};
+pub use story::{CLUSTERS, Cast, Event, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, User, What};
 pub use world::{Ending, run};

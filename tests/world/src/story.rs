@@ -3,23 +3,56 @@
 #![allow(missing_docs, reason = "what a variant says of its fields stands at the variant")]
 
 use std::fmt;
+use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use windlass_simulator::{Effect, FaultKind};
 
-/// Processes that work in one world. The first two share an owner and nothing else; the third shares the state directory of the first.
+/// Processes that create servers. The first two share an owner and nothing else; the third shares the state directory of
+/// the first.
 pub const PROCESSES: usize = 3;
+/// The process that has clusters; it shares the state directory of the second.
+pub const CLUSTERS: usize = 3;
+/// The process that is a runner's plugin, with a state directory of its own.
+pub const RUNNER: usize = 4;
+/// All processes.
+pub const SEATS: usize = 5;
+/// The longest that a call is on its way: less than the second look's time, since what comes later is beyond what is
+/// assumed (assumption: late-effect-within-second-look).
+const LATEST: u64 = 590_000;
 
-/// A run, from its first event to its last. What follows the last is the same for all: faults end, dead processes are started again,
-/// and what is left to the hosts is given the time that it needs.
+/// A run, from its first event to its last. What follows the last is the same for all: faults end, dead processes are
+/// started again, and what is left to the hosts is given the time that it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
     /// Decides ids, jitter, latencies and what a disk keeps.
     pub seed: u64,
+    /// Who takes part beside the processes that create servers.
+    pub cast: Cast,
+    /// Whether a supervisor works in each process beside what happens. Otherwise only the story's rounds are made.
+    pub supervised: bool,
     /// What happens, in order.
     pub events: Vec<Event>,
+}
+
+/// Who takes part beside the processes that create servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cast {
+    /// A process with clusters.
+    pub clusters: bool,
+    /// A runner with its group.
+    pub runner: bool,
+}
+
+impl Cast {
+    /// The processes that take part.
+    #[must_use]
+    pub fn seats(self) -> Vec<usize> {
+        let more = [(CLUSTERS, self.clusters), (RUNNER, self.runner)];
+        (0..PROCESSES).chain(more.into_iter().filter(|(_, there)| *there).map(|(seat, _)| seat)).collect()
+    }
 }
 
 /// Something that happens some time after what came before.
@@ -40,13 +73,15 @@ pub enum What {
     CleanUp { process: usize, chosen: usize },
     /// A process calls a creation off that is under way.
     CallOff { process: usize, chosen: usize },
-    /// A process resumes what is open.
+    /// A process's supervisor makes a round of resuming what is open.
     Resume { process: usize },
-    /// A process sweeps.
+    /// A process's supervisor sweeps.
     Sweep { process: usize },
     /// Calls fail from here on, or one of them does.
     Fault { method: &'static str, path: &'static str, nth: Option<u64>, kind: FaultKind, effect: Effect },
-    /// No call fails any more.
+    /// Scaleway differs from what is believed of it, from here on.
+    Behave { as_if: Oddity },
+    /// No call fails any more, and Scaleway is as it is believed to be.
     FaultsEnd,
     /// A process ends at once; its disk keeps what was written.
     Kill { process: usize },
@@ -54,6 +89,16 @@ pub enum What {
     LosePower { process: usize, at_sync: u64, took_effect: bool },
     /// A process that does not live is started, and resumes.
     Start { process: usize },
+    /// The jobs of the runner need so many instances.
+    Demand { count: usize },
+    /// A cluster is created.
+    CreateCluster { chosen: usize, count: u32 },
+    /// A cluster gets so many nodes.
+    ScaleCluster { chosen: usize, count: u32 },
+    /// A cluster is terminated.
+    TerminateCluster { chosen: usize, force: bool },
+    /// The operation under way on a cluster is called off.
+    CancelCluster { chosen: usize },
     /// A user of the account does something.
     User(User),
 }
@@ -92,6 +137,33 @@ pub enum User {
     Terminate { server: usize },
 }
 
+/// A way in which Scaleway differs from what is believed, under which the laws can still be stated: whatever is made,
+/// missed or refused meanwhile, in the end the same holds. (What Scaleway denies by its id does not exist, as far as
+/// anybody can know, so nothing can be promised about it.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// Filters by tags let everything through.
+    FilterIgnored,
+    /// Filters by tags find nothing.
+    FilterEmpty,
+    /// Filters by tags find nothing where the tag has a `=`.
+    FilterWithoutEquals,
+    /// Filters by tags find nothing without a project.
+    FilterNeedsProject,
+    /// What is new is listed so many milliseconds later.
+    LateListing { after: u64 },
+    /// Totals are those of the unfiltered lists.
+    UnfilteredTotal,
+    /// Totals are one too many.
+    TotalOff,
+    /// An address that is gone is answered 403.
+    GoneForbidden,
+    /// Writing user data is answered with a body.
+    UserDataBody,
+    /// The key may no longer see a server of ours: lists leave it out, by its id it is answered 403.
+    Forbidden { server: usize },
+}
+
 /// Paths that faults meet: one for each thing that the hosts ask for, and all of them.
 const PATHS: [&str; 9] = [
     "/**",
@@ -111,9 +183,17 @@ impl Story {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let supervised = random.random_bool(0.2);
+        let (clusters, runner) = match random.random_range(0..10) {
+            0..2 => (true, false),
+            2..4 => (false, true),
+            4 => (true, true),
+            _ => (false, false),
+        };
+        let cast = Cast { clusters, runner };
         let count = random.random_range(4..24);
-        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random) }).collect();
-        Self { seed, events }
+        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random, cast) }).collect();
+        Self { seed, cast, supervised, events }
     }
 
     /// The shortest story like this one that still `fails`, as far as leaving out one run of events after another finds it. Asks at most
@@ -157,9 +237,22 @@ fn delay(random: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-fn what(random: &mut ChaCha8Rng) -> What {
+fn what(random: &mut ChaCha8Rng, cast: Cast) -> What {
     let process = random.random_range(0..PROCESSES);
     let chosen = random.random_range(0..8);
+    if cast.clusters && random.random_bool(0.2) {
+        let count = random.random_range(1..4);
+        return match random.random_range(0..20) {
+            0..8 => What::CreateCluster { chosen, count },
+            8..14 => What::ScaleCluster { chosen, count },
+            14..18 => What::TerminateCluster { chosen, force: random.random_bool(0.5) },
+            _ => What::CancelCluster { chosen },
+        };
+    }
+    if cast.runner && random.random_bool(0.2) {
+        return What::Demand { count: random.random_range(0..4) };
+    }
+    let seat = *cast.seats().choose(random).unwrap_or(&process);
     match random.random_range(0..100) {
         0..28 => What::Create {
             process,
@@ -174,29 +267,69 @@ fn what(random: &mut ChaCha8Rng) -> What {
         40..44 => What::CallOff { process, chosen },
         44..48 => What::Resume { process },
         48..53 => What::Sweep { process },
-        53..68 => fault(random),
-        68..71 => What::FaultsEnd,
-        71..75 => What::Kill { process },
+        53..67 => fault(random),
+        67..69 => What::Behave { as_if: oddity(random) },
+        69..71 => What::FaultsEnd,
+        71..75 => What::Kill { process: seat },
         75..80 => {
-            What::LosePower { process, at_sync: random.random_range(1..30), took_effect: random.random_bool(0.5) }
+            What::LosePower { process: seat, at_sync: random.random_range(1..30), took_effect: random.random_bool(0.5) }
         }
-        80..84 => What::Start { process },
+        80..84 => What::Start { process: seat },
         _ => What::User(user(random)),
     }
 }
 
 fn fault(random: &mut ChaCha8Rng) -> What {
-    let kind = *FaultKind::ALL.choose(random).unwrap_or(&FaultKind::InternalServerError);
-    let kind = match kind {
-        FaultKind::Delay(_) => FaultKind::Delay(std::time::Duration::from_millis(random.random_range(100..60_000))),
+    let told = random.random_bool(0.75);
+    let kinds: &[FaultKind] = if told { &FaultKind::ALL } else { &FaultKind::UNTOLD };
+    let kind = match *kinds.choose(random).unwrap_or(&FaultKind::InternalServerError) {
+        FaultKind::Delay(_) => FaultKind::Delay(Duration::from_millis(random.random_range(100..60_000))),
+        FaultKind::Late(_) => {
+            let latest = if random.random_bool(0.5) { 10_000 } else { LATEST };
+            FaultKind::Late(Duration::from_millis(random.random_range(100..latest)))
+        }
+        FaultKind::Omit(_) => FaultKind::Omit(random.random_range(1..5)),
+        FaultKind::OmitKeepTotal(_) => FaultKind::OmitKeepTotal(random.random_range(1..5)),
         kind => kind,
     };
+    let after = random.random_bool(0.5) && !is_refusal(kind);
     What::Fault {
         method: METHODS.choose(random).unwrap_or(&"*"),
         path: PATHS.choose(random).unwrap_or(&"/**"),
         nth: random.random_bool(0.8).then(|| random.random_range(1..12)),
         kind,
-        effect: if random.random_bool(0.5) { Effect::After } else { Effect::Before },
+        effect: if after { Effect::After } else { Effect::Before },
+    }
+}
+
+/// What says that nothing was done is believed (assumption: refusals-have-no-effect; and nothing is tried again at once
+/// where a type is out of stock, assumption: instance-out-of-stock).
+fn is_refusal(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::RateLimited
+            | FaultKind::OutOfStock
+            | FaultKind::QuotaExceeded
+            | FaultKind::TransientState
+            | FaultKind::Locked
+            | FaultKind::PreconditionFailed
+            | FaultKind::PermissionDenied
+            | FaultKind::NotFound
+    )
+}
+
+fn oddity(random: &mut ChaCha8Rng) -> Oddity {
+    match random.random_range(0..11) {
+        0 => Oddity::FilterIgnored,
+        1 => Oddity::FilterEmpty,
+        2 => Oddity::FilterWithoutEquals,
+        3 => Oddity::FilterNeedsProject,
+        4 => Oddity::LateListing { after: random.random_range(1_000..600_000) },
+        5 => Oddity::UnfilteredTotal,
+        6 => Oddity::TotalOff,
+        7 => Oddity::GoneForbidden,
+        8 => Oddity::UserDataBody,
+        _ => Oddity::Forbidden { server: random.random_range(0..8) },
     }
 }
 
@@ -216,7 +349,10 @@ fn user(random: &mut ChaCha8Rng) -> User {
 
 impl fmt::Display for Story {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "seed {}", self.seed)?;
+        let supervised = if self.supervised { ", supervised" } else { "" };
+        let clusters = if self.cast.clusters { ", with clusters" } else { "" };
+        let runner = if self.cast.runner { ", with a runner" } else { "" };
+        writeln!(formatter, "seed {}{supervised}{clusters}{runner}", self.seed)?;
         for event in &self.events {
             writeln!(formatter, "  after {:>8} ms: {:?}", event.after, event.what)?;
         }
@@ -260,6 +396,21 @@ mod tests {
                 seen.insert(words.split([' ', '{']).next().unwrap_or_default().to_owned());
             }
         }
-        assert!(seen.len() >= 17, "{seen:?}");
+        assert!(seen.len() >= 24, "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_said_to_have_been_refused_had_no_effect_and_what_comes_late_comes_before_the_second_look() {
+        let (mut after, mut late) = (0, 0);
+        for event in (0..500).flat_map(|seed| Story::of_seed(seed).events) {
+            let What::Fault { kind, effect, .. } = event.what else { continue };
+            assert!(effect == Effect::Before || !is_refusal(kind), "{kind}");
+            after += usize::from(effect == Effect::After);
+            if let FaultKind::Late(by) = kind {
+                assert!(by <= Duration::from_millis(LATEST));
+                late += 1;
+            }
+        }
+        assert!(after > 100 && late > 20, "{after} {late}");
     }
 }

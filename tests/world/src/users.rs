@@ -1,6 +1,6 @@
 //! What users of the account do beside us, and what of theirs must still be there in the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_scaleway::Client;
@@ -18,6 +18,12 @@ pub(crate) struct Theirs {
     pub(crate) tags: Value,
 }
 
+/// The operation that a resource's tag names.
+pub(crate) fn operation_of(value: &Value) -> Option<&str> {
+    let tags = value["tags"].as_array()?.iter().filter_map(Value::as_str);
+    tags.into_iter().find_map(|tag| tag.strip_prefix("windlass-operation="))
+}
+
 /// The users of the account. They call the API as everybody does, and their calls never fail.
 pub(crate) struct Users {
     client: Client,
@@ -27,6 +33,8 @@ pub(crate) struct Users {
     pub(crate) theirs: BTreeMap<String, Theirs>,
     /// Servers of ours that a user deleted.
     pub(crate) terminated: Vec<String>,
+    /// Operations whose servers a user stopped or deleted, or tried to.
+    pub(crate) touched: BTreeSet<String>,
 }
 
 /// Whether a resource carries an owner tag, whosever.
@@ -38,7 +46,7 @@ pub(crate) fn is_tagged(value: &Value) -> bool {
 
 impl Users {
     pub(crate) fn new(client: Client, simulator: Simulator) -> Self {
-        Self { client, simulator, made: 0, theirs: BTreeMap::new(), terminated: Vec::new() }
+        Self { client, simulator, made: 0, theirs: BTreeMap::new(), terminated: Vec::new(), touched: BTreeSet::new() }
     }
 
     /// The call's answer; null where it was refused, as a user's call may be.
@@ -65,7 +73,7 @@ impl Users {
     }
 
     /// A server of ours that exists now.
-    fn server_of_ours(&self, chosen: usize) -> Option<Value> {
+    pub(crate) fn server_of_ours(&self, chosen: usize) -> Option<Value> {
         let servers = self.simulator.resources().servers;
         let ours: Vec<&Value> = servers
             .iter()
@@ -78,6 +86,10 @@ impl Users {
         let id = server["id"].as_str().unwrap_or_default();
         self.call("POST", &format!("/instance/v1/zones/{ZONE}/servers/{id}/action"), Some(json!({ "action": action })))
             .await;
+    }
+
+    fn touch(&mut self, server: &Value) {
+        self.touched.extend(operation_of(server).map(str::to_owned));
     }
 
     /// A volume of a user's own.
@@ -133,11 +145,13 @@ impl Users {
             }
             User::StopInPlace { server } => {
                 if let Some(server) = self.server_of_ours(server) {
+                    self.touch(&server);
                     self.action(&server, "stop_in_place").await;
                 }
             }
             User::PowerOff { server } => {
                 if let Some(server) = self.server_of_ours(server) {
+                    self.touch(&server);
                     self.action(&server, "poweroff").await;
                 }
             }
@@ -151,6 +165,7 @@ impl Users {
                 let Some(server) = self.server_of_ours(server) else { return };
                 // Only what was handed over: users don't see a server before it runs.
                 if server["state"] == "running" {
+                    self.touch(&server);
                     self.action(&server, "terminate").await;
                     self.terminated.extend(server["id"].as_str().map(str::to_owned));
                 }

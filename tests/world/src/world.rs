@@ -3,39 +3,51 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use windlass_cluster::{ClusterControl, ClusterStatus, Clusters};
+use windlass_fleeting::{Ground, ScalewayGroup};
 use windlass_lifecycle::{
-    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Lifecycle, OperationId,
-    Options, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
+    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Journal, Lifecycle,
+    OperationId, Options, Part, Round, ServerSpecification, StateDirectory, Supervisor, SupervisorOptions,
+    SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
-use windlass_simulator::{FaultRule, Simulator};
+use windlass_simulator::{Behaviour, FaultRule, Simulator};
 
 use crate::disk::Disk;
-use crate::laws;
-use crate::story::{PROCESSES, Shape, Story, What};
+use crate::{farm, laws, runner};
+use crate::runner::Runner;
+use crate::story::{CLUSTERS, Cast, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, What};
 use crate::users::Users;
 
 pub(crate) const ZONE: &str = "fr-par-1";
 const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
-const OWNER: &str = "team";
+pub(crate) const OWNER: &str = "team";
 /// 2026-09-21T14:13:20Z.
 const NOW: u64 = 1_790_000_000_000;
 /// The disk that each process keeps its journal on.
-const DISK_OF: [usize; PROCESSES] = [0, 1, 0];
-const DISKS: usize = 2;
+const DISK_OF: [usize; SEATS] = [0, 1, 0, 1, 2];
+const DISKS: usize = 3;
+/// How often a supervisor that works beside the story takes up what is open.
+const RESUME_INTERVAL: Duration = Duration::from_secs(300);
+/// Between two rounds of the end: what was on its way has arrived, and second looks are due.
+const SECOND_LOOK: Duration = Duration::from_secs(700);
+/// Before the last round: nobody any longer spares what it does not know for being young.
+const GRACE: Duration = Duration::from_secs(2 * 3_600);
 /// Longer than any operation may take with all its retries.
-const QUIET: Duration = Duration::from_secs(6 * 3_600);
-/// Rounds of resume and sweep that a world may need until it rests.
-const ROUNDS: usize = 6;
+const LONGEST: Duration = Duration::from_secs(6 * 3_600);
+/// Rounds that a world may need until it rests.
+const ROUNDS: usize = 12;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +73,14 @@ pub fn run(story: &Story) -> Ending {
         .start_paused(true)
         .build()
         .expect("a runtime needs nothing but memory and a file descriptor")
-        .block_on(async { World::new(story.seed).await.carry_out(story).await })
+        .block_on(async { World::new(story).await.carry_out(story).await })
 }
 
 /// The built-in policies, compiled once for all runs.
 fn policies() -> Arc<Host> {
     static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
     let (_, host) = HOST.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = folder();
         let state = StateDirectory::open(folder.path()).expect("a folder that was just made");
         let handle = state.handle().try_clone().expect("a file descriptor");
         (folder, Arc::new(Host::new(HostOptions::new(handle)).expect("the built-in policies load")))
@@ -103,13 +115,57 @@ impl Transport for Wire {
 enum Done {
     Created(Option<(OperationId, String)>),
     CleanedUp { server: String, clean: bool },
+    Round(Box<Round>),
+    /// What a round of the clusters' end found to do.
+    Clusters(Vec<String>),
     Other,
 }
 
+/// What a process is.
+enum Role {
+    /// It creates servers and cleans them up.
+    Servers { lifecycle: Lifecycle, supervisor: Supervisor, creations: Vec<Control> },
+    /// It has clusters.
+    Clusters(Clusters),
+    /// It is a runner's plugin.
+    Runner(Arc<ScalewayGroup>),
+}
+
 struct Process {
-    lifecycle: Lifecycle,
+    role: Role,
+    /// Work that ends.
     tasks: JoinSet<Done>,
-    creations: Vec<Control>,
+    /// Work that goes on by itself: a supervisor's, or the runner's.
+    ongoing: JoinSet<()>,
+}
+
+impl Process {
+    fn new(role: Role) -> Self {
+        Self { role, tasks: JoinSet::new(), ongoing: JoinSet::new() }
+    }
+
+    fn lifecycle(&self) -> Option<&Lifecycle> {
+        match &self.role {
+            Role::Servers { lifecycle, .. } => Some(lifecycle),
+            _ => None,
+        }
+    }
+}
+
+/// The folder of a disk, with its state directory.
+fn folder_of(disk: usize) -> (tempfile::TempDir, PathBuf) {
+    let folder = folder();
+    let path = folder.path().to_owned();
+    let state = if disk == DISK_OF[RUNNER] { runner::folder_of_group(path) } else { path };
+    let state = StateDirectory::open(&state).expect("a folder that was just made").path().to_owned();
+    (folder, state)
+}
+
+/// A temporary folder, in memory where there is such a place: nothing in it outlives the run.
+fn folder() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
 /// A server that somebody was given.
@@ -125,22 +181,32 @@ pub(crate) struct World {
     pub(crate) simulator: Simulator,
     pub(crate) users: Users,
     seed: u64,
+    pub(crate) cast: Cast,
+    supervised: bool,
     origin: Instant,
     network: String,
-    folders: Vec<tempfile::TempDir>,
+    /// One for each disk, and the state directory in it that holds a journal.
+    folders: Vec<(tempfile::TempDir, PathBuf)>,
     disks: Vec<Arc<Disk>>,
     processes: Vec<Option<Process>>,
     starts: u64,
+    pub(crate) runner: Arc<Mutex<Runner>>,
+    /// As they are in the end.
+    pub(crate) clusters: Vec<ClusterStatus>,
     /// By server.
     pub(crate) given: BTreeMap<String, Given>,
     /// Servers whose cleanup somebody asked for.
     pub(crate) unwanted: Vec<String>,
     created: usize,
+    /// Whether the end has begun.
+    resting: bool,
+    /// What the last round of the end had to do.
+    restless: Vec<String>,
     pub(crate) problems: Vec<String>,
     shapes: BTreeMap<OperationId, Shape>,
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let many = NonZeroU32::MAX;
     Settings::new(KEY.parse().expect("a UUID is a key")).with_limits(windlass_scaleway::Limits {
         calls_per_second: NonZeroU32::new(1_000_000).unwrap_or(many),
@@ -150,12 +216,13 @@ fn settings() -> Settings {
     })
 }
 
-fn zone() -> Zone {
+pub(crate) fn zone() -> Zone {
     ZONE.parse().expect("a valid zone")
 }
 
 impl World {
-    async fn new(seed: u64) -> Self {
+    async fn new(story: &Story) -> Self {
+        let seed = story.seed;
         let options = windlass_simulator::Options {
             seed,
             latency: windlass_simulator::Latency { base_ms: 20, jitter_ms: 200 },
@@ -170,29 +237,35 @@ impl World {
             .and_then(|answer| serde_json::from_slice::<serde_json::Value>(&answer.body).ok())
             .and_then(|network| network["id"].as_str().map(str::to_owned))
             .expect("the simulator makes a network");
-        let folders: Vec<_> = (0..DISKS).map(|_| tempfile::tempdir().expect("a temporary folder")).collect();
-        let disks = folders.iter().map(|folder| Arc::new(Disk::under(folder.path()).expect("a folder"))).collect();
+        let folders: Vec<_> = (0..DISKS).map(|disk| folder_of(disk)).collect();
+        let disks = folders.iter().map(|(_, state)| Arc::new(Disk::under(state).expect("a folder"))).collect();
         Self {
             users: Users::new(client, simulator.clone()),
             simulator,
             seed,
+            cast: story.cast,
+            supervised: story.supervised,
             origin: Instant::now(),
             network,
             folders,
             disks,
-            processes: (0..PROCESSES).map(|_| None).collect(),
+            processes: (0..SEATS).map(|_| None).collect(),
             starts: 0,
+            runner: Arc::default(),
+            clusters: Vec::new(),
             given: BTreeMap::new(),
             unwanted: Vec::new(),
             created: 0,
+            resting: false,
+            restless: Vec::new(),
             problems: Vec::new(),
             shapes: BTreeMap::new(),
         }
     }
 
     async fn carry_out(mut self, story: &Story) -> Ending {
-        for process in 0..PROCESSES {
-            self.start(process).await;
+        for seat in self.cast.seats() {
+            self.start(seat).await;
         }
         for event in &story.events {
             self.let_pass(Duration::from_millis(event.after)).await;
@@ -207,8 +280,8 @@ impl World {
             (request.at_ms, &request.method, &request.path, request.status).hash(&mut hasher);
         }
         let ending = Ending { violations, digest: hasher.finish(), calls: requests.len(), created: self.created };
-        for process in 0..PROCESSES {
-            self.kill(process).await;
+        for seat in self.cast.seats() {
+            self.kill(seat).await;
         }
         ending
     }
@@ -227,7 +300,9 @@ impl World {
             if now >= until {
                 return;
             }
-            tokio::time::sleep((until - now).min(Duration::from_secs(5))).await;
+            // Where no disk can lose its power, nothing has to be looked at before.
+            let step = if self.disks.iter().any(|disk| disk.may_lose_power()) { Duration::from_secs(5) } else { time };
+            tokio::time::sleep((until - now).min(step)).await;
         }
     }
 
@@ -246,6 +321,8 @@ impl World {
                         self.problems.push(format!("a cleanup of server {server} ended clean, and it is there"));
                     }
                 }
+                Ok(Done::Round(round)) => self.restless.extend(work_of(index, &round)),
+                Ok(Done::Clusters(work)) => self.restless.extend(work),
                 Ok(_) => {}
                 Err(error) if error.is_panic() => self.problems.push(format!("a task panicked: {error}")),
                 Err(_) => {}
@@ -257,6 +334,10 @@ impl World {
         self.collect(index);
         if let Some(mut process) = self.processes[index].take() {
             process.tasks.shutdown().await;
+            process.ongoing.shutdown().await;
+            if let Role::Runner(group) = &process.role {
+                group.stop().await;
+            }
         }
     }
 
@@ -267,7 +348,7 @@ impl World {
         }
         let disk = DISK_OF[index];
         if self.disks[disk].is_lost() {
-            for process in (0..PROCESSES).filter(|process| DISK_OF[*process] == disk) {
+            for process in (0..SEATS).filter(|process| DISK_OF[*process] == disk) {
                 self.kill(process).await;
             }
             self.starts += 1;
@@ -278,46 +359,97 @@ impl World {
             }
         }
         self.starts += 1;
-        let wire = Wire { inner: self.simulator.transport(), disk: Arc::clone(&self.disks[disk]) };
-        let opened = (|| {
-            let client = Client::with_transport(settings(), Arc::new(wire)).expect("valid settings");
-            let state = StateDirectory::open(self.folders[disk].path())?;
-            Lifecycle::open(Options {
-                owner: Some(OWNER.parse()?),
-                durability: Durability::FullInline,
-                clock: Clock::Simulated { start: NOW, origin: self.origin },
-                seed: Some(self.seed ^ (self.starts << 32)),
-                ..Options::new(client, policies(), state)
-            })
-        })();
-        match opened {
-            Ok(lifecycle) => {
-                self.processes[index] = Some(Process { lifecycle, tasks: JoinSet::new(), creations: Vec::new() });
-                self.resume(index);
+        match self.open(index).await {
+            Ok(process) => {
+                self.processes[index] = Some(process);
+                self.round(index, &[Part::Resume]);
             }
             Err(error) if self.disks[disk].is_lost() => drop(error),
+            // The plugin asks Scaleway whether what is configured exists: an operator would start it again.
+            Err(_) if index == RUNNER && !self.resting => {}
             Err(error) => self.problems.push(format!("process {index} cannot start: {error}")),
         }
     }
 
-    fn resume(&mut self, index: usize) {
-        if let Some(process) = &mut self.processes[index] {
-            let lifecycle = process.lifecycle.clone();
-            process.tasks.spawn(async move {
-                let _ = lifecycle.resume(&Control::new()).await;
-                Done::Other
-            });
+    /// Opens what a process works with, and lets it work.
+    async fn open(&mut self, index: usize) -> anyhow::Result<Process> {
+        let disk = DISK_OF[index];
+        let wire = Wire { inner: self.simulator.transport(), disk: Arc::clone(&self.disks[disk]) };
+        let client = Client::with_transport(settings(), Arc::new(wire)).expect("valid settings");
+        let clock = Clock::Simulated { start: NOW, origin: self.origin };
+        let (durability, seed) = (Durability::FullInline, self.seed ^ (self.starts << 32));
+        if index == RUNNER {
+            self.runner.lock().restart();
+            let ground = Ground { client, policies: policies(), clock, durability, seed: Some(seed) };
+            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), ground).await?);
+            let mut process = Process::new(Role::Runner(Arc::clone(&group)));
+            process.ongoing.spawn(runner::work(group, Arc::clone(&self.runner)));
+            return Ok(process);
+        }
+        let state = StateDirectory::open(&self.folders[disk].1)?;
+        let lifecycle = Lifecycle::open(Options {
+            owner: Some(OWNER.parse()?),
+            durability,
+            clock: clock.clone(),
+            seed: Some(seed),
+            ..Options::new(client.clone(), policies(), state.clone())
+        })?;
+        if index == CLUSTERS {
+            let clusters = farm::open(lifecycle, client, policies(), &state, clock, seed)?;
+            return Ok(Process::new(Role::Clusters(clusters)));
+        }
+        let supervisor = Supervisor::new(lifecycle.clone(), supervision());
+        let creations = Vec::new();
+        let mut process = Process::new(Role::Servers { lifecycle, supervisor: supervisor.clone(), creations });
+        if self.supervised {
+            process.ongoing.spawn(async move { supervisor.run(&Control::new(), |_| {}).await });
+        }
+        Ok(process)
+    }
+
+    /// A process's supervisor makes a round; one with clusters takes up what is open of them, too.
+    fn round(&mut self, index: usize, parts: &'static [Part]) {
+        let Some(process) = &mut self.processes[index] else { return };
+        match &process.role {
+            Role::Servers { supervisor, .. } => {
+                let supervisor = supervisor.clone();
+                let round = async move { Done::Round(Box::new(supervisor.round(parts, &Control::new()).await)) };
+                process.tasks.spawn(round);
+            }
+            Role::Clusters(clusters) => {
+                let clusters = clusters.clone();
+                process.tasks.spawn(async move {
+                    let _ = clusters.resume(&ClusterControl::new()).await;
+                    Done::Other
+                });
+            }
+            // It has a supervisor of its own.
+            Role::Runner(_) => {}
         }
     }
 
-    fn sweep(&mut self, index: usize) {
-        if let Some(process) = &mut self.processes[index] {
-            let lifecycle = process.lifecycle.clone();
-            process.tasks.spawn(async move {
-                let _ = lifecycle.sweep(&SweepRequest::new(vec![zone()]), &Control::new()).await;
-                Done::Other
-            });
-        }
+    fn cluster(&mut self, what: &What) {
+        let Some(Process { role: Role::Clusters(clusters), tasks, .. }) = &mut self.processes[CLUSTERS] else { return };
+        let (clusters, what) = (clusters.clone(), what.clone());
+        tasks.spawn(async move {
+            let control = ClusterControl::new();
+            match what {
+                What::CreateCluster { chosen, count } => {
+                    let _ = clusters.create(farm::specification(chosen, count), &control).await;
+                }
+                What::ScaleCluster { chosen, count } => {
+                    let _ = clusters.scale(&farm::name(chosen), &farm::scaling(count), &control).await;
+                }
+                What::TerminateCluster { chosen, force } => {
+                    let _ = clusters.terminate(&farm::name(chosen), force, &control).await;
+                }
+                What::CancelCluster { chosen } => {
+                    let _ = clusters.cancel(&farm::name(chosen)).await;
+                }
+                _ => {}
+            }
+            Done::Other
+        });
     }
 
     async fn specification(&mut self, shape: Shape) -> ServerSpecification {
@@ -354,12 +486,15 @@ impl World {
             return;
         }
         let wanted = self.specification(shape).await;
-        let Some(process) = &mut self.processes[index] else { return };
-        let Ok(pending) = process.lifecycle.begin_create(wanted).await else { return };
+        let Some(Process { role: Role::Servers { lifecycle, creations, .. }, tasks, .. }) = &mut self.processes[index]
+        else {
+            return;
+        };
+        let Ok(pending) = lifecycle.begin_create(wanted).await else { return };
         self.shapes.insert(pending.id().clone(), shape);
         let control = Control::new();
-        process.creations.push(control.clone());
-        process.tasks.spawn(async move {
+        creations.push(control.clone());
+        tasks.spawn(async move {
             let operation = pending.id().clone();
             match pending.run(&control).await {
                 Ok(created) => Done::Created(Some((operation, created.server.id))),
@@ -376,12 +511,9 @@ impl World {
             .cloned()
             .collect();
         let Some(process) = &mut self.processes[index] else { return };
-        if candidates.is_empty() {
-            return;
-        }
+        let Some(lifecycle) = process.lifecycle().filter(|_| !candidates.is_empty()).cloned() else { return };
         let Given { operation, server, .. } = candidates[chosen % candidates.len()].clone();
         self.unwanted.push(server.clone());
-        let lifecycle = process.lifecycle.clone();
         process.tasks.spawn(async move {
             match lifecycle.cleanup(&Target::Operation(operation), &Control::new()).await {
                 Ok(cleaned) => {
@@ -397,26 +529,35 @@ impl World {
             What::Create { process, shape } => self.create(process, shape).await,
             What::CleanUp { process, chosen } => self.clean_up(process, chosen),
             What::CallOff { process, chosen } => {
-                if let Some(process) = &self.processes[process]
-                    && !process.creations.is_empty()
+                if let Some(Process { role: Role::Servers { creations, .. }, .. }) = &self.processes[process]
+                    && !creations.is_empty()
                 {
-                    process.creations[chosen % process.creations.len()].cancel();
+                    creations[chosen % creations.len()].cancel();
                 }
             }
-            What::Resume { process } => self.resume(process),
-            What::Sweep { process } => self.sweep(process),
+            What::Resume { process } => self.round(process, &[Part::Resume]),
+            What::Sweep { process } => self.round(process, &[Part::Sweep]),
             What::Fault { method, path, nth, kind, effect } => {
                 let rule = FaultRule { method: Some(method.to_owned()), path: path.to_owned(), nth, kind, effect };
                 if let Err(error) = self.simulator.add_fault(rule) {
                     self.problems.push(format!("the simulator refused a fault: {error}"));
                 }
             }
-            What::FaultsEnd => self.simulator.clear_faults(),
+            What::Behave { as_if } => self.behave(as_if),
+            What::FaultsEnd => {
+                self.simulator.clear_faults();
+                self.simulator.clear_behaviours();
+            }
             What::Kill { process } => self.kill(process).await,
             What::LosePower { process, at_sync, took_effect } => {
                 self.disks[DISK_OF[process]].lose_power_at(at_sync, took_effect);
             }
             What::Start { process } => self.start(process).await,
+            What::Demand { count } => self.runner.lock().demand = count,
+            What::CreateCluster { .. }
+            | What::ScaleCluster { .. }
+            | What::TerminateCluster { .. }
+            | What::CancelCluster { .. } => self.cluster(what),
             What::User(user) => {
                 // Users are not met by the hosts' faults.
                 let faults = self.simulator.faults();
@@ -433,41 +574,127 @@ impl World {
         }
     }
 
-    /// The same end for every story: faults end, everybody lives, and time passes until nobody does anything any more.
-    async fn come_to_rest(&mut self) {
-        self.simulator.clear_faults();
-        for disk in &self.disks {
-            disk.keep_power();
-        }
-        for _ in 0..ROUNDS {
-            for process in 0..PROCESSES {
-                self.start(process).await;
-                self.resume(process);
+    fn behave(&mut self, as_if: Oddity) {
+        let behaviour = match as_if {
+            Oddity::FilterIgnored => Behaviour::TagFilterIgnored,
+            Oddity::FilterEmpty => Behaviour::TagFilterEmpty,
+            Oddity::FilterWithoutEquals => Behaviour::TagFilterWithoutEquals,
+            Oddity::FilterNeedsProject => Behaviour::TagFilterNeedsProject,
+            Oddity::LateListing { after } => Behaviour::LateListing(Duration::from_millis(after)),
+            Oddity::UnfilteredTotal => Behaviour::UnfilteredTotal,
+            Oddity::TotalOff => Behaviour::TotalOff,
+            Oddity::GoneForbidden => Behaviour::GoneForbidden,
+            Oddity::UserDataBody => Behaviour::UserDataBody,
+            Oddity::Forbidden { server } => {
+                let server = self.users.server_of_ours(server);
+                let Some(id) = server.as_ref().and_then(|server| server["id"].as_str()) else { return };
+                Behaviour::Forbidden(id.to_owned())
             }
-            self.let_pass(Duration::from_secs(1_200)).await;
-            for process in 0..PROCESSES {
-                self.sweep(process);
-            }
-            self.let_pass(QUIET / u32::try_from(ROUNDS).unwrap_or(1)).await;
-        }
-        for index in 0..PROCESSES {
-            self.collect(index);
-            let busy = self.processes[index].as_ref().map_or(0, |process| process.tasks.len());
-            if busy > 0 {
-                self.problems.push(format!("process {index} is still at work on {busy} things"));
-            }
+        };
+        if let Err(error) = self.simulator.set_behaviour(behaviour) {
+            self.problems.push(format!("the simulator refused a behaviour: {error}"));
         }
     }
 
-    /// The journals, each once, by a process that has it open.
-    pub(crate) fn journals(&self) -> Vec<(usize, &Lifecycle)> {
-        (0..DISKS)
-            .filter_map(|disk| {
-                (0..PROCESSES)
-                    .filter(|process| DISK_OF[*process] == disk)
-                    .find_map(|process| self.processes[process].as_ref())
-                    .map(|process| (disk, &process.lifecycle))
-            })
-            .collect()
+    /// The same end for every story: faults end, everybody lives, and their supervisors make rounds until none has
+    /// anything to do any more.
+    async fn come_to_rest(&mut self) {
+        self.simulator.clear_faults();
+        self.simulator.clear_behaviours();
+        for disk in &self.disks {
+            disk.keep_power();
+        }
+        self.resting = true;
+        let seats = self.cast.seats();
+        let mut quiet = 0;
+        for number in 0..ROUNDS {
+            for &seat in &seats {
+                self.start(seat).await;
+            }
+            self.let_pass(if quiet == 0 { SECOND_LOOK } else { GRACE }).await;
+            for process in self.processes.iter_mut().flatten().filter(|process| process.lifecycle().is_some()) {
+                process.ongoing.shutdown().await;
+            }
+            self.finish().await;
+            self.restless.clear();
+            // What the runner still waits for is no work of a round, but time goes on for it.
+            self.restless.extend(self.runner.lock().unsettled().filter(|_| self.cast.runner));
+            for &seat in &seats {
+                match &mut self.processes[seat] {
+                    Some(Process { role: Role::Clusters(clusters), tasks, .. }) => {
+                        let clusters = clusters.clone();
+                        // An operator who tries to mend something, at first.
+                        let repair = number < 2;
+                        tasks.spawn(async move { Done::Clusters(farm::round(&clusters, repair).await) });
+                    }
+                    _ => self.round(seat, &Part::ALL),
+                }
+                // One after the other: of two that share a journal, one may take things up.
+                self.finish().await;
+            }
+            quiet = if self.restless.is_empty() { quiet + 1 } else { 0 };
+            if quiet == 2 {
+                break;
+            }
+        }
+        if quiet < 2 {
+            let last = self.restless.join("; ");
+            self.problems.push(format!("after {ROUNDS} rounds there is still something to do: {last}"));
+        }
+        if let Some(Process { role: Role::Clusters(clusters), .. }) = &self.processes[CLUSTERS] {
+            self.clusters = farm::states(clusters).await;
+        }
     }
+
+    /// Waits until all tasks have ended.
+    async fn finish(&mut self) {
+        let until = Instant::now() + LONGEST;
+        loop {
+            (0..SEATS).for_each(|seat| self.collect(seat));
+            let Some(process) = self.processes.iter_mut().flatten().find(|process| !process.tasks.is_empty()) else {
+                return;
+            };
+            if Instant::now() >= until {
+                let tasks = process.tasks.len();
+                self.problems.push(format!("a process is still at work on {tasks} things after {LONGEST:?}"));
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// The journals, by disk.
+    pub(crate) fn journals(&self) -> Vec<(usize, Journal)> {
+        let open = |state: &PathBuf| Journal::read_only(&StateDirectory::open(state)?);
+        let journals = self.folders.iter().enumerate().filter_map(|(disk, (_, state))| match open(state) {
+            Err(Error::JournalAbsent { .. }) => None,
+            journal => Some((disk, journal.expect("a journal that a process has just worked on"))),
+        });
+        journals.collect()
+    }
+}
+
+/// What a process's supervisor does.
+fn supervision() -> SupervisorOptions {
+    SupervisorOptions {
+        resume_interval: RESUME_INTERVAL,
+        sweep: Some(SweepRequest::new(vec![zone()])),
+        ..SupervisorOptions::default()
+    }
+}
+
+/// What a round found to do, in words: nothing of it may be left when a world has come to rest.
+fn work_of(process: usize, round: &Round) -> Vec<String> {
+    let mut work = Vec::new();
+    let mut add = |what: String| work.push(format!("process {process} {what}"));
+    for resumed in &round.resumed {
+        resumed.operations.iter().for_each(|it| add(format!("took operation {} up: {}", it.operation, it.state)));
+        resumed.unverified.iter().for_each(|it| add(format!("looks at operation {} again", it.operation)));
+        resumed.busy.iter().for_each(|it| add(format!("finds operation {it} under way")));
+    }
+    for cleaned in round.sweep.iter().flat_map(|sweep| &sweep.cleanups) {
+        add(format!("swept: {}", cleaned.report.words()));
+    }
+    round.problems.iter().for_each(|problem| add(format!("could not {}: {}", problem.part, problem.error)));
+    work
 }

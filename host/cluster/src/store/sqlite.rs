@@ -126,7 +126,10 @@ fn prepare(connection: &mut Connection, path: &Path, durability: Durability) -> 
         return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
     }
     connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-    let synchronous = if durability == Durability::Full { "full" } else { "off" };
+    let synchronous = match durability {
+        Durability::Full | Durability::FullInline => "full",
+        Durability::Process => "off",
+    };
     connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
     // Two processes may start together: who comes second finds the tables made.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
@@ -489,5 +492,22 @@ impl ClusterStore for SqliteClusterStore {
 
     async fn runner_lives(&self, runner: &str) -> bool {
         self.state.runner_lives(runner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_proof_against_a_loss_of_power_is_synced_with_or_without_a_thread() {
+        for (durability, expected) in [(Durability::Full, 2), (Durability::FullInline, 2), (Durability::Process, 0)] {
+            let folder = tempfile::tempdir().unwrap();
+            let state = StateDirectory::open(folder.path()).unwrap();
+            let store = SqliteClusterStore::open(&state, durability).unwrap();
+            let connection = store.connection.lock();
+            let synchronous: i64 = connection.query_row("pragma synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(synchronous, expected, "{durability:?}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, retry};
 
 use super::book::Work;
-use super::fleet::{Fleet, Handle, now_ms};
+use super::fleet::{Fleet, Handle};
 use super::pause::is_hopeless;
 use crate::configuration::Configuration;
 use crate::observe::names;
@@ -49,11 +49,12 @@ impl Fleet {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
         let (handle, mut events) = self.register(&operation);
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             let _turn = tokio::select! {
-                turn = fleet.creating.acquire() => turn.ok(),
-                () = handle.called_off.cancelled() => None,
+                biased;
                 () = fleet.leaving.cancelled() => return,
+                () = handle.called_off.cancelled() => None,
+                turn = fleet.creating.acquire() => turn.ok(),
             };
             let run = pending.run(&handle.control);
             tokio::pin!(run);
@@ -120,7 +121,7 @@ impl Fleet {
         if is_hopeless(failure.cause.class) {
             let fleet = Arc::clone(self);
             let (step, cause) = (failure.step.clone(), failure.cause.clone());
-            self.tasks.spawn(async move { fleet.pause_after(step, cause).await });
+            self.spawn(async move { fleet.pause_after(step, cause).await });
         }
         if failure.state == OperationState::Left {
             self.left_behind(operation.as_str(), operation.clone());
@@ -134,8 +135,8 @@ impl Fleet {
         let now = Instant::now();
         let (attempt, elapsed) = self.pause.lock().failed(now);
         let question = retry::Question {
-            now: now_ms(),
-            random: random_word(),
+            now: self.lifecycle.now(),
+            random: self.lifecycle.random_word(),
             operation: "increase-group".to_owned(),
             step,
             attempt,
@@ -157,10 +158,11 @@ impl Fleet {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
         let (handle, _events) = self.register(&operation);
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             let _turn = tokio::select! {
-                turn = fleet.cleaning.acquire() => turn.ok(),
+                biased;
                 () = fleet.leaving.cancelled() => return,
+                turn = fleet.cleaning.acquire() => turn.ok(),
             };
             let ended = pending.run(&handle.control).await;
             fleet.handles.lock().remove(&operation);
@@ -205,7 +207,7 @@ impl Fleet {
     /// Tries again what was left, under the retry policy, for as long as the group lives.
     pub(crate) fn spawn_second_tries(self: &Arc<Self>) {
         let fleet = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             let mut attempt = 1;
             let mut since = Instant::now();
             loop {
@@ -214,14 +216,16 @@ impl Fleet {
                 if left == 0 {
                     (attempt, since) = (1, Instant::now());
                     tokio::select! {
-                        () = fleet.left.notified() => {}
+                        biased;
                         () = fleet.leaving.cancelled() => return,
+                        () = fleet.left.notified() => {}
                     }
                 }
                 let wait = fleet.wait_before_second_try(attempt, since).await;
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
+                    biased;
                     () = fleet.leaving.cancelled() => return,
+                    () = tokio::time::sleep(wait) => {}
                 }
                 fleet.supervisor.wake();
                 attempt += 1;
@@ -231,8 +235,8 @@ impl Fleet {
 
     async fn wait_before_second_try(&self, attempt: u32, since: Instant) -> Duration {
         let question = retry::Question {
-            now: now_ms(),
-            random: random_word(),
+            now: self.lifecycle.now(),
+            random: self.lifecycle.random_word(),
             operation: "cleanup-server".to_owned(),
             step: "finish-cleanup".to_owned(),
             attempt,
@@ -268,7 +272,7 @@ impl Fleet {
     /// Lets the supervisor work for as long as the group lives.
     pub(crate) fn spawn_supervision(self: &Arc<Self>) {
         let fleet = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.spawn(async move {
             let (control, events) = Control::with_events();
             let run = fleet.supervisor.run(&control, |round| fleet.round_ended(round));
             fleet.follow(&control, events, run).await;
@@ -357,9 +361,4 @@ impl Fleet {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// For a policy's jitter.
-fn random_word() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().0
 }

@@ -65,6 +65,8 @@ pub(crate) struct Fleet {
     pub(crate) left: Notify,
     /// Cancelled when the process is to end.
     pub(crate) leaving: CancellationToken,
+    /// Cancelled when all work is to end where it stands.
+    pub(crate) stopped: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// Held as long as the group lives.
     pub(crate) _lock: Lock,
@@ -91,6 +93,18 @@ impl Fleet {
             build_info: crate::version::build_info(),
             capabilities,
         }
+    }
+
+    /// Works in the background for as long as the group lives.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stopped = self.stopped.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = stopped.cancelled() => {}
+                () = work => {}
+            }
+        });
     }
 
     /// What each server is to be, with the tag that opens it to the group's key.
@@ -256,6 +270,13 @@ impl Fleet {
             tracing::warn!("not everything is removed yet; the next start of the plugin finishes it");
         }
         Ok(())
+    }
+
+    /// Ends all background work where it stands, as the end of the process does.
+    pub(crate) async fn stop(&self) {
+        self.stopped.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// Ends all background work at its next call and waits for it, no longer than `patience`.

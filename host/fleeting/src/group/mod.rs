@@ -26,12 +26,12 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use windlass_policy::Compiler;
 
-use crate::configuration::{GroupConfiguration, Surroundings};
+use crate::configuration::{Configuration, GroupConfiguration, Surroundings};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
 
 use apple_silicon::Hosts;
 use fleet::Fleet;
-pub use start::StartError;
+pub use start::{Ground, StartError};
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.
 #[derive(Default)]
@@ -47,6 +47,28 @@ impl ScalewayGroup {
     /// its own process where there is none).
     pub fn new(surroundings: Surroundings, compiler: Option<Compiler>) -> Self {
         Self { surroundings, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
+    }
+
+    /// A group that has been initialised with this configuration, on ground that is not made from it: for simulations,
+    /// which have their own time and their own Scaleway.
+    ///
+    /// # Errors
+    /// As Init.
+    pub async fn start_on(
+        configuration: Configuration,
+        connector: ConnectorConfig,
+        ground: Ground,
+    ) -> Result<Self, StartError> {
+        let fleet = start::start_on(configuration, connector, ground).await?;
+        Ok(Self { fleet: OnceCell::new_with(Some(fleet)), ..Self::default() })
+    }
+
+    /// Ends all work of a group of instances where it stands, as the end of the process does. For simulations, which
+    /// go on after it; what was begun is in the journal.
+    pub async fn stop(&self) {
+        if let Some(fleet) = self.fleet.get() {
+            fleet.stop().await;
+        }
     }
 
     fn fleet(&self) -> Result<&Arc<Fleet>, Failure> {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
-    GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
+    Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
     StateDirectory, Supervisor, scaleway_capabilities,
 };
 use windlass_policy::{Compiler, Host, HostOptions, Policies};
@@ -117,6 +117,20 @@ pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, St
     }
 }
 
+/// What a group stands on beside its configuration.
+pub struct Ground {
+    /// Speaks to Scaleway.
+    pub client: Client,
+    /// Judges.
+    pub policies: Arc<Host>,
+    /// What time it is.
+    pub clock: Clock,
+    /// What a journal write is proof against.
+    pub durability: Durability,
+    /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
+    pub seed: Option<u64>,
+}
+
 /// Starts the group.
 ///
 /// Each group has a folder of its own in the state directory, with its journal, its owner's name, its key, its policies'
@@ -126,30 +140,16 @@ pub(super) async fn start(
     connector: ConnectorConfig,
     compiler: Option<Compiler>,
 ) -> Result<Arc<Fleet>, StartError> {
-    if !matches!(connector.protocol.as_str(), "" | "ssh") {
-        return Err(StartError::Protocol(connector.protocol.clone()));
-    }
+    refuse_protocol(&connector)?;
     let client = Client::new(configuration.settings.clone())?;
     for notice in client.settings().notices() {
         tracing::warn!("{notice}");
     }
-    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
-    let state = StateDirectory::open(&folder)?;
-    let lock = lock(&state, configuration.group.as_str()).await?;
+    let (state, lock) = claim(&configuration).await?;
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
-    let key = if connector.use_static_credentials || !connector.key.is_empty() {
-        (!connector.key.is_empty()).then(|| KeyPair::configured(connector.key.clone()))
-    } else {
-        Some(KeyPair::of_group(state.handle())?)
-    };
-    if key.as_ref().is_some_and(|key| key.tag().is_none()) {
-        tracing::warn!(
-            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are not \
-             given it: it must be among the project's SSH keys"
-        );
-    }
+    let key = key_of(&connector, &state)?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
         let configuration = configuration.clone();
@@ -158,7 +158,7 @@ pub(super) async fn start(
         move || policy_host(&configuration.policies, &configuration.policy_folder, &client, &state, compiler)
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
-    let Learned { family, architecture } = checked?;
+    let learned = checked?;
     let policies = Arc::new(policies??);
     let watch = match policies.watch() {
         Ok(watch) => Some(watch),
@@ -170,10 +170,74 @@ pub(super) async fn start(
             None
         }
     };
-    let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    options.owner =
-        configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
-    let lifecycle = Lifecycle::open(options)?;
+    let durability = Durability::default();
+    let ground = Ground { client, policies, clock: Clock::System, durability, seed: None };
+    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch })
+}
+
+/// Starts the group on this ground.
+pub(super) async fn start_on(
+    configuration: Configuration,
+    connector: ConnectorConfig,
+    ground: Ground,
+) -> Result<Arc<Fleet>, StartError> {
+    refuse_protocol(&connector)?;
+    let (state, lock) = claim(&configuration).await?;
+    let key = key_of(&connector, &state)?;
+    let learned = check(&ground.client, &configuration).await?;
+    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch: None })
+}
+
+fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
+    match connector.protocol.as_str() {
+        "" | "ssh" => Ok(()),
+        other => Err(StartError::Protocol(other.to_owned())),
+    }
+}
+
+/// The group's folder, for this process alone.
+async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
+    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
+    let state = StateDirectory::open(&folder)?;
+    let lock = lock(&state, configuration.group.as_str()).await?;
+    Ok((state, lock))
+}
+
+fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Result<Option<KeyPair>, StartError> {
+    let key = if connector.use_static_credentials || !connector.key.is_empty() {
+        (!connector.key.is_empty()).then(|| KeyPair::configured(connector.key.clone()))
+    } else {
+        Some(KeyPair::of_group(state.handle())?)
+    };
+    if key.as_ref().is_some_and(|key| key.tag().is_none()) {
+        tracing::warn!(
+            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are not \
+             given it: it must be among the project's SSH keys"
+        );
+    }
+    Ok(key)
+}
+
+/// What a start has in hand when everything is checked.
+struct Claimed {
+    state: StateDirectory,
+    lock: Lock,
+    key: Option<KeyPair>,
+    learned: Learned,
+    watch: Option<windlass_policy::Watch>,
+}
+
+fn begin(
+    configuration: Configuration,
+    connector: ConnectorConfig,
+    ground: Ground,
+    claimed: Claimed,
+) -> Result<Arc<Fleet>, StartError> {
+    let Claimed { state, lock, key, learned: Learned { family, architecture }, watch } = claimed;
+    let Ground { client, policies, clock, durability, seed } = ground;
+    let owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
+    let options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
+    let lifecycle = Lifecycle::open(Options { owner, clock, durability, seed, ..options })?;
     let suspensions = Suspensions::open(
         state
             .handle()
@@ -200,13 +264,14 @@ pub(super) async fn start(
         listing: tokio::sync::Mutex::new(None),
         left: Notify::new(),
         leaving: CancellationToken::new(),
+        stopped: CancellationToken::new(),
         tasks: TaskTracker::new(),
         _lock: lock,
         _watch: watch,
     });
     // In this order: what is open is ended first; only then is it seen what nothing explains.
     let working = Arc::clone(&fleet);
-    fleet.tasks.spawn(async move {
+    fleet.spawn(async move {
         working.take_up().await;
         working.clean_up_vanished(vanished_candidates).await;
         working.spawn_second_tries();

@@ -113,7 +113,7 @@ impl Fleet {
                     if let Some(server) = server {
                         let fleet = Arc::clone(self);
                         let id = id.clone();
-                        self.tasks.spawn(async move { fleet.carry_out(&id, &server, direction).await });
+                        self.spawn(async move { fleet.carry_out(&id, &server, direction).await });
                     }
                     partial.succeeded.push(id);
                 }
@@ -151,8 +151,9 @@ impl Fleet {
 
     async fn carry_out(&self, id: &str, server: &str, direction: Direction) {
         let ended = tokio::select! {
-            ended = self.turn_server(server, direction) => ended,
+            biased;
             () = self.leaving.cancelled() => return,
+            ended = self.turn_server(server, direction) => ended,
         };
         if let Err(words) = &ended {
             tracing::error!(instance = id, "it could not be {}: {words}", direction.done());

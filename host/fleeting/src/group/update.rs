@@ -15,7 +15,7 @@ use windlass_policy::slots::state_mapping::{
 use windlass_scaleway::types::instance as scaleway;
 
 use super::book::{Entry, Work};
-use super::fleet::{Fleet, now_ms};
+use super::fleet::Fleet;
 use crate::observe::names;
 use crate::protocol::{Failure, Report, State, Update};
 
@@ -138,7 +138,7 @@ impl Fleet {
                 );
             }
         }
-        let now = now_ms();
+        let now = self.lifecycle.now();
         let (judged, mut reports) = self.question(&servers, now);
         for (id, mapping, reason) in self.judge(judged, now).await {
             if mapping.deed == Deed::Reap {
@@ -178,7 +178,7 @@ impl Fleet {
             entry.suspended = self.suspensions.holds(&id);
             book.insert(entry);
         }
-        book.saw(&id, &machine.id, state(&machine.server.state), now_ms());
+        book.saw(&id, &machine.id, state(&machine.server.state), self.lifecycle.now());
         Some((id, machine.server))
     }
 
@@ -207,7 +207,7 @@ impl Fleet {
         for (id, answer) in looked {
             match answer {
                 Ok(server) => {
-                    self.book.lock().saw(&id, &server.id, state(&server.state), now_ms());
+                    self.book.lock().saw(&id, &server.id, state(&server.state), self.lifecycle.now());
                     servers.insert(id, server);
                 }
                 Err(error) if error.is_not_found() => vanished.push(id),
