@@ -107,10 +107,9 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
         Happening::Undoing { cause: None, resources, decided_by, reason } => {
             (format!("removing {} resources as {decided_by} planned{}", resources.len(), because(reason)), dim)
         }
-        Happening::RemovingDoubles { resources, decided_by } => (
-            format!("removing {} resources made twice, as {decided_by} planned", resources.len()),
-            dim,
-        ),
+        Happening::RemovingDoubles { resources, decided_by } => {
+            (format!("removing {} resources made twice, as {decided_by} planned", resources.len()), dim)
+        }
         Happening::Closed { state } => match (state, event.kind) {
             (OperationState::Done, OperationKind::CreateServer) => ("the server runs".to_owned(), green),
             (OperationState::Done, _) => ("everything is gone".to_owned(), green),
