@@ -2,8 +2,8 @@
 //! they read; each target is a test, beside the parser where that is private, in this package's own tests where it is public.
 //!
 //! # Guide
-//! - [`check`] is the body of such a test. As an ordinary test it tries the target's corpus (`corpora/<target>/`) and a
-//!   thousand changed copies of it, the same ones each time.
+//! - [`check`] is the body of such a test. As an ordinary test it tries the target's corpus (`corpora/<target>/`) and
+//!   three hundred changed copies of it, the same ones each time.
 //! - `just fuzz` searches for so many seconds: `run` builds the crates that read with counters of their branches (`rustc`),
 //!   and what reaches a branch for the first time is changed further.
 //! - Not bolero: its derive asks for exactly one version of indexmap, and wasmtime for a newer one. Not libFuzzer: its package needs
@@ -28,7 +28,7 @@ const SECONDS: &str = "WINDLASS_FUZZ_SECONDS";
 /// Where a search keeps what it has learnt, and what breaks a law.
 const FOLDER: &str = "WINDLASS_FUZZ_FOLDER";
 /// Changed copies that an ordinary test tries.
-const INPUTS: u32 = 1_000;
+const INPUTS: u32 = 300;
 
 /// Tries a target, under the name of its corpus.
 ///

@@ -26,6 +26,8 @@ pub(crate) fn run(target: &str, run: fn(&[u8]), corpus: &[Named], folder: &Path,
     let learnt = folder.join("learnt");
     fs::create_dir_all(&learnt).unwrap_or_else(|error| panic!("{}: {error}", learnt.display()));
     let earlier = crate::read(&learnt);
+    // What all inputs share is made by the first, and may take its time.
+    let _ = catch_unwind(|| run(&corpus[0].1));
     let watchdog = Watchdog::start(&folder.join("findings"));
     let mut search = Search {
         run,

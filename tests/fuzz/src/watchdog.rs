@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest that one input may take. A thousand times what the slowest of the corpora takes.
-const SLOW: Duration = Duration::from_secs(20);
+const SLOW: Duration = Duration::from_secs(30);
 /// The most memory that the process may have.
 const MEMORY_BYTES: u64 = 3 << 30;
 const LOOKS: Duration = Duration::from_millis(200);
