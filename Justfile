@@ -29,6 +29,10 @@ interleavings *arguments:
 simulate-breakages *arguments: _wasm_target
     @tests/world/breakages/run {{ arguments }}
 
+# Searches for inputs that break what reads untrusted bytes: `just fuzz` (each target for a minute), `just fuzz 600`, `just fuzz 60 journal`.
+fuzz seconds="60" target="": _wasm_target
+    @tests/fuzz/run {{ seconds }} {{ target }}
+
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
 test *parts: _wasm_target
     @tests/run {{ parts }}

@@ -380,4 +380,28 @@ on_failure = "keep"
         assert_eq!(usual_state_dir(&explicit), Some("/home/u/.local/state/windlass".into()));
         assert_eq!(usual_state_dir(&environment(&[])), None);
     }
+
+    /// An input is a configuration file.
+    #[test]
+    fn any_file_is_read_or_each_of_its_mistakes_told_in_few_words() {
+        windlass_test_fuzz::check("cli-configuration", |input| {
+            let Ok(text) = std::str::from_utf8(input) else { return };
+            let lines = text.lines().count().max(1);
+            match parse(text, Path::new("/etc/windlass/config.toml")) {
+                Ok(configuration) => {
+                    let told = serde_json::to_value(&configuration.policies).expect("policies are plain data");
+                    assert_eq!(Policies::from_value(told), Ok(configuration.policies));
+                }
+                Err(failure) => {
+                    assert!(!failure.causes.is_empty());
+                    for cause in &failure.causes {
+                        assert!(cause.len() <= 2 * 1024, "{} bytes: {cause}", cause.len());
+                        let line = cause.strip_prefix("line ").and_then(|rest| rest.split(':').next());
+                        let line = line.and_then(|line| line.parse().ok());
+                        assert!(line.is_some_and(|line| (1..=lines + 1).contains(&line)), "{cause}");
+                    }
+                }
+            }
+        });
+    }
 }

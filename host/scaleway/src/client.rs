@@ -191,7 +191,7 @@ impl Client {
             Ok(RawAnswer {
                 status: response.status().as_u16(),
                 total_count: total_count(response.headers()),
-                request_id: header_text(response.headers(), &REQUEST_ID),
+                request_id: self.shared.request_id(response.headers()),
                 content_type: header_text(response.headers(), &CONTENT_TYPE),
                 date: header_text(response.headers(), &DATE),
                 body: self.shared.without_secret(response.body()),
@@ -290,7 +290,7 @@ impl Shared {
 
             let status = response.as_ref().ok().map(|response| response.status().as_u16());
             if let Ok(response) = &response
-                && let Some(request_id) = header_text(response.headers(), &REQUEST_ID)
+                && let Some(request_id) = self.request_id(response.headers())
             {
                 tracing::Span::current().record("request_id", request_id.as_str());
             }
@@ -348,7 +348,7 @@ impl Shared {
     /// The answer, when its status says success.
     fn successful(&self, response: http::Response<Bytes>, target: &Target) -> Result<Answer, Error> {
         let status = response.status();
-        let request_id = header_text(response.headers(), &REQUEST_ID);
+        let request_id = self.request_id(response.headers());
         if !status.is_success() {
             let body = self.without_secret(response.body());
             return Err(Error::Api(Box::new(ApiError::understand(ReceivedAnswer {
@@ -368,6 +368,12 @@ impl Shared {
             total_count: total_count(response.headers()),
             body: response.into_body(),
         })
+    }
+
+    /// Scaleway's id of a request. It is quoted in errors, so it is not to repeat the key either.
+    fn request_id(&self, headers: &HeaderMap) -> Option<String> {
+        let id = header_text(headers, &REQUEST_ID)?;
+        Some(String::from_utf8_lossy(&self.without_key(&id.into())).into_owned())
     }
 
     fn without_secret_in(&self, error: Error) -> Error {

@@ -19,4 +19,6 @@ pub use instance_group::{
 pub use server::{Departure, ServeError, serve};
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

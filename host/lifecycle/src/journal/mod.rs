@@ -12,6 +12,8 @@ pub(crate) mod step;
 mod write;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};

@@ -7,6 +7,8 @@
 //! whose problems are reported.
 
 mod check;
+#[cfg(test)]
+mod fuzz;
 mod read;
 
 use std::collections::BTreeMap;

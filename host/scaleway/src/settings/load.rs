@@ -162,7 +162,7 @@ fn active_profile(
             profile,
             named_by,
             looked: looked_in_file.to_owned(),
-            known: if known.is_empty() { "no profiles".to_owned() } else { known.join(", ") },
+            known: listed(&known),
         };
     let (Some(place), Some(config)) = (place, config) else {
         return match asked {
@@ -183,6 +183,17 @@ fn active_profile(
             Ok((merged, format!("profile {name} of {path}")))
         }
         None => Err(unknown((name, named_by), profiles.into_keys().collect())),
+    }
+}
+
+/// The first names, and how many there are besides.
+fn listed(profiles: &[String]) -> String {
+    const SHOWN: usize = 16;
+    let names: Vec<String> = profiles.iter().take(SHOWN).map(|name| name.chars().take(64).collect()).collect();
+    match profiles.len() {
+        0 => "no profiles".to_owned(),
+        ..=SHOWN => names.join(", "),
+        more => format!("{} and {} more", names.join(", "), more - SHOWN),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Hooks with real parts: programs, an HTTP server, an ssh server.
 
+#[cfg(feature = "ssh-hooks")]
+mod fuzz;
 mod program;
 mod specification;
 #[cfg(feature = "ssh-hooks")]

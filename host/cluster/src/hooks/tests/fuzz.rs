@@ -1,0 +1,111 @@
+//! What hooks say.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{LazyLock, Mutex};
+
+use super::super::failure::EXIT_TRY_AGAIN;
+use super::super::output::Tail;
+use super::super::webhook;
+use super::*;
+
+/// A failure's words: a name, what went wrong and the last lines that were said.
+const LONGEST_WORDS: usize = 8 * 1024;
+/// The contract's bound.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// What people and policies are told of a failure stays in its bounds, in one line that no terminal obeys.
+fn is_fit_to_tell(failure: &HookFailure) {
+    let words = failure.to_string();
+    assert!(words.len() <= LONGEST_WORDS, "{} bytes: {words}", words.len());
+    assert!(!words.contains(char::is_control), "{words:?}");
+    for told in [failure.for_retry(), failure.for_provisioning()] {
+        assert!(told.message.len() <= LONGEST_MESSAGE);
+    }
+}
+
+fn failure(problem: HookProblem, output: HookOutput) -> HookFailure {
+    HookFailure { hook: "program ./configure".into(), problem, output }
+}
+
+/// An input is the bytes of a stream. It is read in pieces whose length is its first byte.
+#[test]
+fn whatever_a_program_says_is_kept_and_told_within_bounds() {
+    windlass_test_fuzz::check("hook-output", |input| {
+        let (piece, stream) =
+            input.split_first().map_or((1, input), |(first, rest)| (usize::from(*first).max(1), rest));
+        for limit in [7, 1_024, CAPTURED_BYTES] {
+            let mut tail = Tail::new(limit);
+            stream.chunks(piece).for_each(|piece| tail.push(piece));
+            let captured = tail.finish();
+            assert!(captured.dropped as usize + limit + 3 >= stream.len() && captured.dropped as usize <= stream.len());
+            // A byte that is no text becomes a mark of three.
+            assert!(captured.text.len() <= 3 * limit && !captured.text.contains('\0'));
+            let output = HookOutput { stderr: captured.clone(), ..HookOutput::default() };
+            is_fit_to_tell(&failure(HookProblem::ExitCode(EXIT_TRY_AGAIN), output));
+            let node = NodeOutput {
+                node: "farm-workers-1".into(),
+                succeeded: false,
+                stdout: captured,
+                stderr: Captured::default(),
+                host_key: None,
+            };
+            let failed = vec![NodeFailure { node: node.node.clone(), problem: HookProblem::ExitCode(1) }];
+            let output = HookOutput { nodes: vec![node], ..HookOutput::default() };
+            is_fit_to_tell(&failure(HookProblem::Nodes { failed, of: 2 }, output));
+        }
+        if let Ok(text) = std::str::from_utf8(stream)
+            && let Err(problem) = super::super::ssh::check_public_key(text)
+        {
+            assert!(problem.len() <= LONGEST_WORDS);
+        }
+    });
+}
+
+/// Answers each connection with what was last put here, and closes it.
+static SERVER: LazyLock<(String, &'static Mutex<Vec<u8>>)> = LazyLock::new(|| {
+    let answer: &'static Mutex<Vec<u8>> = Box::leak(Box::default());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let serve = |mut connection: TcpStream| -> std::io::Result<()> {
+            let mut request = [0; 8 * 1024];
+            let mut length = 0;
+            // The whole request: what is closed before it is read takes the answer with it.
+            while length < request.len() && !request[..length].ends_with(b"}") {
+                match connection.read(&mut request[length..])? {
+                    0 => break,
+                    more => length += more,
+                }
+            }
+            let answer = answer.lock().unwrap().clone();
+            connection.write_all(&answer)
+        };
+        for connection in listener.incoming() {
+            let _ = connection.and_then(serve);
+        }
+    });
+    (url, answer)
+});
+
+/// An input is all that comes back on the connection.
+#[test]
+fn whatever_answers_a_webhook_ends_it_within_bounds() {
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    }
+    windlass_test_fuzz::check("webhook", |input| {
+        let (url, answer) = &*SERVER;
+        input.clone_into(&mut answer.lock().unwrap());
+        let hook = WebhookHook { url: url.parse().unwrap(), secret_file: None, secret_env: None, plain_http: false };
+        let secret = WebhookSecret::new(b"whsec-0123456789-not-a-real-one").unwrap();
+        let mut output = HookOutput::default();
+        let ended = RUNTIME
+            .with(|runtime| runtime.block_on(webhook::run(&hook, &secret, &super::input(1), LIMIT, &mut output)));
+        assert!(output.stdout.text.len() <= 3 * CAPTURED_BYTES);
+        if let Err(problem) = ended {
+            is_fit_to_tell(&failure(problem, output));
+        }
+    });
+}

@@ -1,0 +1,35 @@
+//! Policies as files. An input is one: what is a component is loaded as well, for each slot that it exports.
+
+use std::sync::LazyLock;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use windlass_policy::{Examination, Host, HostOptions, Limits, Link};
+
+use crate::support::{folder, is_short};
+
+/// A refusal is a sentence or two.
+const LONGEST_WORDS: usize = 8 * 1024;
+
+static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
+    let folder = folder();
+    let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+    let mut options = HostOptions::new(state);
+    options.limits = Limits { configure_time_ms: 200, ..Limits::default() };
+    let host = Host::new(options).unwrap();
+    (folder, host)
+});
+
+#[test]
+fn any_file_is_loaded_or_refused_in_few_words() {
+    windlass_test_fuzz::check("component", |input| match Examination::of(input) {
+        Err(refusal) => is_short(&refusal.to_string(), LONGEST_WORDS),
+        Ok(examination) => {
+            for slot in examination.slots() {
+                if let Err(error) = HOST.1.load(slot, &Link::bytes(input)) {
+                    is_short(&error.to_string(), LONGEST_WORDS);
+                }
+            }
+        }
+    });
+}
