@@ -192,7 +192,7 @@ fn listed(profiles: &[String]) -> String {
     let names: Vec<String> = profiles.iter().take(SHOWN).map(|name| name.chars().take(64).collect()).collect();
     match profiles.len() {
         0 => "no profiles".to_owned(),
-        ..=SHOWN => names.join(", "),
+        1..=SHOWN => names.join(", "),
         more => format!("{} and {} more", names.join(", "), more - SHOWN),
     }
 }
