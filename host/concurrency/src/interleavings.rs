@@ -87,7 +87,7 @@ fn start(committed: &Arc<Committed>, bounds: Bounds) -> GroupCommit<(usize, usiz
 fn each_write_is_committed_once_in_its_order_and_before_its_caller_hears_of_it() {
     under_all_schedules(|| {
         let committed = Arc::new(Committed::default());
-        let group = Arc::new(start(&committed, Bounds { queue: 2, batch: 2 }));
+        let group = Arc::new(start(&committed, Bounds { queue: 3, batch: 2 }));
         let writers: Vec<_> = (0..4)
             .map(|writer| {
                 let (group, committed) = (Arc::clone(&group), Arc::clone(&committed));

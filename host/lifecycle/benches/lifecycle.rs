@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_lifecycle::{
-    AddressKind, Clock, Control, Durability, ImageChoice, Lifecycle, Options, ServerSpecification, StateDirectory,
-    Target,
+    AddressKind, Clock, Control, CreatedServer, Durability, ImageChoice, Journal, Lifecycle, OperationFilter,
+    OperationState, Options, ServerSpecification, StateDirectory, Target,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings};
@@ -101,6 +101,55 @@ fn create(host: &Arc<Host>, count: usize) -> (Run, Run) {
     })
 }
 
+/// Prints what reading a journal costs that holds so many creations and as many cleanups, all ended.
+fn reads(host: &Arc<Host>, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = Simulator::new(windlass_simulator::Options::default());
+    let lifecycle = lifecycle(&simulator, host, folder.path(), Durability::Process);
+    let created = runtime.block_on(async {
+        let control = Control::new();
+        let mut operations = Vec::new();
+        for created in lifecycle.create_servers(&specification(), count, &control).await {
+            let created = created.unwrap();
+            lifecycle.cleanup(&Target::Operation(created.operation.clone()), &control).await.unwrap();
+            operations.push(created);
+        }
+        Arc::new(operations)
+    });
+    let entries = created.iter().map(|created| lifecycle.journal().entries(&created.operation).unwrap().len());
+    let entries = entries.sum::<usize>() / count;
+    println!("reading a journal of {} operations, some {entries} entries to a creation", count * 2);
+    let reads: [(&str, usize, Read); 5] = [
+        ("an operation", 5_000, |journal, created| journal.operation(&created.operation).map(drop)),
+        ("an operation's entries", 5_000, |journal, created| journal.entries(&created.operation).map(drop)),
+        ("a server's operations", 5_000, |journal, created| {
+            journal.operations_of_resource(&created.server.id).map(drop)
+        }),
+        ("what is open", 5_000, |journal, _| {
+            let states = vec![OperationState::Open, OperationState::Left, OperationState::Unverified];
+            journal.operations(&OperationFilter { states, ..OperationFilter::default() }).map(drop)
+        }),
+        ("the newest 1,000 operations", 20, |journal, _| journal.operations(&OperationFilter::default()).map(drop)),
+    ];
+    // As the programs read: on a thread of a runtime's, which gives its other tasks up meanwhile.
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    for (name, rounds, read) in reads {
+        let measure = move |lifecycle: Lifecycle, created: Arc<Vec<CreatedServer>>| {
+            let began = Instant::now();
+            created.iter().cycle().take(rounds).for_each(|created| read(lifecycle.journal(), created).unwrap());
+            began.elapsed() / u32::try_from(rounds).unwrap()
+        };
+        let alone = measure(lifecycle.clone(), Arc::clone(&created));
+        let work = (lifecycle.clone(), Arc::clone(&created));
+        let on_runtime = threads.block_on(threads.spawn(async move { measure(work.0, work.1) })).unwrap();
+        println!("  {name:<28} {alone:>9.1?}   on a runtime's thread {on_runtime:>9.1?}");
+    }
+}
+
+/// One read of a journal that knows this creation.
+type Read = fn(&Journal, &CreatedServer) -> Result<(), windlass_lifecycle::Error>;
+
 /// Opens so many creates in the journal, `parallel` at a time.
 fn journal(host: &Arc<Host>, durability: Durability, count: usize, parallel: usize) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -132,6 +181,7 @@ fn main() {
         alone.as_secs_f64() / together.as_secs_f64()
     );
     println!("  without sync          {process:>10.1?}");
+    reads(&host, 1_000);
     println!("creations at {LATENCY_MS} ms a call (1 volume, 2 addresses, cloud-init)");
     let mut one = None;
     for count in [1, 10, 100] {

@@ -469,6 +469,8 @@ impl Shared {
         specification: Value,
         policies: &PinnedPolicies,
     ) -> Result<Active, Error> {
+        // Before it is in the journal, where a resume of this process would take it for one that nobody works on.
+        let active = Active::new(self, id, kind).ok_or_else(|| Error::OperationExists { operation: id.clone() })?;
         self.journal
             .begin(NewOperation {
                 id: id.clone(),
@@ -482,7 +484,7 @@ impl Shared {
                 at: self.clock.now(),
             })
             .await?;
-        Active::new(self, id, kind).ok_or(Error::OperationExists { operation: id.clone() })
+        Ok(active)
     }
 
     pub(crate) async fn close(

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -117,6 +119,28 @@ fn a_commit_that_cannot_begin_says_so_to_each_of_its_writes() {
             "{answer:?}"
         );
     }
+}
+
+#[test]
+fn a_slow_read_holds_no_other_work() {
+    let (_folder, state) = state();
+    let journal = Arc::new(Journal::open(&state, Durability::Process).unwrap());
+    // With one thread, a read that held it would hold everything.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    runtime.block_on(journal.begin(new(&id(1), 5))).unwrap();
+    let slow = journal.reader.lock();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (reader, begun) = (Arc::clone(&journal), tell.clone());
+    let read = runtime.spawn(async move {
+        begun.send("the read begins").unwrap();
+        reader.operation(&id(1))
+    });
+    assert_eq!(told.recv(), Ok("the read begins"));
+    runtime.spawn(async move { tell.send("other work") });
+    let other = told.recv_timeout(Duration::from_secs(60));
+    drop(slow);
+    assert_eq!(other, Ok("other work"), "it waited for the read");
+    assert_eq!(runtime.block_on(read).unwrap().unwrap().id, id(1));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use windlass_scaleway::Client;
 use windlass_simulator::{FaultKind, FaultRule};
 
 use crate::late::{Fate, Late};
-use crate::support::{HOUR, NOW, World, host, owner, run, settings, zone};
+use crate::support::{HOUR, NOW, World, host, owner, real_time, run, settings, zone};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -370,5 +370,33 @@ fn one_round_runs_at_a_time_and_two_processes_do_not_work_on_one_operation() {
         let ended: usize = [a, b, c].iter().flat_map(|round| &round.resumed).map(|it| it.operations.len()).sum();
         assert_eq!(ended, 1, "taken up once");
         world.assert_empty("cleaned up");
+    });
+}
+
+#[test]
+fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_process_left() {
+    real_time(async {
+        let world = World::new(79).await;
+        let lifecycle = Lifecycle::open(Options {
+            owner: Some(owner()),
+            durability: Durability::Full,
+            ..Options::new(world.client.clone(), host(), world.state())
+        })
+        .unwrap();
+        // Its commit waits until its caller does.
+        let other = rusqlite::Connection::open(lifecycle.journal().path()).unwrap();
+        other.execute_batch("begin immediate").unwrap();
+        let mut begin = Box::pin(lifecycle.begin_create(world.everything()));
+        assert!(futures::poll!(&mut begin).is_pending());
+        other.execute_batch("commit").unwrap();
+        while lifecycle.journal().operations(&OperationFilter::default()).unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // It is in the journal now, and its caller has not heard of it yet.
+        let resumed = lifecycle.resume(&Control::new()).await.unwrap();
+        let pending = begin.await.unwrap();
+        assert_eq!(resumed.busy, [pending.id().clone()]);
+        assert!(resumed.operations.is_empty(), "{resumed:?}");
+        assert_eq!(lifecycle.journal().operation(pending.id()).unwrap().state, OperationState::Open);
     });
 }
