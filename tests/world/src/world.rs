@@ -213,6 +213,8 @@ pub(crate) struct World {
     pub(crate) given: BTreeMap<String, Given>,
     /// Servers whose cleanup somebody asked for.
     pub(crate) unwanted: Vec<String>,
+    /// Those of them whose cleanup was accepted.
+    pub(crate) accepted: Vec<String>,
     created: usize,
     /// Whether the end has begun.
     resting: bool,
@@ -271,6 +273,7 @@ impl World {
             clusters: Vec::new(),
             given: BTreeMap::new(),
             unwanted: Vec::new(),
+            accepted: Vec::new(),
             created: 0,
             resting: false,
             restless: Vec::new(),
@@ -523,7 +526,7 @@ impl World {
         });
     }
 
-    fn clean_up(&mut self, index: usize, chosen: usize) {
+    async fn clean_up(&mut self, index: usize, chosen: usize) {
         let candidates: Vec<Given> = self
             .given
             .values()
@@ -534,12 +537,15 @@ impl World {
         let Some(lifecycle) = process.lifecycle().filter(|_| !candidates.is_empty()).cloned() else { return };
         let Given { operation, server, .. } = candidates[chosen % candidates.len()].clone();
         self.unwanted.push(server.clone());
+        // Where it was not accepted, it may have been written down all the same.
+        let Ok(pending) = lifecycle.begin_cleanup(&Target::Operation(operation)).await else { return };
+        self.accepted.push(server.clone());
         process.tasks.spawn(async move {
-            match lifecycle.cleanup(&Target::Operation(operation), &Control::new()).await {
+            match pending.run(&Control::new()).await {
                 Ok(cleaned) => {
                     Done::CleanedUp { server, clean: cleaned.report.is_clean() && cleaned.report.kept.is_empty() }
                 }
-                Err(Error::CleanupUnderWay { .. } | _) => Done::Other,
+                Err(_) => Done::Other,
             }
         });
     }
@@ -547,7 +553,7 @@ impl World {
     async fn happen(&mut self, what: &What) {
         match *what {
             What::Create { process, shape } => self.create(process, shape).await,
-            What::CleanUp { process, chosen } => self.clean_up(process, chosen),
+            What::CleanUp { process, chosen } => self.clean_up(process, chosen).await,
             What::CallOff { process, chosen } => {
                 if let Some(Process { role: Role::Servers { creations, .. }, .. }) = &self.processes[process]
                     && !creations.is_empty()
