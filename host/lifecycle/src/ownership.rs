@@ -310,10 +310,20 @@ impl Claims {
     /// The volumes that came into being with a server of ours. Where its creation was answered, the answer has named
     /// them; where the answer was lost, they are those in the places where a creation puts what it makes.
     pub(crate) fn volumes_of(&self, server: &Owned<Server>, zone: &str) -> Vec<ResourceName> {
-        if self.answered.contains(&server.get().id) {
+        self.volumes_with(&server.get().id, &server.get().volumes, zone)
+    }
+
+    /// The same of a server that is proven otherwise, with these volumes.
+    pub(crate) fn volumes_with(
+        &self,
+        server: &str,
+        volumes: &BTreeMap<String, ServerVolume>,
+        zone: &str,
+    ) -> Vec<ResourceName> {
+        if self.answered.contains(server) {
             return Vec::new();
         }
-        self.volumes_at(&server.get().volumes, zone)
+        self.volumes_at(volumes, zone)
     }
 
     /// The volumes in the places where a creation puts those that it makes.

@@ -68,7 +68,9 @@ pub(crate) async fn round(clusters: &Clusters, repair: bool) -> Vec<String> {
     let mut work = Vec::new();
     match clusters.resume(&ClusterControl::new()).await {
         Ok(resumed) => {
-            work.extend(resumed.iter().map(|it| format!("cluster {}: operation {} is taken up", it.cluster, it.number)));
+            work.extend(
+                resumed.iter().map(|it| format!("cluster {}: operation {} is taken up", it.cluster, it.number)),
+            );
         }
         Err(error) => work.push(format!("clusters cannot be taken up: {error}")),
     }

@@ -225,7 +225,7 @@ fn what_was_given_is_there(world: &World) -> Vec<String> {
         let unwanted = world.unwanted.contains(&given.server);
         let terminated = world.users.terminated.contains(&given.server);
         let there = exists(&resources.servers, &given.server);
-        if unwanted && there {
+        if world.accepted.contains(&given.server) && there {
             violations.push(format!("server {} was to be cleaned up and is there", given.server));
         }
         if unwanted || terminated {

@@ -190,3 +190,55 @@ async fn scale(group: &ScalewayGroup, runner: &Mutex<Runner>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(runner: &mut Runner, reports: &[(&str, State)]) {
+        let reports: Vec<Report> =
+            reports.iter().map(|&(id, state)| Report { instance: id.to_owned(), state }).collect();
+        runner.take(&reports);
+    }
+
+    #[test]
+    fn an_instance_is_pending_until_it_is_seen_and_a_first_sight_as_deleted_is_none() {
+        let mut runner = Runner { demand: 1, pending: 1, ..Runner::default() };
+        told(&mut runner, &[("a", State::Deleted)]);
+        assert_eq!((runner.pending, runner.missing()), (1, 0));
+        told(&mut runner, &[("a", State::Creating)]);
+        assert_eq!(runner.pending, 0);
+        assert!(runner.unsettled().is_some());
+        told(&mut runner, &[("a", State::Running)]);
+        assert_eq!(runner.unsettled(), None);
+    }
+
+    #[test]
+    fn what_is_left_out_is_forgotten_at_once_where_it_was_going_and_after_five_more_updates_otherwise() {
+        let mut runner = Runner { demand: 2, ..Runner::default() };
+        told(&mut runner, &[("a", State::Deleting), ("b", State::Running)]);
+        told(&mut runner, &[]);
+        assert_eq!(runner.instances(), BTreeSet::from(["b"]));
+        for _ in 0..4 {
+            told(&mut runner, &[]);
+        }
+        assert_eq!(runner.instances().len(), 1);
+        told(&mut runner, &[]);
+        assert_eq!(runner.instances().len(), 0);
+        assert_eq!(runner.missing(), 2, "its capacity is back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_much_is_asked_to_go_and_asked_again_when_it_stays() {
+        let mut runner = Runner { demand: 0, ..Runner::default() };
+        told(&mut runner, &[("a", State::Running)]);
+        assert_eq!(runner.surplus(Instant::now()), ["a"]);
+        if let Some(instance) = runner.instances.get_mut("a") {
+            instance.asked = Some(Instant::now());
+        }
+        assert!(runner.surplus(Instant::now()).is_empty());
+        assert_eq!(runner.surplus(Instant::now() + ASKED_AGAIN), ["a"]);
+        told(&mut runner, &[("a", State::Deleting)]);
+        assert!(runner.surplus(Instant::now() + ASKED_AGAIN).is_empty(), "it goes");
+    }
+}

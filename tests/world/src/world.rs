@@ -11,6 +11,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use windlass_cluster::{ClusterControl, ClusterStatus, Clusters};
@@ -20,15 +22,15 @@ use windlass_lifecycle::{
     OperationId, Options, Part, Round, ServerSpecification, StateDirectory, Supervisor, SupervisorOptions,
     SweepRequest, Target, VolumeKind,
 };
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{DecisionLogOptions, Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
-use windlass_simulator::{Behaviour, FaultRule, Simulator};
+use windlass_simulator::{Behaviour, Fault, FaultRule, Simulator};
 
 use crate::disk::Disk;
-use crate::{farm, laws, runner};
 use crate::runner::Runner;
-use crate::story::{CLUSTERS, Cast, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, What};
+use crate::story::{CLUSTERS, Cast, Oddity, RUNNER, SEATS, Shape, Story, What};
 use crate::users::Users;
+use crate::{farm, laws, runner};
 
 pub(crate) const ZONE: &str = "fr-par-1";
 const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
@@ -83,15 +85,20 @@ fn policies() -> Arc<Host> {
         let folder = folder();
         let state = StateDirectory::open(folder.path()).expect("a folder that was just made");
         let handle = state.handle().try_clone().expect("a file descriptor");
-        (folder, Arc::new(Host::new(HostOptions::new(handle)).expect("the built-in policies load")))
+        // Nobody reads what was decided.
+        let decision_log = DecisionLogOptions { queue_records: 0, ..DecisionLogOptions::default() };
+        let options = HostOptions { decision_log, ..HostOptions::new(handle) };
+        (folder, Arc::new(Host::new(options).expect("the built-in policies load")))
     });
     Arc::clone(host)
 }
 
-/// The network of a process: nothing leaves it, and nothing arrives, once its disk has lost power.
+/// The network of a process: nothing leaves it, and nothing arrives, once its disk has lost power. What has left it
+/// arrives at Scaleway although its caller is gone, or does not: the seed decides for each call.
 struct Wire {
     inner: Arc<dyn Transport>,
     disk: Arc<Disk>,
+    random: Mutex<ChaCha8Rng>,
 }
 
 impl Transport for Wire {
@@ -100,8 +107,14 @@ impl Transport for Wire {
             return futures::future::pending().boxed();
         }
         let (sent, disk) = (self.inner.send(request), Arc::clone(&self.disk));
+        let outlives = self.random.lock().random_bool(0.5);
         async move {
-            let answer = sent.await;
+            let answer = if outlives {
+                // It ends only with the world.
+                tokio::spawn(sent).await.unwrap_or_else(|error| Err(TransportError::Lost(error.into())))
+            } else {
+                sent.await
+            };
             if disk.is_lost() {
                 return futures::future::pending().await;
             }
@@ -114,7 +127,10 @@ impl Transport for Wire {
 /// What a task of a process ended with.
 enum Done {
     Created(Option<(OperationId, String)>),
-    CleanedUp { server: String, clean: bool },
+    CleanedUp {
+        server: String,
+        clean: bool,
+    },
     Round(Box<Round>),
     /// What a round of the clusters' end found to do.
     Clusters(Vec<String>),
@@ -197,6 +213,8 @@ pub(crate) struct World {
     pub(crate) given: BTreeMap<String, Given>,
     /// Servers whose cleanup somebody asked for.
     pub(crate) unwanted: Vec<String>,
+    /// Those of them whose cleanup was accepted.
+    pub(crate) accepted: Vec<String>,
     created: usize,
     /// Whether the end has begun.
     resting: bool,
@@ -255,6 +273,7 @@ impl World {
             clusters: Vec::new(),
             given: BTreeMap::new(),
             unwanted: Vec::new(),
+            accepted: Vec::new(),
             created: 0,
             resting: false,
             restless: Vec::new(),
@@ -374,7 +393,8 @@ impl World {
     /// Opens what a process works with, and lets it work.
     async fn open(&mut self, index: usize) -> anyhow::Result<Process> {
         let disk = DISK_OF[index];
-        let wire = Wire { inner: self.simulator.transport(), disk: Arc::clone(&self.disks[disk]) };
+        let random = Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40)));
+        let wire = Wire { inner: self.simulator.transport(), disk: Arc::clone(&self.disks[disk]), random };
         let client = Client::with_transport(settings(), Arc::new(wire)).expect("valid settings");
         let clock = Clock::Simulated { start: NOW, origin: self.origin };
         let (durability, seed) = (Durability::FullInline, self.seed ^ (self.starts << 32));
@@ -472,7 +492,10 @@ impl World {
                 wanted.root_volume.kind = VolumeKind::Local;
             }
             Shape::WithExisting => {
-                if let Some(id) = self.users.make_volume().await {
+                let faults = self.suspend_faults();
+                let volume = self.users.make_volume().await;
+                self.restore_faults(faults);
+                if let Some(id) = volume {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                     wanted.volumes = vec![ExtraVolume::Existing { id }];
                 }
@@ -503,7 +526,7 @@ impl World {
         });
     }
 
-    fn clean_up(&mut self, index: usize, chosen: usize) {
+    async fn clean_up(&mut self, index: usize, chosen: usize) {
         let candidates: Vec<Given> = self
             .given
             .values()
@@ -514,12 +537,15 @@ impl World {
         let Some(lifecycle) = process.lifecycle().filter(|_| !candidates.is_empty()).cloned() else { return };
         let Given { operation, server, .. } = candidates[chosen % candidates.len()].clone();
         self.unwanted.push(server.clone());
+        // Where it was not accepted, it may have been written down all the same.
+        let Ok(pending) = lifecycle.begin_cleanup(&Target::Operation(operation)).await else { return };
+        self.accepted.push(server.clone());
         process.tasks.spawn(async move {
-            match lifecycle.cleanup(&Target::Operation(operation), &Control::new()).await {
+            match pending.run(&Control::new()).await {
                 Ok(cleaned) => {
                     Done::CleanedUp { server, clean: cleaned.report.is_clean() && cleaned.report.kept.is_empty() }
                 }
-                Err(Error::CleanupUnderWay { .. } | _) => Done::Other,
+                Err(_) => Done::Other,
             }
         });
     }
@@ -527,7 +553,7 @@ impl World {
     async fn happen(&mut self, what: &What) {
         match *what {
             What::Create { process, shape } => self.create(process, shape).await,
-            What::CleanUp { process, chosen } => self.clean_up(process, chosen),
+            What::CleanUp { process, chosen } => self.clean_up(process, chosen).await,
             What::CallOff { process, chosen } => {
                 if let Some(Process { role: Role::Servers { creations, .. }, .. }) = &self.processes[process]
                     && !creations.is_empty()
@@ -559,17 +585,26 @@ impl World {
             | What::TerminateCluster { .. }
             | What::CancelCluster { .. } => self.cluster(what),
             What::User(user) => {
-                // Users are not met by the hosts' faults.
-                let faults = self.simulator.faults();
-                self.simulator.clear_faults();
+                let faults = self.suspend_faults();
                 self.users.act(user).await;
-                for fault in faults {
-                    let spent = fault.rule.nth.is_some_and(|nth| fault.matched >= nth);
-                    if !spent {
-                        let nth = fault.rule.nth.map(|nth| nth - fault.matched);
-                        let _ = self.simulator.add_fault(FaultRule { nth, ..fault.rule });
-                    }
-                }
+                self.restore_faults(faults);
+            }
+        }
+    }
+
+    /// Users are not met by the hosts' faults.
+    fn suspend_faults(&self) -> Vec<Fault> {
+        let faults = self.simulator.faults();
+        self.simulator.clear_faults();
+        faults
+    }
+
+    fn restore_faults(&self, faults: Vec<Fault>) {
+        for fault in faults {
+            let spent = fault.rule.nth.is_some_and(|nth| fault.matched >= nth);
+            if !spent {
+                let nth = fault.rule.nth.map(|nth| nth - fault.matched);
+                let _ = self.simulator.add_fault(FaultRule { nth, ..fault.rule });
             }
         }
     }
@@ -687,7 +722,7 @@ fn supervision() -> SupervisorOptions {
 fn work_of(process: usize, round: &Round) -> Vec<String> {
     let mut work = Vec::new();
     let mut add = |what: String| work.push(format!("process {process} {what}"));
-    for resumed in &round.resumed {
+    if let Some(resumed) = &round.resumed {
         resumed.operations.iter().for_each(|it| add(format!("took operation {} up: {}", it.operation, it.state)));
         resumed.unverified.iter().for_each(|it| add(format!("looks at operation {} again", it.operation)));
         resumed.busy.iter().for_each(|it| add(format!("finds operation {it} under way")));

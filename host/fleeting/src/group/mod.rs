@@ -18,6 +18,9 @@ mod start;
 mod suspend;
 mod update;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

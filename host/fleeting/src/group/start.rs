@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
-    Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState, Options, OwnerName,
-    StateDirectory, Supervisor, scaleway_capabilities,
+    Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
+    Options, OwnerName, Phase, ResourceKind, StateDirectory, Supervisor, scaleway_capabilities,
 };
 use windlass_policy::{Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;
@@ -367,6 +367,33 @@ fn creation_of(cleanup: &Operation) -> Option<OperationId> {
 }
 
 impl Fleet {
+    /// Whether the server of a creation that ended well is proven gone: that a list leaves it out is no proof.
+    async fn is_gone(&self, creation: &OperationId) -> bool {
+        let entries = match self.lifecycle.journal().entries(creation) {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::warn!(instance = %creation, error = &error as &dyn std::error::Error, "it cannot be looked at");
+                return false;
+            }
+        };
+        let server = entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
+            entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
+        });
+        let Some(server) = server else { return false };
+        match self.client.instance(&self.configuration.zone).get_server(&server).await {
+            Ok(_) => false,
+            Err(error) if error.is_not_found() => true,
+            Err(error) => {
+                tracing::warn!(
+                    instance = %creation,
+                    error = &error as &dyn std::error::Error,
+                    "it was not listed and could not be looked at; if it is gone, the sweep removes what is left of it"
+                );
+                false
+            }
+        }
+    }
+
     /// Removes the rest of instances whose servers vanished while no process of ours was there to see it.
     async fn clean_up_vanished(self: &Arc<Self>, candidates: Vec<OperationId>) {
         if candidates.is_empty() {
@@ -385,7 +412,7 @@ impl Fleet {
         };
         for operation in candidates {
             let listed = machines.iter().any(|machine| machine.operation.as_ref() == Some(&operation));
-            if listed {
+            if listed || !self.is_gone(&operation).await {
                 continue;
             }
             let id = operation.to_string();

@@ -207,6 +207,11 @@ impl Journal {
         self.read(|reader| read::entries(reader, id))
     }
 
+    /// The servers that the outcomes of a creation name.
+    pub(crate) fn servers_made(&self, id: &OperationId) -> Result<Vec<String>, Error> {
+        read::servers_made(&self.reader.lock(), id)
+    }
+
     /// The open cleanup of this creation or of this server, if there is one.
     pub(crate) fn open_cleanup(
         &self,

@@ -211,6 +211,17 @@ pub(super) fn is_kept(connection: &Connection, resource_id: &str) -> Result<bool
     statement.query_row([resource_id, KEPT], |row| row.get(0)).map_err(Error::journal_read)
 }
 
+/// The servers that the outcomes of a creation name. In SQL: each list of machines asks it of every machine.
+pub(super) fn servers_made(connection: &Connection, id: &OperationId) -> Result<Vec<String>, Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "select resource_id from entries
+             where operation = ?1 and step = 'create-server' and phase = 'outcome' and resource_kind = 'server'",
+        )
+        .map_err(Error::journal_read)?;
+    statement.query_map([id.as_str()], |row| row.get(0)).and_then(Iterator::collect).map_err(Error::journal_read)
+}
+
 pub(super) fn entries(connection: &Connection, id: &OperationId) -> Result<Vec<Entry>, Error> {
     collect(
         connection,

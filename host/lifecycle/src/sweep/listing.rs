@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::block::{BlockVolume, ListBlockVolumes};
-use windlass_scaleway::types::instance::{Ip, ListIps, ListServers, ListVolumes, Server, ServerState, Volume};
+use windlass_scaleway::types::instance::{
+    Ip, ListIps, ListServers, ListVolumes, Server, ServerState, ServerVolume, Volume,
+};
 
 use crate::Error;
 use crate::journal::{ResourceKind, ResourceName};
@@ -22,6 +24,8 @@ pub(super) struct Listed {
     pub(super) attached_to: Vec<String>,
     /// Of a server: whether it stands as its creation left it.
     pub(super) never_started: bool,
+    /// Of a server: the volumes on it, by their places.
+    pub(super) volumes: BTreeMap<String, ServerVolume>,
 }
 
 fn name(zone: &Zone, kind: ResourceKind, id: &str) -> ResourceName {
@@ -36,6 +40,7 @@ fn server(zone: &Zone, server: Server) -> Listed {
         never_started: server.state == ServerState::Stopped,
         tags: server.tags,
         attached_to: Vec::new(),
+        volumes: server.volumes,
     }
 }
 
@@ -47,6 +52,7 @@ fn ip(zone: &Zone, ip: Ip) -> Listed {
         tags: ip.tags,
         attached_to: ip.server.into_iter().map(|server| server.id).collect(),
         never_started: false,
+        volumes: BTreeMap::new(),
     }
 }
 
@@ -58,6 +64,7 @@ fn block_volume(zone: &Zone, volume: BlockVolume) -> Listed {
         tags: volume.tags,
         attached_to: volume.references.into_iter().map(|reference| reference.product_resource_id).collect(),
         never_started: false,
+        volumes: BTreeMap::new(),
     }
 }
 
@@ -69,6 +76,7 @@ fn local_volume(zone: &Zone, volume: Volume) -> Listed {
         tags: volume.tags,
         attached_to: volume.server.into_iter().map(|server| server.id).collect(),
         never_started: false,
+        volumes: BTreeMap::new(),
     }
 }
 

@@ -32,7 +32,8 @@ pub struct Machine {
     pub state_detail: String,
     /// Its public addresses.
     pub addresses: Vec<String>,
-    /// The operation that created it, by its tag.
+    /// The operation that created it, by its tag. None for what carries the tag of an operation that made another one,
+    /// as the journal tells: a copy of the tags, or a double.
     pub operation: Option<OperationId>,
     /// Where that operation stands; absent when this journal does not know it.
     pub operation_state: Option<OperationState>,
@@ -82,7 +83,13 @@ impl Lifecycle {
                 if !server.has_all_tags(&wanted) || !tags::carries_owner(&server.tags, &shared.owner) {
                     continue;
                 }
-                let operation = tags::operation_of(&server.tags);
+                let mut operation = tags::operation_of(&server.tags);
+                if let Some(id) = &operation {
+                    let made = shared.journal.servers_made(id)?;
+                    if !made.is_empty() && !made.contains(&server.id) {
+                        operation = None;
+                    }
+                }
                 let row = operation.as_ref().and_then(|id| shared.journal.operation(id).ok());
                 let in_flight = if cleaning(&server.id, operation.as_ref()) {
                     Some(OperationKind::CleanupServer)

@@ -71,13 +71,8 @@ fn specification(
     going: &BTreeSet<&str>,
     known: &BTreeMap<OperationId, Option<Known>>,
 ) -> SweepSpecification {
-    let proven: BTreeSet<&ResourceName> = batch
-        .iter()
-        .filter(|resource| is_server(resource))
-        .filter_map(|server| known.get(&tags::operation_of(&server.tags)?)?.as_ref())
-        .flat_map(|known| known.claims.known().filter(|name| !known.kept.contains(&name.id)))
-        .filter(|name| matches!(name.kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume))
-        .collect();
+    let proven: BTreeSet<ResourceName> =
+        batch.iter().filter(|resource| is_server(resource)).flat_map(|server| volumes_of(server, known)).collect();
     let gone: BTreeSet<&String> = batch
         .iter()
         .flat_map(|resource| &resource.attached_to)
@@ -85,9 +80,24 @@ fn specification(
         .collect();
     SweepSpecification {
         resources: batch.iter().map(|resource| resource.name.clone()).collect(),
-        proven: proven.into_iter().cloned().collect(),
+        proven: proven.into_iter().collect(),
         gone: gone.into_iter().cloned().collect(),
     }
+}
+
+/// The volumes that the journal of its creation proves to be a server's: those that it names; and where the answer to
+/// the creation was lost, so that nobody could tag them, those in the places where it puts what it makes.
+fn volumes_of(server: &Listed, known: &BTreeMap<OperationId, Option<Known>>) -> Vec<ResourceName> {
+    let operation = tags::operation_of(&server.tags);
+    let Some(known) = operation.and_then(|id| known.get(&id)).and_then(Option::as_ref) else { return Vec::new() };
+    let named = known.claims.known().cloned();
+    let lost = server.never_started && known.claims.may_have_lost(ResourceKind::Server);
+    let with_it = lost.then(|| known.claims.volumes_with(&server.name.id, &server.volumes, &server.name.zone));
+    named
+        .chain(with_it.into_iter().flatten())
+        .filter(|name| matches!(name.kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume))
+        .filter(|name| !known.kept.contains(&name.id))
+        .collect()
 }
 
 fn is_server(resource: &Listed) -> bool {
@@ -144,6 +154,7 @@ mod tests {
             tags: vec![],
             attached_to: attached_to.into_iter().collect(),
             never_started: false,
+            volumes: BTreeMap::new(),
         }
     }
 

@@ -626,3 +626,17 @@ fn reading_again_before_each_deletion_costs_one_call_for_each_address() {
         assert!(calls <= 6 + 1 + 8 + 4, "{calls} calls: {requests:?}");
     });
 }
+
+#[test]
+fn a_clone_that_carries_copied_tags_is_listed_as_nobodys_machine() {
+    run(async {
+        let world = World::new(77).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let clone = clone_of(&world, &created.server, true).await;
+        let machines = lifecycle.machines(&[zone()], None).await.unwrap();
+        let operation = |id: &str| machines.iter().find(|machine| machine.id == id).unwrap().operation.clone();
+        assert_eq!(operation(&created.server.id), Some(created.operation));
+        assert_eq!(operation(&clone.id), None);
+    });
+}

@@ -2,7 +2,7 @@
 
 use windlass_lifecycle::{Control, SweepRequest};
 use windlass_scaleway::types::instance::CreateIp;
-use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState};
+use windlass_simulator::{Behaviour, Effect, FaultKind, FaultRule, ForcedState};
 
 use crate::support::{HOUR, World, run, zone};
 
@@ -124,5 +124,30 @@ fn after_the_loss_of_a_journal_running_servers_are_reported_and_spared() {
         let sweep = lifecycle.sweep(&all, &Control::new()).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         world.assert_empty("running too");
+    });
+}
+
+#[test]
+fn a_server_of_a_lost_answer_that_only_a_sweep_finds_goes_with_the_volume_that_it_boots_from() {
+    run(async {
+        let world = World::new(44).await;
+        let lifecycle = world.start();
+        let control = Control::new();
+        // Servers are made, nobody hears of them, and no look finds them.
+        world.simulator.set_behaviour(Behaviour::TagFilterEmpty).unwrap();
+        let servers = "/instance/v1/zones/*/servers";
+        let lost = FaultRule::new("POST", servers, FaultKind::DroppedConnection).after_effect();
+        world.simulator.add_fault(lost).unwrap();
+        lifecycle.create_server(world.everything(), &control).await.unwrap_err();
+        tokio::time::sleep(HOUR).await;
+        assert!(lifecycle.resume(&control).await.unwrap().is_clean());
+        world.assert_closed(&lifecycle, "undone, as far as can be seen");
+        world.simulator.clear_behaviours();
+        world.simulator.clear_faults();
+        let left = world.resources();
+        assert!(!left.servers.is_empty() && left.volumes.len() >= left.servers.len(), "the case is not the one meant");
+        let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
+        assert!(sweep.is_clean(), "{sweep:?}");
+        world.assert_empty("swept");
     });
 }

@@ -1,0 +1,108 @@
+//! The group on a simulated Scaleway, under simulated time.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use windlass_lifecycle::{Clock, Durability, ImageChoice, ServerSpecification, StateDirectory};
+use windlass_policy::{Host, HostOptions, Policies};
+use windlass_scaleway::{Client, Settings};
+use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
+
+use super::{Ground, ScalewayGroup};
+use crate::configuration::Configuration;
+use crate::protocol::{ConnectorConfig, InstanceGroup as _, State};
+
+const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
+
+/// The built-in policies, compiled once for all tests.
+fn policies() -> Arc<Host> {
+    static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
+    let (_, host) = HOST.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let host = Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap();
+        (folder, Arc::new(host))
+    });
+    Arc::clone(host)
+}
+
+async fn start(simulator: &Simulator, folder: &Path) -> ScalewayGroup {
+    let settings = Settings::new(KEY.parse().unwrap());
+    let zone: windlass_scaleway::Zone = "fr-par-1".parse().unwrap();
+    let group: windlass_lifecycle::GroupName = "ci".parse().unwrap();
+    let ground = Ground {
+        client: Client::with_transport(settings.clone(), simulator.transport()).unwrap(),
+        policies: policies(),
+        clock: Clock::simulated(1_790_000_000_000),
+        durability: Durability::Process,
+        seed: Some(1),
+    };
+    let image = ImageChoice::parse("ubuntu_noble");
+    let configuration = Configuration {
+        written_name: group.to_string(),
+        owner: Some("team".parse().unwrap()),
+        settings,
+        server: ServerSpecification::new(group.clone(), zone.clone(), "DEV1-S", image),
+        group,
+        zone,
+        max_size: 10,
+        max_parallel_creates: 10,
+        suspend: false,
+        delete_on_shutdown: false,
+        state_directory: folder.to_owned(),
+        policies: Policies::default(),
+        policy_folder: PathBuf::from("."),
+        metrics: None,
+    };
+    let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
+    ScalewayGroup::start_on(configuration, connector, ground).await.unwrap()
+}
+
+/// The states that the group tells.
+async fn told(group: &ScalewayGroup) -> Vec<State> {
+    let update = group.update().await.unwrap();
+    if let Some(delivered) = update.delivered {
+        delivered();
+    }
+    update.reports.into_iter().map(|report| report.state).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let group = start(&simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    group.stop().await;
+    drop(group);
+    let left_out = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(1));
+    simulator.add_fault(left_out).unwrap();
+    let group = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    simulator.clear_faults();
+    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(simulator.resources().servers.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_an_instance_that_vanished_while_nobody_looked_is_removed_at_the_start() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let group = start(&simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    group.stop().await;
+    drop(group);
+    let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
+    simulator.set_server_state(&server, windlass_simulator::ForcedState::Deleted).unwrap();
+    let volumes = simulator.resources().volumes.len();
+    assert_eq!(volumes, 1, "its boot volume outlives it");
+    let group = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(simulator.resources().volumes.len(), 0);
+    group.stop().await;
+}
