@@ -64,7 +64,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), words: words.into() });
+        self.problems.push(Problem { place: place.into(), words: short(words.into()) });
     }
 
     /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
@@ -217,6 +217,8 @@ impl Reader<'_> {
         for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
             let near = KEYS
                 .iter()
+                // A key of any length comes in from outside, and what is compared takes the product of both.
+                .filter(|candidate| key.len() <= 2 * candidate.len())
                 .map(|candidate| (strsim::damerau_levenshtein(&key, candidate), *candidate))
                 .min()
                 .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
@@ -227,6 +229,16 @@ impl Reader<'_> {
             self.wrong(key.chars().take(64).collect::<String>(), words);
         }
     }
+}
+
+/// The words, cut where they quote what nobody would read to its end.
+fn short(mut words: String) -> String {
+    const LONGEST: usize = 1024;
+    if words.len() > LONGEST {
+        words.truncate(words.floor_char_boundary(LONGEST));
+        words.push('…');
+    }
+    words
 }
 
 pub(super) fn kind(value: &Value) -> &'static str {
