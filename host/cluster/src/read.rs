@@ -7,6 +7,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::Error;
+use crate::error::short;
 use crate::specification::ClusterSpecification;
 
 /// A specification of 64 groups is some 30 KiB long.
@@ -44,6 +45,16 @@ impl ClusterSpecification {
     /// # Errors
     /// [`Error::Specification`]: the place is a key, or a line.
     pub fn parse(text: &str, format: Format) -> Result<Self, Error> {
+        Self::parse_whole(text, format).map_err(|error| match error {
+            // Both may quote the text.
+            Error::Specification { place, problem } => {
+                Error::Specification { place: short(place), problem: short(problem) }
+            }
+            other => other,
+        })
+    }
+
+    fn parse_whole(text: &str, format: Format) -> Result<Self, Error> {
         let specification: Self = match format {
             Format::Toml => toml::from_str(text).map_err(|error| {
                 let line = error.span().map_or(1, |span| line_of(text, span.start));

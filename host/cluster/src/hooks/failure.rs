@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_policy::slots::types::{Failure, FailureClass};
 
 use super::HookOutput;
+use crate::error::short;
 
 /// `EX_TEMPFAIL` of sysexits.h: "temporary failure; user is invited to retry".
 pub(super) const EXIT_TRY_AGAIN: i32 = 75;
@@ -198,7 +199,7 @@ impl HookFailure {
                 .unwrap_or_default(),
             _ => of(&self.output.stderr, &self.output.stdout),
         };
-        if words.is_empty() { words } else { format!("; it said: {}", printable(&words)) }
+        if words.is_empty() { words } else { format!("; it said: {}", short(printable(&words))) }
     }
 }
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use windlass_lifecycle::{Durability, StateDirectory};
 
 use super::{Begin, Change, ClusterStore, Fence, StoreError, StoredCluster, Wishes};
+use crate::error::short;
 use crate::name::ClusterName;
 use crate::record::{ClusterEvent, ClusterOperation, Node, OperationState};
 
@@ -150,7 +151,7 @@ fn read<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Resu
     serde_json::from_str(text).map_err(|error| StoreError::Row {
         table,
         row: row.chars().take(80).collect(),
-        problem: error.to_string(),
+        problem: short(error.to_string()),
     })
 }
 
