@@ -193,13 +193,8 @@ pub(crate) async fn clean_up(
     let mut scope = match &specification.creation {
         Some(creation) => {
             let row = shared.journal.operation(creation)?;
-            let created: ServerSpecification =
-                serde_json::from_value(row.specification).map_err(|error| Error::JournalRow {
-                    table: "operations",
-                    row: creation.to_string(),
-                    column: "specification".to_owned(),
-                    problem: error.to_string(),
-                })?;
+            let created: ServerSpecification = serde_json::from_value(row.specification)
+                .map_err(|error| Error::journal_row("operations", creation.as_str(), "specification", error))?;
             creation_scope(shared, creation, &created)?
         }
         None => match claims_of_unknown(run, active, specification).await? {

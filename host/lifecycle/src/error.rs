@@ -267,6 +267,22 @@ impl std::fmt::Display for OperationFailure {
 }
 
 impl Error {
+    /// What a row holds may be quoted in the problem, and stays short there.
+    pub(crate) fn journal_row(
+        table: &'static str,
+        row: impl Into<String>,
+        column: impl Into<String>,
+        problem: impl std::fmt::Display,
+    ) -> Self {
+        const LONGEST: usize = 1024;
+        let mut problem = problem.to_string();
+        if problem.len() > LONGEST {
+            problem.truncate(problem.floor_char_boundary(LONGEST));
+            problem.push('…');
+        }
+        Self::JournalRow { table, row: row.into(), column: column.into(), problem }
+    }
+
     pub(crate) fn scaleway(what: &'static str, source: impl Into<Arc<windlass_scaleway::Error>>) -> Self {
         Self::Scaleway { what, source: source.into() }
     }

@@ -222,12 +222,8 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             deadline,
         )
     };
-    let spoilt = |error: serde_json::Error| Error::JournalRow {
-        table: "operations",
-        row: operation.id.to_string(),
-        column: "specification".to_owned(),
-        problem: error.to_string(),
-    };
+    let spoilt =
+        |error: serde_json::Error| Error::journal_row("operations", operation.id.as_str(), "specification", error);
     match operation.kind {
         OperationKind::CreateServer => {
             let specification: ServerSpecification =

@@ -89,11 +89,9 @@ pub(crate) enum Record {
 impl Entry {
     /// The entry as a type.
     pub(crate) fn record(&self) -> Result<Record, Error> {
-        let fault = |problem: String| Error::JournalRow {
-            table: "entries",
-            row: self.sequence.to_string(),
-            column: "data".to_owned(),
-            problem: format!("{} {}: {problem}", self.phase, self.step),
+        let fault = |problem: String| {
+            let problem = format!("{} {}: {problem}", self.phase, self.step);
+            Error::journal_row("entries", self.sequence.to_string(), "data", problem)
         };
         let step = || Step::read(&self.step, &self.data).map_err(fault);
         Ok(match self.phase {

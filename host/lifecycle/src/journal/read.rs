@@ -29,12 +29,7 @@ struct Checked<'a> {
 
 impl Checked<'_> {
     fn fault(&self, column: &str, problem: impl Into<String>) -> Error {
-        Error::JournalRow {
-            table: self.table,
-            row: self.name.clone(),
-            column: column.to_owned(),
-            problem: problem.into(),
-        }
+        Error::journal_row(self.table, self.name.as_str(), column, problem.into())
     }
 
     fn optional_text(&self, column: &str) -> Result<Option<&str>, Error> {

@@ -54,12 +54,8 @@ fn group() -> GroupName {
 
 /// What was asked of an operation, by its row in the journal.
 fn specification<T: serde::de::DeserializeOwned>(operation: &Operation) -> Result<T, Error> {
-    serde_json::from_value(operation.specification.clone()).map_err(|error| Error::JournalRow {
-        table: "operations",
-        row: operation.id.to_string(),
-        column: "specification".to_owned(),
-        problem: error.to_string(),
-    })
+    serde_json::from_value(operation.specification.clone())
+        .map_err(|error| Error::journal_row("operations", operation.id.as_str(), "specification", error))
 }
 
 /// After a restart: what an operation on a machine left open is ended.
