@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::Digest;
 use crate::slots::{Slot, SlotName};
+use crate::text::short;
 
 /// What identifies a policy: the same digests mean the same decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -151,7 +152,7 @@ impl FromStr for DecisionId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<DecisionId, String> {
-        let wrong = || format!("`{text}` is no decision id; one looks like 019b2f3c4d5e-9f8a7b6c-0000002a");
+        let wrong = || format!("`{}` is no decision id; one looks like 019b2f3c4d5e-9f8a7b6c-0000002a", short(text));
         let mut parts = text.split('-');
         let mut part = || parts.next().and_then(|part| u64::from_str_radix(part, 16).ok()).ok_or_else(wrong);
         let (at_ms, process, sequence) = (part()?, part()?, part()?);

@@ -4,6 +4,7 @@ use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
 use crate::error::Refusal;
 use crate::slots::SlotName;
+use crate::text::{one_line, short};
 
 /// The parts of a component that concern a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,24 +28,24 @@ impl Examination {
         let features = WasmFeatures::default() | WasmFeatures::COMPONENT_MODEL;
         Validator::new_with_features(features)
             .validate_all(bytes)
-            .map_err(|error| Refusal::Invalid(error.to_string()))?;
+            .map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))?;
 
         let mut examination = Examination { imports: Vec::new(), exports: Vec::new() };
         let mut depth = 0usize;
         for payload in Parser::new(0).parse_all(bytes) {
-            match payload.map_err(|error| Refusal::Invalid(error.to_string()))? {
+            match payload.map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))? {
                 // Of nested modules and components nothing is visible from outside.
                 Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(section) if depth == 0 => {
                     for import in section {
-                        let import = import.map_err(|error| Refusal::Invalid(error.to_string()))?;
+                        let import = import.map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))?;
                         examination.imports.push(import.name.name.to_owned());
                     }
                 }
                 Payload::ComponentExportSection(section) if depth == 0 => {
                     for export in section {
-                        let export = export.map_err(|error| Refusal::Invalid(error.to_string()))?;
+                        let export = export.map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))?;
                         examination.exports.push(export.name.name.to_owned());
                     }
                 }
@@ -83,7 +84,7 @@ fn list(names: &[String]) -> String {
     if names.is_empty() {
         return "nothing".into();
     }
-    let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
+    let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{}`", short(name))).collect();
     if names.len() > MOST {
         text.push(format!("and {} more", names.len() - MOST));
     }

@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::policy::{Description, Health, LoadedPolicy};
 use crate::settings_schema::SettingsSchema;
 use crate::slots::{CONTRACT_VERSION, Slot, SlotName, with_slot};
-use crate::text::{MAX_REASON_BYTES, is_control, one_line};
+use crate::text::{MAX_REASON_BYTES, is_control, one_line, short};
 
 /// The interface that every policy exports.
 const POLICY_INTERFACE: &str = "windlass:policy/policy";
@@ -184,10 +184,10 @@ impl Loader {
                 Some(capability) if offers(capability.version()) => {
                     if !granted.iter().any(|(granted, _)| granted.interface() == name) {
                         let grant = capability.example_grant();
-                        return Err(Refusal::Ungranted { import: import.clone(), slot, grant });
+                        return Err(Refusal::Ungranted { import: short(import).into(), slot, grant });
                     }
                 }
-                _ => return Err(Refusal::UnknownImport { import: import.clone(), offered: self.offered() }),
+                _ => return Err(Refusal::UnknownImport { import: short(import).into(), offered: self.offered() }),
             }
         }
         Ok(())

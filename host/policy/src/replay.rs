@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::policy::LoadedPolicy;
 use crate::slots::{Slot, SlotName, with_slot};
+use crate::text::one_line;
 
 /// How many differences are listed.
 const MAX_DIFFERENCES: usize = 20;
@@ -79,8 +80,9 @@ impl Host {
 
 impl PinnedPolicies {
     async fn replay<S: Slot>(&self, record: &DecisionRecord) -> Result<Replay, String> {
-        let question: S::Question = serde_json::from_value(record.question.clone())
-            .map_err(|error| format!("its question does not fit the slot {}: {error}", S::NAME))?;
+        let question: S::Question = serde_json::from_value(record.question.clone()).map_err(|error| {
+            format!("its question does not fit the slot {}: {}", S::NAME, one_line(&error.to_string()))
+        })?;
         let mut asking = Asking::<S>::new();
         for link in self.generation.chain(S::NAME) {
             let identity = link.identity();

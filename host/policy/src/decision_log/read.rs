@@ -11,6 +11,7 @@ use crate::decision::{DecidedBy, DecisionId};
 use crate::error::Error;
 use crate::files::read_bounded;
 use crate::slots::SlotName;
+use crate::text::one_line;
 
 /// A segment that is longer than this was not written by us.
 const MAX_SEGMENT_BYTES: u64 = 256 << 20;
@@ -132,7 +133,8 @@ impl DecisionReader {
         if found.next().is_some() {
             return Err(failed("more than one decision begins so; write more of the id".into()));
         }
-        serde_json::from_str(line).map_err(|error| failed(format!("its record can't be read: {error}")))
+        serde_json::from_str(line)
+            .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))
     }
 
     fn segments(&self) -> Result<Vec<String>, Error> {
