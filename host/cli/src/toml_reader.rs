@@ -41,7 +41,8 @@ impl<'t> Problems<'t> {
 
     pub(crate) fn add(&mut self, offset: usize, key: impl Into<String>, message: impl Into<String>) {
         let line = self.line(offset);
-        self.found.push(Problem { line, key: key.into(), message: message.into() });
+        // Both may quote the file.
+        self.found.push(Problem { line, key: short(key.into()), message: short(message.into()) });
     }
 
     /// How many there are so far.
@@ -54,6 +55,16 @@ impl<'t> Problems<'t> {
         self.found.sort_by(|left, right| left.line.cmp(&right.line).then_with(|| left.key.cmp(&right.key)));
         self.found
     }
+}
+
+/// The words, cut where they quote what nobody would read to its end.
+fn short(mut words: String) -> String {
+    const LONGEST: usize = 512;
+    if words.len() > LONGEST {
+        words.truncate(words.floor_char_boundary(LONGEST));
+        words.push('…');
+    }
+    words
 }
 
 /// One table being read.
