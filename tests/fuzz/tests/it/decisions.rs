@@ -34,7 +34,7 @@ fn whatever_the_log_holds_it_is_listed_and_a_record_that_can_be_read_can_be_repl
         });
         let log = DecisionReader::open(&state).unwrap();
         let list = log.list(&DecisionFilter::default()).unwrap();
-        let lines = input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+        let lines = String::from_utf8_lossy(input).lines().filter(|line| !line.is_empty()).count();
         assert_eq!(list.decisions.len() + list.unreadable, lines, "each line is listed or counted");
         for summary in list.decisions.iter().take(REPLAYED) {
             is_read_again(summary);
