@@ -67,6 +67,8 @@ fn main() -> ExitCode {
                         println!("{story}  {} calls, {} servers given", ending.calls, ending.created);
                     }
                     if !ending.violations.is_empty() {
+                        // At once: the shortest story takes its time.
+                        println!("seed {} breaks a law: {}", story.seed, ending.violations.join("; "));
                         let mut broken = broken.lock();
                         broken.push((story, ending));
                         if broken.len() >= arguments.violations {
