@@ -4,6 +4,8 @@
 //! `--cfg windlass_interleavings`: the same code then runs on the primitives of a scheduler that draws which thread or
 //! task goes on at every step (module `sync`), and the module `interleavings` holds what is checked.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod active_keys;
 mod flight;
 mod generations;

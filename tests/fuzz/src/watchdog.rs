@@ -1,6 +1,6 @@
 //! Ends a search whose input takes too long, or too much memory, and keeps that input.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl Watchdog {
     }
 }
 
-fn watch(watched: &(Mutex<State>, Condvar), findings: &PathBuf) {
+fn watch(watched: &(Mutex<State>, Condvar), findings: &Path) {
     let mut state = locked(&watched.0);
     while !state.is_over {
         if let Some(since) = state.since {

@@ -255,7 +255,7 @@ impl World {
             .and_then(|answer| serde_json::from_slice::<serde_json::Value>(&answer.body).ok())
             .and_then(|network| network["id"].as_str().map(str::to_owned))
             .expect("the simulator makes a network");
-        let folders: Vec<_> = (0..DISKS).map(|disk| folder_of(disk)).collect();
+        let folders: Vec<_> = (0..DISKS).map(folder_of).collect();
         let disks = folders.iter().map(|(_, state)| Arc::new(Disk::under(state).expect("a folder"))).collect();
         Self {
             users: Users::new(client, simulator.clone()),
