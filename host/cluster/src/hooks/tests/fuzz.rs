@@ -62,6 +62,15 @@ fn whatever_a_program_says_is_kept_and_told_within_bounds() {
     });
 }
 
+/// Whether a request has all of the body that its head announces.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    body.len() >= length.unwrap_or(0)
+}
+
 /// Answers each connection with what was last put here, and closes it.
 static SERVER: LazyLock<(String, &'static Mutex<Vec<u8>>)> = LazyLock::new(|| {
     let answer: &'static Mutex<Vec<u8>> = Box::leak(Box::default());
@@ -69,13 +78,13 @@ static SERVER: LazyLock<(String, &'static Mutex<Vec<u8>>)> = LazyLock::new(|| {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let serve = |mut connection: TcpStream| -> std::io::Result<()> {
-            let mut request = [0; 8 * 1024];
-            let mut length = 0;
             // The whole request: what is closed before it is read takes the answer with it.
-            while length < request.len() && !request[..length].ends_with(b"}") {
-                match connection.read(&mut request[length..])? {
+            let mut request = Vec::new();
+            while !is_whole(&request) {
+                let mut piece = [0; 8 * 1024];
+                match connection.read(&mut piece)? {
                     0 => break,
-                    more => length += more,
+                    more => request.extend_from_slice(&piece[..more]),
                 }
             }
             let answer = answer.lock().unwrap().clone();
