@@ -120,7 +120,6 @@ impl Cache {
     }
 }
 
-/// The one place of this project's own code that is unsafe.
 #[allow(unsafe_code)]
 fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: `Component::deserialize` trusts its bytes to be the unmodified output of `Component::serialize`. The only
