@@ -51,7 +51,7 @@ test-interleavings: interleavings
 test-scaleway-sdk: _programs _python
     @test -x {{ python }} || exit 0; {{ python }} -m pytest -q tests/scaleway-sdk-python
 
-# GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some two minutes.
+# GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some three minutes.
 test-fleeting *arguments: _programs
     @command -v go >/dev/null || { echo "SKIPPED: GitLab's own code needs Go: https://go.dev/dl"; exit 0; }; \
     {{ target }}/debug/windlass-guest-build --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
