@@ -12,6 +12,7 @@ mod connect;
 mod group;
 mod observe;
 pub mod protocol;
+mod text;
 pub mod version;
 
 pub use bootstrap::{BootstrapError, bootstrap};

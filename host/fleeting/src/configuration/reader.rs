@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 use super::environment::read_file;
 use super::problem::Problem;
 use super::{Surroundings, duration};
+use crate::text::cut;
+
+/// The longest words about one problem, in bytes: they quote what was written.
+const LONGEST_WORDS: usize = 1024;
 
 /// Every key, for the message about one that does not exist.
 const KEYS: &[&str] = &[
@@ -64,7 +68,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), words: short(words.into()) });
+        self.problems.push(Problem { place: place.into(), words: cut(words.into(), LONGEST_WORDS) });
     }
 
     /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
@@ -229,16 +233,6 @@ impl Reader<'_> {
             self.wrong(key.chars().take(64).collect::<String>(), words);
         }
     }
-}
-
-/// The words, cut where they quote what nobody would read to its end.
-fn short(mut words: String) -> String {
-    const LONGEST: usize = 1024;
-    if words.len() > LONGEST {
-        words.truncate(words.floor_char_boundary(LONGEST));
-        words.push('…');
-    }
-    words
 }
 
 pub(super) fn kind(value: &Value) -> &'static str {

@@ -68,16 +68,20 @@ async fn told(group: &ScalewayGroup) -> Vec<State> {
     update.reports.into_iter().map(|report| report.state).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone() {
-    let simulator = Simulator::new(Options::default());
-    let folder = tempfile::tempdir().unwrap();
-    let group = start(&simulator, folder.path()).await;
+/// A group that runs one instance, and ends as a process does that leaves it running.
+async fn run_one_and_end(simulator: &Simulator, folder: &Path) {
+    let group = start(simulator, folder).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(told(&group).await, [State::Running]);
     group.stop().await;
-    drop(group);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    run_one_and_end(&simulator, folder.path()).await;
     let left_out = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(1));
     simulator.add_fault(left_out).unwrap();
     let group = start(&simulator, folder.path()).await;
@@ -91,12 +95,7 @@ async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone
 async fn what_is_left_of_an_instance_that_vanished_while_nobody_looked_is_removed_at_the_start() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
-    let group = start(&simulator, folder.path()).await;
-    assert_eq!(group.increase(1).await, Ok(1));
-    tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
-    group.stop().await;
-    drop(group);
+    run_one_and_end(&simulator, folder.path()).await;
     let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
     simulator.set_server_state(&server, windlass_simulator::ForcedState::Deleted).unwrap();
     let volumes = simulator.resources().volumes.len();

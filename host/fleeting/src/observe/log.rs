@@ -19,6 +19,8 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::text::cut;
+
 /// Names what is logged, as `target=level` pairs: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_fleeting=trace`.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";
 /// A longer text is cut: the host splits lines of more than 64 KiB and loses their level.
@@ -122,13 +124,8 @@ fn line(level: Level, module: &str, message: String, fields: Map<String, Value>,
 }
 
 /// Cuts a text at its limit, between two characters.
-fn bounded(mut text: String) -> String {
-    if text.len() > MAX_TEXT_BYTES {
-        let end = (0..=MAX_TEXT_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
+fn bounded(text: String) -> String {
+    cut(text, MAX_TEXT_BYTES)
 }
 
 /// Takes fields as JSON values and the message as text.
