@@ -143,8 +143,8 @@ impl Module {
     }
 }
 
-/// The name in a package id: `path+file:///x/retry#windlass-guest-retry@0.1.0`, or `path+file:///x/retry#0.1.0` where the
-/// folder has the package's name.
+/// The name in a package id: `path+file:///x/retry#windlass-guest-retry@0.1.0`, or `path+file:///x/retry#0.1.0` where
+/// the folder has the package's name.
 fn package_name(id: &str) -> Option<String> {
     let (url, fragment) = id.rsplit_once('#')?;
     match fragment.split_once('@') {

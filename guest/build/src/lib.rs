@@ -21,8 +21,8 @@
 //!   so that a fresh instance for each decision costs a reset of 64 KiB.
 //! * **The same bytes from the same source**, wherever the checkout and cargo's home lie: a policy is identified by
 //!   its digest.
-//! * **No dead lock with the cargo that runs the build script**: the nested cargo has a target folder of its own, one for
-//!   all guests of a workspace, so that they share their dependencies.
+//! * **No dead lock with the cargo that runs the build script**: the nested cargo has a target folder of its own, one
+//!   for all guests of a workspace, so that they share their dependencies.
 
 mod build;
 mod component;

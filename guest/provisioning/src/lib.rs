@@ -1,5 +1,5 @@
-//! The default policy of the slot `provisioning`. Knows what a failed operation of a cluster leaves behind and which of its nodes
-//! go; must not know how nodes are deleted. README.md holds the decisions as a table.
+//! The default policy of the slot `provisioning`. Knows what a failed operation of a cluster leaves behind and which of
+//! its nodes go; must not know how nodes are deleted. README.md holds the decisions as a table.
 //!
 //! When in doubt it deletes nothing: a node that stays costs money, one that held data and is gone costs more.
 

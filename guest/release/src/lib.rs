@@ -1,5 +1,5 @@
-//! The default policy of the slot `release`. Knows when a machine goes back to its pool, goes for good, or stays; must not
-//! know how. README.md holds the decisions as a table.
+//! The default policy of the slot `release`. Knows when a machine goes back to its pool, goes for good, or stays; must
+//! not know how. README.md holds the decisions as a table.
 //!
 //! When in doubt it keeps: a machine that stays too long costs money, one that is destroyed too early costs work.
 
@@ -81,8 +81,8 @@ impl DefaultRelease {
             (_, MachineKind::AppleSiliconServer) if has_pool => Answer::return_to_pool(self.pool_system()),
             (Some(Wish::Pool), _) => Answer::keep().because("it is wanted in a pool and belongs to none"),
             (_, MachineKind::Instance) => Answer::terminate(),
-            // Without a pool: a host that was ordered for this owner goes with it. One that came out of a pool which is no
-            // longer known, or that nobody explains, may be somebody's.
+            // Without a pool: a host that was ordered for this owner goes with it. One that came out of a pool which is
+            // no longer known, or that nobody explains, may be somebody's.
             (_, MachineKind::AppleSiliconServer) => match (machine.adopted, question.occasion) {
                 (false, Occasion::LetGo | Occasion::BootstrapFailed) => terminate(machine, question.now),
                 (true, _) => Answer::keep().because("it came from a pool whose prefix is not known: it cannot return"),

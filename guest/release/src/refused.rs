@@ -23,8 +23,8 @@ impl DefaultRelease {
             (Deed::Terminate, Class::PreconditionFailed) if apple => {
                 Answer::schedule_deletion().because("it is under its billing floor")
             }
-            // An operating system that Scaleway has withdrawn: the one that the machine has will do. Asked a second time
-            // with the same refusal, a person has to look.
+            // An operating system that Scaleway has withdrawn: the one that the machine has will do. Asked a second
+            // time with the same refusal, a person has to look.
             (Deed::ReturnToPool, Class::InvalidArguments)
                 if !self.pool_operating_system.is_empty() && question.attempt <= 2 =>
             {
@@ -48,7 +48,8 @@ impl DefaultRelease {
         }
     }
 
-    /// Until Scaleway's own date where it gave one, otherwise twice as long each time; within the cap, and not all at once.
+    /// Until Scaleway's own date where it gave one, otherwise twice as long each time; within the cap, and not all at
+    /// once.
     fn wait(&self, question: &Question, refusal: &Refusal) -> Milliseconds {
         let doublings = question.attempt.saturating_sub(1).min(32);
         let grown = self.retry_base_ms.saturating_mul(1 << doublings).min(self.retry_cap_ms);

@@ -18,11 +18,11 @@ settings! {
         pub attempts: u32 = 8,
         /// No attempt begins later than this after the first one began. Milliseconds.
         pub budget_ms: u64 = 180_000,
-        /// The fixed part of the wait for a resource that is locked or on its way from one state to another; up to 500 ms
-        /// of jitter are added. Milliseconds.
+        /// The fixed part of the wait for a resource that is locked or on its way from one state to another; up to 500
+        /// ms of jitter are added. Milliseconds.
         pub transient_ms: u64 = 1_000,
-        /// The bound of the first wait after a rate limit; it doubles with each attempt, and at least half of it is waited.
-        /// Milliseconds.
+        /// The bound of the first wait after a rate limit; it doubles with each attempt, and at least half of it is
+        /// waited. Milliseconds.
         pub rate_limit_base_ms: u64 = 2_000,
         /// The bound of every wait after a rate limit. Milliseconds.
         pub rate_limit_cap_ms: u64 = 60_000,

@@ -44,7 +44,8 @@ impl Rollback for DefaultRollback {
                             let detached = plan.step(position, rollback::Action::Detach, &[]);
                             plan.delete(position, &[detached])
                         }
-                        // Found loose, perhaps only because the answer that told of its server was lost: after all servers.
+                        // Found loose, perhaps only because the answer that told of its server was lost: after all
+                        // servers.
                         None => plan.delete(position, &all_gone),
                     };
                 }

@@ -75,7 +75,8 @@ macro_rules! settings {
     };
 }
 
-/// Makes an enumeration whose cases have names in a configuration: a type for a field of [`settings!`](crate::settings).
+/// Makes an enumeration whose cases have names in a configuration: a type for a field of
+/// [`settings!`](crate::settings).
 ///
 /// ```
 /// use windlass_guest_sdk::prelude::*;
@@ -235,7 +236,8 @@ macro_rules! __export_slot {
     };
 }
 
-/// Checks natively that the policy has the trait of the slot, so that `cargo check` tells before the build for wasm does.
+/// Checks natively that the policy has the trait of the slot, so that `cargo check` tells before the build for wasm
+/// does.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __check_slot {

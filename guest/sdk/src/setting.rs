@@ -1,7 +1,7 @@
 //! JSON Schemas of settings, written as text.
 //!
-//! Every component carries the code that writes its schema, and compiles it when it is loaded. schemars builds a tree of
-//! maps first: with it, 40% of a default policy were schema. Text needs one string.
+//! Every component carries the code that writes its schema, and compiles it when it is loaded. schemars builds a tree
+//! of maps first: with it, 40% of a default policy were schema. Text needs one string.
 
 use std::fmt::Write as _;
 

@@ -8,8 +8,8 @@ use state_mapping::{Answer, Operation, Report, Server, ServerState, StateDetail}
 settings! {
     /// How long a server may take to become usable.
     pub struct DefaultStateMapping {
-        /// How long a server may be on its way to its first run, counted from its creation, before it is reaped. The same
-        /// for a server that hangs in `starting` with nothing of ours in flight, counted from when it was seen so.
+        /// How long a server may be on its way to its first run, counted from its creation, before it is reaped. The
+        /// same for a server that hangs in `starting` with nothing of ours in flight, counted from when it was seen so.
         /// Milliseconds.
         pub deadline_ms: u64 = 900_000,
     }
@@ -40,7 +40,8 @@ impl StateMapping for DefaultStateMapping {
 
 fn running(server: &Server) -> Answer {
     Answer::report(match server.in_flight {
-        // Handed out only when the whole creation has ended: tags, user data and the wait for the server are steps of it.
+        // Handed out only when the whole creation has ended: tags, user data and the wait for the server are steps of
+        // it.
         Operation::Create => Report::Creating,
         Operation::Suspend => Report::Suspending,
         Operation::Resume => Report::Resuming,
@@ -129,8 +130,8 @@ impl DefaultStateMapping {
         if server.in_flight == Operation::Create && server.age <= self.deadline_ms {
             return Answer::report(Report::Creating);
         }
-        // Nobody can use it, stop it or delete it: only Scaleway's support unlocks it. Given up, it gives its capacity back
-        // at once; and as it is listed each time, it is judged again as soon as it is unlocked.
+        // Nobody can use it, stop it or delete it: only Scaleway's support unlocks it. Given up, it gives its capacity
+        // back at once; and as it is listed each time, it is judged again as soon as it is unlocked.
         Answer::report(Report::Timeout).because("Scaleway has locked it: it cannot be used or deleted")
     }
 }

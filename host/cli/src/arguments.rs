@@ -293,8 +293,8 @@ pub(crate) struct Sweep {
     /// Leave alone what is younger than this, since another process may be at work on it [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) older_than: Option<Duration>,
-    /// Also remove servers that this journal does not know, whatever their state, and what hangs on them; otherwise they
-    /// are only reported
+    /// Also remove servers that this journal does not know, whatever their state, and what hangs on them; otherwise
+    /// they are only reported
     #[arg(long)]
     pub(crate) running_too: bool,
     /// Remove without asking; needed where there is no terminal to ask on
@@ -439,8 +439,8 @@ pub(crate) struct Simulator {
     /// lists them); may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) behaviour: Vec<Behaviour>,
-    /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S and, if wanted, os=, age=1h+26h, zone=, project=;
-    /// may be repeated
+    /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S and, if wanted, os=, age=1h+26h, zone=,
+    /// project=; may be repeated
     #[arg(long, value_name = "POOL")]
     pub(crate) apple_silicon_pool: Vec<AppleSiliconPool>,
     /// How long a Mac cannot be deleted after its creation; 0s as for an exempt organization

@@ -39,9 +39,9 @@ pub(crate) enum Confirmation {
 }
 
 impl Confirmation {
-    /// Where this invocation's confirmation comes from. Asked before anything else, so that a script without `--yes` fails
-    /// each time, and not only on the day when there is something to remove.
-    /// `look` is the command's option that asks nobody.
+    /// Where this invocation's confirmation comes from. Asked before anything else, so that a script without `--yes`
+    /// fails each time, and not only on the day when there is something to remove. `look` is the command's option that
+    /// asks nobody.
     pub(crate) fn source(yes: bool, command: &str, look: &str) -> Result<Self, Failure> {
         // The question is written on stderr: stdout belongs to the result.
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -111,8 +111,8 @@ enum Answer {
 
 /// A line from the terminal, or the signal that came first.
 ///
-/// It is read on a thread of its own that nobody waits for: a read from a terminal cannot be called off, and tokio's own
-/// threads for blocking work would hold the end of the program up.
+/// It is read on a thread of its own that nobody waits for: a read from a terminal cannot be called off, and tokio's
+/// own threads for blocking work would hold the end of the program up.
 async fn answer() -> Result<Answer, Failure> {
     const LONGEST_ANSWER_BYTES: u64 = 4096;
     let deaf = |error: std::io::Error| {

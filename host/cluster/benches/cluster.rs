@@ -1,7 +1,8 @@
 //! Prints what a cluster of 10, 100 and 1,000 nodes in up to 20 groups costs: `cargo bench -p windlass-cluster`.
 //!
-//! Everything runs against the simulator in process at 50 ms for each call and the recorded durations. Time is simulated, so the first
-//! figure shows how the work overlaps under the default limits; the processor's time beside it, simulator included, is what it costs.
+//! Everything runs against the simulator in process at 50 ms for each call and the recorded durations. Time is
+//! simulated, so the first figure shows how the work overlaps under the default limits; the processor's time beside it,
+//! simulator included, is what it costs.
 
 #![allow(clippy::unwrap_used)]
 

@@ -11,11 +11,12 @@ use crate::specification::ClusterSpecification;
 /// Scaleway takes user data of at most 128 KiB; the lifecycle checks it exactly.
 const LONGEST_CLOUD_INIT: u64 = 256 * 1024;
 
-/// Reads the cloud-init of a group's nodes: anew for each operation that makes nodes, since its content may hold secrets and is stored
-/// nowhere.
+/// Reads the cloud-init of a group's nodes: anew for each operation that makes nodes, since its content may hold
+/// secrets and is stored nowhere.
 #[async_trait]
 pub trait ReadCloudInit: std::fmt::Debug + Send + Sync {
-    /// The content; `None` for a group without. The error begins with the key of the group that names what cannot be read.
+    /// The content; `None` for a group without. The error begins with the key of the group that names what cannot be
+    /// read.
     async fn read(
         &self,
         specification: &ClusterSpecification,

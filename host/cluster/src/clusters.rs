@@ -189,7 +189,8 @@ impl Clusters {
         }
     }
 
-    /// Asks Scaleway whether it has what a specification wants. Gives what is wrong; nothing is spent and nothing stored.
+    /// Asks Scaleway whether it has what a specification wants. Gives what is wrong; nothing is spent and nothing
+    /// stored.
     ///
     /// # Errors
     /// [`Error::Specification`] for what can be seen without asking, and the store's.
@@ -208,12 +209,13 @@ impl Clusters {
     /// Creates a cluster: validate → servers → wait → prepare → configure → start → active.
     ///
     /// # Guarantees
-    /// The cluster is `active` with every node configured and started, or the provisioning policy's answer to the failure was carried
-    /// out (by default: every server is removed, and the cluster is left in `error`). What that needs is stored before the first stage.
+    /// The cluster is `active` with every node configured and started, or the provisioning policy's answer to the
+    /// failure was carried out (by default: every server is removed, and the cluster is left in `error`). What that
+    /// needs is stored before the first stage.
     ///
     /// # Errors
-    /// [`Error::Specification`], [`Error::Exists`]: nothing was touched. [`Error::Failed`] says what failed and what became of it;
-    /// [`Error::LeftOpen`] after [`ClusterControl::leave`].
+    /// [`Error::Specification`], [`Error::Exists`]: nothing was touched. [`Error::Failed`] says what failed and what
+    /// became of it; [`Error::LeftOpen`] after [`ClusterControl::leave`].
     pub async fn create(
         &self,
         specification: ClusterSpecification,
@@ -251,14 +253,15 @@ impl Clusters {
         }
     }
 
-    /// Lets nodes come and go, in several groups at once: validate → decommission → resize → configure → start → active.
+    /// Lets nodes come and go, in several groups at once: validate → decommission → resize → configure → start →
+    /// active.
     ///
-    /// A cluster in `error` can be scaled too: nodes that an earlier failure left unconfigured or unstarted are configured and started,
-    /// those that are decommissioned leave. So scaling it to the counts that it has repairs it.
+    /// A cluster in `error` can be scaled too: nodes that an earlier failure left unconfigured or unstarted are
+    /// configured and started, those that are decommissioned leave. So scaling it to the counts that it has repairs it.
     ///
     /// # Errors
-    /// [`Error::Unknown`], [`Error::UnknownGroup`], [`Error::Node`], [`Error::Busy`], [`Error::Interrupted`]: nothing was touched.
-    /// Otherwise as [`Clusters::create`].
+    /// [`Error::Unknown`], [`Error::UnknownGroup`], [`Error::Node`], [`Error::Busy`], [`Error::Interrupted`]: nothing
+    /// was touched. Otherwise as [`Clusters::create`].
     pub async fn scale(
         &self,
         name: &ClusterName,
@@ -301,8 +304,8 @@ impl Clusters {
 
     /// Takes all of a cluster away: decommission (unless `force`) → servers → gone.
     ///
-    /// An operation under way is called off first: it stops quietly and leaves nothing behind. One that runs in another process ends
-    /// with the termination there, and this call waits for that; one whose process died is taken over.
+    /// An operation under way is called off first: it stops quietly and leaves nothing behind. One that runs in another
+    /// process ends with the termination there, and this call waits for that; one whose process died is taken over.
     ///
     /// # Errors
     /// [`Error::Unknown`]: nothing was touched. [`Error::Failed`] when a hook failed (nothing was removed), or something is left;
@@ -450,7 +453,8 @@ impl Clusters {
         Ok(operations.into_iter().map(with_events).collect())
     }
 
-    /// The events of one operation after the one with this sequence, the oldest first: for a view of what another process does.
+    /// The events of one operation after the one with this sequence, the oldest first: for a view of what another
+    /// process does.
     ///
     /// # Errors
     /// The store's.

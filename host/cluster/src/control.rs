@@ -20,16 +20,16 @@ impl ClusterControl {
         Self::default()
     }
 
-    /// One whose operations send events. The channel has no bound, since an operation has a bounded number of steps and nodes and
-    /// must not wait for whoever draws them.
+    /// One whose operations send events. The channel has no bound, since an operation has a bounded number of steps and
+    /// nodes and must not wait for whoever draws them.
     #[must_use]
     pub fn with_events() -> (Self, mpsc::UnboundedReceiver<ClusterEvent>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self { events: Some(sender), ..Self::default() }, receiver)
     }
 
-    /// Calls the operations off: they fail as `cancelled`, and the provisioning policy says what becomes of the cluster.
-    /// What is being recovered or terminated already goes on.
+    /// Calls the operations off: they fail as `cancelled`, and the provisioning policy says what becomes of the
+    /// cluster. What is being recovered or terminated already goes on.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }

@@ -22,7 +22,8 @@ pub struct ClusterPlan {
     pub make: Vec<String>,
     /// Names of the nodes that would be removed.
     pub remove: Vec<String>,
-    /// The hooks that would be run, in order. Nodes that are not made yet have neither server nor addresses in their input.
+    /// The hooks that would be run, in order. Nodes that are not made yet have neither server nor addresses in their
+    /// input.
     pub hooks: Vec<PlannedHook>,
 }
 

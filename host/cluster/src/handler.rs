@@ -1,8 +1,9 @@
 //! The one handler: whatever goes wrong in an operation on a cluster is met here, and nowhere else.
 //!
-//! It looks first: if the cluster is gone, or the user deletes it, the operation stops quietly and leaves nothing behind. Otherwise
-//! the `provisioning` slot says in which state the cluster is left and which nodes are deleted; that is stored, and then done. When
-//! that fails too, the cluster is left in `error`, with both reasons and a list of what is left.
+//! It looks first: if the cluster is gone, or the user deletes it, the operation stops quietly and leaves nothing
+//! behind. Otherwise the `provisioning` slot says in which state the cluster is left and which nodes are deleted; that
+//! is stored, and then done. When that fails too, the cluster is left in `error`, with both reasons and a list of what
+//! is left.
 
 use std::collections::BTreeSet;
 
@@ -189,8 +190,8 @@ async fn carry_out(run: &Run, recovery: &Recovery) -> Result<(), Stop> {
     servers::remove(run, recovery.stage, &nodes).await
 }
 
-/// The user deletes the cluster: no error, and the termination follows in this process, so that nothing stays even if whoever asked
-/// for it is gone.
+/// The user deletes the cluster: no error, and the termination follows in this process, so that nothing stays even if
+/// whoever asked for it is gone.
 async fn stop_quietly(run: &Run) -> Result<ClusterOutcome, Stop> {
     let at = run.now();
     run.change(|book, change| {
@@ -230,8 +231,8 @@ async fn vanished(run: &Run) -> Result<ClusterOutcome, Error> {
     })))
 }
 
-/// Ends the operation in the book, and writes it with everything that changes by that: nodes that are gone are forgotten, the others
-/// stay.
+/// Ends the operation in the book, and writes it with everything that changes by that: nodes that are gone are
+/// forgotten, the others stay.
 fn close(book: &mut Book, change: &mut Change, at: u64) {
     book.operation.ended_at = Some(at);
     let gone: Vec<String> = book

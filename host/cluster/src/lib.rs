@@ -1,19 +1,21 @@
-//! Knows clusters of servers: how they are created, scaled and terminated as one thing, and what a failure undoes. Must not know
-//! command lines or Kubernetes.
+//! Knows clusters of servers: how they are created, scaled and terminated as one thing, and what a failure undoes. Must
+//! not know command lines or Kubernetes.
 //!
 //! # Guide
-//! - A [`ClusterSpecification`] says what a cluster is to be; [`ClusterSpecification::read`] takes it from TOML or YAML.
-//! - Make [`Clusters`] from a lifecycle, a [`ClusterStore`] and something that runs hooks ([`HookRunner`]); call [`Clusters::resume`]
-//!   first, so that what an earlier process left open is finished or undone.
-//! - [`Clusters::create`], [`Clusters::scale`] and [`Clusters::terminate`] run an operation to its end; [`Clusters::status`],
-//!   [`Clusters::history`] and [`Clusters::events`] look at it, also from another process; [`Clusters::cancel`] calls it off from there.
+//! - A [`ClusterSpecification`] says what a cluster is to be; [`ClusterSpecification::read`] takes it from TOML or
+//!   YAML.
+//! - Make [`Clusters`] from a lifecycle, a [`ClusterStore`] and something that runs hooks ([`HookRunner`]); call
+//!   [`Clusters::resume`] first, so that what an earlier process left open is finished or undone.
+//! - [`Clusters::create`], [`Clusters::scale`] and [`Clusters::terminate`] run an operation to its end;
+//!   [`Clusters::status`], [`Clusters::history`] and [`Clusters::events`] look at it, also from another process;
+//!   [`Clusters::cancel`] calls it off from there.
 //! - A [`ClusterControl`] follows operations (events; [`progress`] adds them up) and ends them early.
 //!
 //! # The one handler
-//! Whatever fails in an operation is met in one function at its top, and nowhere below. It looks whether the user deletes the cluster:
-//! then the operation stops quietly and leaves nothing behind. Otherwise the `provisioning` slot says which nodes are deleted and in
-//! which state the cluster is left. What a recovery needs is stored before the first stage, and what it is to do before it does it, so
-//! another process can take it over at any moment.
+//! Whatever fails in an operation is met in one function at its top, and nowhere below. It looks whether the user
+//! deletes the cluster: then the operation stops quietly and leaves nothing behind. Otherwise the `provisioning` slot
+//! says which nodes are deleted and in which state the cluster is left. What a recovery needs is stored before the
+//! first stage, and what it is to do before it does it, so another process can take it over at any moment.
 
 #![cfg_attr(not(feature = "ssh-hooks"), allow(dead_code, reason = "what only hooks over ssh use"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]

@@ -76,8 +76,8 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a cluster: lower-case letters, digits and dashes, at most 32 bytes. It is also the group of its servers
-    /// in the journal and in the tag `windlass-group`.
+    /// The name of a cluster: lower-case letters, digits and dashes, at most 32 bytes. It is also the group of its
+    /// servers in the journal and in the tag `windlass-group`.
     ClusterName, "a cluster", LONGEST_CLUSTER
 }
 

@@ -77,7 +77,8 @@ fn to_decommission(node: &Node) -> bool {
     node.exists() && node.configured && !node.decommissioned
 }
 
-/// Leaving nodes go and new ones come, at the same time. Going is always finished; coming is called off when going fails.
+/// Leaving nodes go and new ones come, at the same time. Going is always finished; coming is called off when going
+/// fails.
 async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
     let leaving = run.names(|node| node.role == NodeRole::Leaving && node.exists());
     let made = run.names_of(NodeRole::Made);
@@ -115,7 +116,8 @@ async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
     }
 }
 
-/// Every node that is to stay and is not configured, or not started: the new ones, and those that an earlier operation left so.
+/// Every node that is to stay and is not configured, or not started: the new ones, and those that an earlier operation
+/// left so.
 async fn configure_and_start(run: &Run) -> Result<(), Stop> {
     let stays = |node: &Node| node.role != NodeRole::Leaving && node.exists();
     run_hook(run, Stage::Configure, &run.names(|node| stays(node) && !node.configured)).await?;
@@ -132,9 +134,9 @@ async fn terminate(run: &Run) -> Result<(), Stop> {
     remove(run, Stage::Servers, &all).await
 }
 
-/// Runs the stages, and calls them off as soon as another process wishes it: the one place where a running operation looks whether
-/// its cluster is still wanted, since without it a wait could last for hours. It decides nothing: what the wish means, the handler
-/// sees.
+/// Runs the stages, and calls them off as soon as another process wishes it: the one place where a running operation
+/// looks whether its cluster is still wanted, since without it a wait could last for hours. It decides nothing: what
+/// the wish means, the handler sees.
 async fn watched(run: &Run, stages: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
     let watch = watch(run, run.shared.limits.watch_interval, &run.cancel);
     match futures::future::select(std::pin::pin!(stages), std::pin::pin!(watch)).await {

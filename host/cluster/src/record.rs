@@ -76,8 +76,8 @@ impl OperationKind {
 }
 
 words! {
-    /// A part of an operation. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate, decommission,
-    /// resize, configure, start; `terminate` goes decommission, servers.
+    /// A part of an operation. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+    /// decommission, resize, configure, start; `terminate` goes decommission, servers.
     Stage {
         /// Scaleway is asked whether it has what is wanted, before anything is spent.
         Validate = "validate",

@@ -30,16 +30,17 @@ pub struct ResumedCluster {
 }
 
 impl Clusters {
-    /// Takes over what processes that died left open, and ends it: first the servers' operations in the journal, then the clusters'.
+    /// Takes over what processes that died left open, and ends it: first the servers' operations in the journal, then
+    /// the clusters'.
     ///
     /// # Expected flow
-    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the policies with
-    /// which it began; one whose recovery was decided already is recovered as decided. A *termination*, and a deletion that was
-    /// wished, is carried out.
+    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the
+    /// policies with which it began; one whose recovery was decided already is recovered as decided. A *termination*,
+    /// and a deletion that was wished, is carried out.
     ///
     /// # Caveats
-    /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten: what of them
-    /// cannot be loaded any more is replaced by the default, and the decision records that.
+    /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten:
+    /// what of them cannot be loaded any more is replaced by the default, and the decision records that.
     ///
     /// # Errors
     /// The journal's and the store's. What becomes of single clusters stands in their outcome.
@@ -63,8 +64,8 @@ impl Clusters {
         Ok(resumed)
     }
 
-    /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when there is nothing to
-    /// take over.
+    /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when
+    /// there is nothing to take over.
     ///
     /// # Errors
     /// As there.
@@ -163,7 +164,8 @@ impl Clusters {
                     unsure(node, problem);
                 }
             },
-            // The journal is lost, or another's. Powering on is the last step of a creation: whatever runs has everything.
+            // The journal is lost, or another's. Powering on is the last step of a creation: whatever runs has
+            // everything.
             Err(error @ windlass_lifecycle::Error::OperationUnknown { .. }) => {
                 match self.shared.lifecycle.find_created(zone, creation).await {
                     Ok(Some(server)) if server.state == ServerState::Running => {
@@ -188,8 +190,8 @@ impl Clusters {
     }
 }
 
-/// Whether an operation could not be taken over because it is no longer there to be: the process that seemed dead had just ended it,
-/// or another took it over first.
+/// Whether an operation could not be taken over because it is no longer there to be: the process that seemed dead had
+/// just ended it, or another took it over first.
 pub(crate) fn ended_by_another(error: &Error) -> bool {
     matches!(error, Error::Busy { .. } | Error::TakenOver { .. } | Error::Store(StoreError::Gone))
 }

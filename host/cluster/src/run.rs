@@ -60,7 +60,8 @@ impl Stop {
         Self::failed(stage, failure::of_class(FailureClass::Cancelled, "the operation was called off"))
     }
 
-    /// Of several, the one that says most: what ends everything first, then a failure, then one that only follows from another.
+    /// Of several, the one that says most: what ends everything first, then a failure, then one that only follows from
+    /// another.
     pub(crate) fn or_graver(self, other: Self) -> Self {
         let gravity = |stop: &Self| match stop {
             Self::Store(_) => 5,
@@ -134,8 +135,8 @@ impl Run {
         self.shared.clock.now()
     }
 
-    /// Changes what is known, stores the change, and tells who listens. What is known stays changed also when it cannot be stored:
-    /// it is what happened.
+    /// Changes what is known, stores the change, and tells who listens. What is known stays changed also when it cannot
+    /// be stored: it is what happened.
     pub(crate) async fn change(&self, edit: impl FnOnce(&mut Book, &mut Change)) -> Result<(), Stop> {
         let (change, number) = {
             let mut book = self.book.lock();

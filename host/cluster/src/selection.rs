@@ -24,8 +24,8 @@ pub(crate) struct Selection {
     pub(crate) last_index: BTreeMap<NodeGroupName, u32>,
 }
 
-/// Whether it can never serve again: it is decommissioned, or something of it is left after it was removed. It leaves with the next
-/// scaling, whatever that is about, and is never brought back.
+/// Whether it can never serve again: it is decommissioned, or something of it is left after it was removed. It leaves
+/// with the next scaling, whatever that is about, and is never brought back.
 fn is_spent(node: &Node) -> bool {
     node.decommissioned || node.state == crate::record::NodeState::Left
 }

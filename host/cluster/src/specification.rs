@@ -74,8 +74,8 @@ pub struct NodeGroup {
     /// Id of a placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group: Option<String>,
-    /// A file with user data for cloud-init, relative to the specification's folder. Only its place is stored: its content may hold
-    /// secrets, and is read anew by each operation that makes nodes.
+    /// A file with user data for cloud-init, relative to the specification's folder. Only its place is stored: its
+    /// content may hold secrets, and is read anew by each operation that makes nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud_init_file: Option<String>,
     /// Tags beside ours.

@@ -14,10 +14,10 @@ type Call<T> = BoxFuture<'static, T>;
 ///
 /// # Guarantees
 /// - At most one call is under way at a time.
-/// - All who wait for it get the same outcome, failures included: nobody waits for one call after the other. An outcome is
-///   not kept; who comes after it calls anew.
-/// - A waiter that is dropped ends its own wait at once and nobody else's, also when it was the one that began the call.
-///   When nobody waits any more, the call is abandoned. So it must be one that changes nothing.
+/// - All who wait for it get the same outcome, failures included: nobody waits for one call after the other. An outcome
+///   is not kept; who comes after it calls anew.
+/// - A waiter that is dropped ends its own wait at once and nobody else's, also when it was the one that began the
+///   call. When nobody waits any more, the call is abandoned. So it must be one that changes nothing.
 pub struct Flight<T>(Mutex<Option<UnderWay<T>>>);
 
 struct UnderWay<T> {
@@ -48,8 +48,8 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         self.join_since(None, start).await
     }
 
-    /// The same, of a call that began at `since` or later. One that began before is waited for, so that there are never two;
-    /// all who wait for its end share the next one, so nobody waits for more than two.
+    /// The same, of a call that began at `since` or later. One that began before is waited for, so that there are never
+    /// two; all who wait for its end share the next one, so nobody waits for more than two.
     pub async fn join_since<Fut>(&self, since: Option<Instant>, start: impl Fn() -> Fut) -> T
     where
         Fut: Future<Output = T> + Send + 'static,

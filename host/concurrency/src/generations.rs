@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::sync::{ArcSwap, Mutex, MutexGuard};
 
-/// A configuration, and the generation that was made of it. The one changes slowly under a lock, the other is read at once
-/// by anybody at any time.
+/// A configuration, and the generation that was made of it. The one changes slowly under a lock, the other is read at
+/// once by anybody at any time.
 ///
 /// # Guarantees
 /// - Changes follow one another, so that the generation in use is always the one that was made of the configuration.
-/// - Whoever reads the generation waits for nobody, and what it got stays as it is. A generation is dropped when it is no
-///   longer in use and the last who got it has dropped it.
+/// - Whoever reads the generation waits for nobody, and what it got stays as it is. A generation is dropped when it is
+///   no longer in use and the last who got it has dropped it.
 pub struct Generations<C, G> {
     configuration: Mutex<C>,
     current: ArcSwap<G>,

@@ -30,8 +30,8 @@ struct Job<W, A> {
 /// # Guarantees
 /// - Writes are committed in the order in which they were queued, each once, and one commit at a time.
 /// - A caller hears of its write when that is committed, and never waits for a thread that is gone.
-/// - A write that was queued is committed, also when its caller has left and when this is dropped. One whose caller left
-///   before is not.
+/// - A write that was queued is committed, also when its caller has left and when this is dropped. One whose caller
+///   left before is not.
 pub struct GroupCommit<W, A> {
     /// `None` while this is being dropped.
     queue: Option<Sender<Job<W, A>>>,
@@ -39,8 +39,8 @@ pub struct GroupCommit<W, A> {
 }
 
 impl<W: Send + 'static, A: Send + 'static> GroupCommit<W, A> {
-    /// Starts the thread. `commit` is given the writes of one commit and returns, when they are durable, the answer to each
-    /// in their order.
+    /// Starts the thread. `commit` is given the writes of one commit and returns, when they are durable, the answer to
+    /// each in their order.
     ///
     /// # Errors
     /// The thread cannot be started.

@@ -5,7 +5,8 @@ use crate::sync::{AtomicU32, Mutex, Ordering};
 /// How something has been doing that many use at once.
 ///
 /// # Guarantees
-/// Once it is suspended it stays so, whatever still under way comes to, and one failure alone is told that it was the one.
+/// Once it is suspended it stays so, whatever still under way comes to, and one failure alone is told that it was the
+/// one.
 pub struct Health {
     /// After so many failures in a row it is suspended; 0 means never.
     suspend_after: u32,

@@ -1,8 +1,9 @@
 //! What holds under every schedule. Run by `just interleavings`.
 //!
-//! Each check runs under drawn schedules of two kinds: at each step any thread or task, and those that prefer one to the
-//! others and change their mind seldom (PCT), which finds what needs a long delay at one point. A schedule that breaks a
-//! promise is printed and can be played again with `shuttle::replay`. Waiting for ever is found, too: nobody can go on.
+//! Each check runs under drawn schedules of two kinds: at each step any thread or task, and those that prefer one to
+//! the others and change their mind seldom (PCT), which finds what needs a long delay at one point. A schedule that
+//! breaks a promise is printed and can be played again with `shuttle::replay`. Waiting for ever is found, too: nobody
+//! can go on.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -177,8 +178,8 @@ impl Process {
         })
     }
 
-    /// As `Lifecycle::resume` claims: what a living process works on is left alone; what it holds then it claims from who
-    /// had it when it was read. True when this one carried the operation to its end.
+    /// As `Lifecycle::resume` claims: what a living process works on is left alone; what it holds then it claims from
+    /// who had it when it was read. True when this one carried the operation to its end.
     async fn take_over(&self, row: &Mutex<Row>) -> bool {
         let read = row.lock().unwrap().clone();
         let runs = if read.runner == self.name { self.active.contains(&1) } else { read.runner != "dead" };

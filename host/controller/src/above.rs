@@ -1,4 +1,5 @@
-//! What stands above an object: its Machine, its Cluster, and whether it is paused. Cluster API's contract, as a function on data.
+//! What stands above an object: its Machine, its Cluster, and whether it is paused. Cluster API's contract, as a
+//! function on data.
 
 use kube::{Api, Client, Resource, ResourceExt};
 

@@ -55,8 +55,8 @@ pub struct RunArguments {
     /// Where journal, decision log and compiled policies are kept: on a volume that survives the pod
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
-    /// Whose machines these are: in owner tags and in the names of claimed hosts; absent: made from the UID of the namespace
-    /// kube-system. Two clusters need two owners
+    /// Whose machines these are: in owner tags and in the names of claimed hosts; absent: made from the UID of the
+    /// namespace kube-system. Two clusters need two owners
     #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]
     pub owner: Option<OwnerName>,
     /// The zone of machines that name none [env: SCW_DEFAULT_ZONE]
@@ -90,14 +90,15 @@ pub struct RunArguments {
     /// Operations on machines at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub operations: u16,
-    /// How often machines are compared with what Scaleway has: one listing for each zone, however many machines there are
+    /// How often machines are compared with what Scaleway has: one listing for each zone, however many machines there
+    /// are
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub listing_interval: Duration,
     /// How long a waiting machine waits, when nothing tells it to go on sooner
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub retry_interval: Duration,
-    /// How long an adoption looks whether anybody else wants the same host: longer than a rename takes at Scaleway. `0` where
-    /// nothing claims from these pools but what shares this state directory; at most 10s
+    /// How long an adoption looks whether anybody else wants the same host: longer than a rename takes at Scaleway. `0`
+    /// where nothing claims from these pools but what shares this state directory; at most 10s
     #[arg(long, env = "WINDLASS_CLAIM_SETTLE", value_name = "DURATION", default_value = "2s", value_parser = settling)]
     pub claim_settle: Duration,
     /// How long a call whose answer was lost may still take effect at Scaleway: so long after it, what came of it is
@@ -140,7 +141,8 @@ pub struct Address(pub Option<SocketAddr>);
 /// What becomes of orphaned hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Orphans {
-    /// They are reported: metric, log line and event. The default, since a claim that nothing explains here may be explained elsewhere
+    /// They are reported: metric, log line and event. The default, since a claim that nothing explains here may be
+    /// explained elsewhere
     #[default]
     Report,
     /// They go back to the pool, when the release policy says so, after the grace

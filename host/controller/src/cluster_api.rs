@@ -47,10 +47,11 @@ pub(crate) struct ClusterInitialization {
 /// The condition that says that a control plane can be talked to.
 const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
 
-/// What has to be written into the status of a Cluster whose control plane nobody in this cluster makes, so that Cluster API talks to
-/// it; nothing where that is so already, or where somebody does make it.
+/// What has to be written into the status of a Cluster whose control plane nobody in this cluster makes, so that
+/// Cluster API talks to it; nothing where that is so already, or where somebody does make it.
 ///
-/// Cluster API says so by itself only of control planes that it made: it would wait for ever for the first control plane Machine.
+/// Cluster API says so by itself only of control planes that it made: it would wait for ever for the first control
+/// plane Machine.
 pub(crate) fn control_plane_initialized(cluster: &Cluster, version: &str, now: &str) -> Option<serde_json::Value> {
     if cluster.spec.control_plane_ref.as_ref().is_some_and(|reference| !reference.is_null()) {
         return None;

@@ -59,8 +59,8 @@ pub(crate) struct Context {
     pub(crate) server_clusters: Arc<ServerClusters>,
 }
 
-/// Objects about which there is nothing to do, and by what that was told. A reconcile of one that still looks the same ends without a
-/// call, so hundreds of machines cost a listing and nothing else.
+/// Objects about which there is nothing to do, and by what that was told. A reconcile of one that still looks the same
+/// ends without a call, so hundreds of machines cost a listing and nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Settled(Mutex<HashMap<String, String>>);
 
@@ -149,8 +149,8 @@ where
     }
 }
 
-/// Writes metadata or spec, under the version that was read: what somebody else changed meanwhile is not overwritten. `false` when
-/// that was so.
+/// Writes metadata or spec, under the version that was read: what somebody else changed meanwhile is not overwritten.
+/// `false` when that was so.
 pub(crate) async fn write_object<K>(api: &Api<K>, object: &K, mut patch: Value) -> Result<bool, Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -179,8 +179,9 @@ where
     Ok(Action::requeue(AFTER_CONFLICT))
 }
 
-/// Reads the object before work begins on it: what is begun is begun for the object as it is now, and the cache from which it came may
-/// be behind. Nothing where deletion, annotations and what `seen` takes from it are the same; otherwise what to do instead.
+/// Reads the object before work begins on it: what is begun is begun for the object as it is now, and the cache from
+/// which it came may be behind. Nothing where deletion, annotations and what `seen` takes from it are the same;
+/// otherwise what to do instead.
 pub(crate) async fn overtaken<K, S>(api: &Api<K>, object: &K, seen: impl Fn(&K) -> S) -> Result<Option<Action>, Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,

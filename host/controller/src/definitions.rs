@@ -13,13 +13,14 @@ use crate::kinds::{
 const CONTRACTS: [&str; 2] = ["cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"];
 /// How Cluster API's tools find what belongs to a provider.
 const PROVIDER: (&str, &str) = ("cluster.x-k8s.io/provider", "infrastructure-windlass");
-/// How `clusterctl move` finds the kinds whose objects it takes along. It sets it on what it installed itself; without it, machines
-/// installed otherwise would stay behind without their owners, be collected, and released.
+/// How `clusterctl move` finds the kinds whose objects it takes along. It sets it on what it installed itself; without
+/// it, machines installed otherwise would stay behind without their owners, be collected, and released.
 const MOVED: &str = "clusterctl.cluster.x-k8s.io";
 
 /// The definitions of all kinds, with Cluster API's labels.
 ///
-/// Fields that may be left out are not nullable: an explicit `null` counts as left out, so that no rule has to think of it.
+/// Fields that may be left out are not nullable: an explicit `null` counts as left out, so that no rule has to think of
+/// it.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     [
@@ -145,7 +146,8 @@ mod tests {
 
     #[test]
     fn no_transition_rule_stands_in_a_template() {
-        // A template under a ClusterClass is applied in a dry run over the one that is there: a rule against change would refuse that.
+        // A template under a ClusterClass is applied in a dry run over the one that is there: a rule against change
+        // would refuse that.
         for definition in definitions() {
             if definition.spec.names.kind.ends_with("Template") {
                 let text = serde_json::to_string(&definition).unwrap();

@@ -1,4 +1,5 @@
-//! `ExternalCluster`: ready as soon as it says where the control plane is. Nothing is made for it, so nothing holds its deletion.
+//! `ExternalCluster`: ready as soon as it says where the control plane is. Nothing is made for it, so nothing holds its
+//! deletion.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Work on machines that takes longer than a reconcile may: it runs in the background, one job for each object, with bounded
-//! parallelism, and mirrors its progress into the object's status. That write is also what brings the object's next reconcile about.
+//! Work on machines that takes longer than a reconcile may: it runs in the background, one job for each object, with
+//! bounded parallelism, and mirrors its progress into the object's status. That write is also what brings the object's
+//! next reconcile about.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -151,7 +152,8 @@ impl Jobs {
         }
     }
 
-    /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the journal.
+    /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the
+    /// journal.
     pub(crate) async fn leave(&self, grace: Duration) {
         for job in self.jobs.lock().values() {
             job.control.leave();

@@ -1,10 +1,11 @@
 //! Leader election: one process works, the others wait.
 //!
-//! The Lease is read and replaced under its `resourceVersion`, so that of two that try at once one gets 409. Whether another's Lease
-//! has run out is told by our own monotonic clock alone (it has not changed for its whole duration *since we first saw it so*), as
-//! Kubernetes' own components do: clocks that differ between nodes cannot make two leaders.
+//! The Lease is read and replaced under its `resourceVersion`, so that of two that try at once one gets 409. Whether
+//! another's Lease has run out is told by our own monotonic clock alone (it has not changed for its whole duration *since
+//! we first saw it so*), as Kubernetes' own components do: clocks that differ between nodes cannot make two leaders.
 //!
-//! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the rest has passed.
+//! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
+//! rest has passed.
 
 use std::time::Duration;
 

@@ -1,24 +1,30 @@
-//! Knows the Kubernetes kinds of the group `infrastructure.windlass.dev` and how they are reconciled: an infrastructure provider of
-//! Cluster API, and clusters of servers. Must not know GitLab, command lines of people, or how Scaleway's calls look.
+//! Knows the Kubernetes kinds of the group `infrastructure.windlass.dev` and how they are reconciled: an infrastructure
+//! provider of Cluster API, and clusters of servers. Must not know GitLab, command lines of people, or how Scaleway's
+//! calls look.
 //!
 //! # Guide
-//! - [`kinds`] are the types; [`definitions`] makes the API server's definitions of them (committed under `deploy/crds`).
-//! - [`run`] is the process: credentials and policies, the Lease, what a dead predecessor left, the controllers, and an orderly end.
+//! - [`kinds`] are the types; [`definitions`] makes the API server's definitions of them (committed under
+//!   `deploy/crds`).
+//! - [`run`] is the process: credentials and policies, the Lease, what a dead predecessor left, the controllers, and an
+//!   orderly end.
 //!
 //! # How a machine is reconciled
-//! A reconcile *looks* (the object, what stands above it, the zone's listing, its job), *decides* (a function on data, with a table for a test:
-//! `apple_silicon::decide`, `instance::decide`) and does one thing: a write, or the start of a *job*. Jobs are calls of the lifecycle; they
-//! run in the background, one for each object, mirror their progress into `status.operation`, and their end brings the next reconcile. So no
-//! reconcile ever waits for Scaleway's slow work, and a machine about which there is nothing to do costs nothing.
+//! A reconcile *looks* (the object, what stands above it, the zone's listing, its job), *decides* (a function on data,
+//! with a table for a test: `apple_silicon::decide`, `instance::decide`) and does one thing: a write, or the start of a *job*.
+//! Jobs are calls of the lifecycle; they run in the background, one for each object, mirror their progress into
+//! `status.operation`, and their end brings the next reconcile. So no reconcile ever waits for Scaleway's slow work,
+//! and a machine about which there is nothing to do costs nothing.
 //!
 //! # How a cluster of servers is reconciled
-//! In the same way (`server_cluster::decide`), but its jobs are operations of the floor below, which keep their record in the object's status
-//! themselves (`server_cluster::store`): there it is the only copy. Hooks are Jobs of Kubernetes' (`server_cluster::hooks`).
+//! In the same way (`server_cluster::decide`), but its jobs are operations of the floor below, which keep their record
+//! in the object's status themselves (`server_cluster::store`): there it is the only copy. Hooks are Jobs of
+//! Kubernetes' (`server_cluster::hooks`).
 //!
 //! # Guarantees
-//! *What is to be called stands in the object first*: finalizer and claim before a host is claimed, the operation's id before a server is made.
-//! *Nothing is lost with a machine's status*: everything in it is found again from the provider id, the annotations and Scaleway. *A judgement that
-//! fails destroys nothing*: the finalizer stays, a Warning tells of it, and the question is put again.
+//! *What is to be called stands in the object first*: finalizer and claim before a host is claimed, the operation's id
+//! before a server is made. *Nothing is lost with a machine's status*: everything in it is found again from the
+//! provider id, the annotations and Scaleway. *A judgement that fails destroys nothing*: the finalizer stays, a Warning
+//! tells of it, and the question is put again.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -36,8 +36,8 @@ pub(crate) fn claim_prefix(owner: &OwnerName) -> String {
     }
 }
 
-/// The claim of an object: `<owner>-<object's name>-<mark of its UID>`, so that an object that comes again under an old name does
-/// not inherit its host.
+/// The claim of an object: `<owner>-<object's name>-<mark of its UID>`, so that an object that comes again under an old
+/// name does not inherit its host.
 pub(crate) fn claim(owner: &OwnerName, name: &str, uid: &str) -> Result<ClaimName, windlass_lifecycle::Error> {
     let prefix = claim_prefix(owner);
     let room = LONGEST_CLAIM - prefix.len() - MARK - 1;

@@ -40,7 +40,8 @@ impl Next {
         Self::Wait { phase, reason: reason.into(), message: message.into(), after }
     }
 
-    /// Waits until the last operation may be tried again, with its words; `otherwise` where an earlier version left no reason.
+    /// Waits until the last operation may be tried again, with its words; `otherwise` where an earlier version left no
+    /// reason.
     pub(crate) fn wait_on(
         phase: Phase,
         last: Option<&OperationStatus>,

@@ -44,7 +44,8 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// The process works, or waits for the Lease as it should: traffic is not what readiness is about here, but a roll-out waits for it.
+    /// The process works, or waits for the Lease as it should: traffic is not what readiness is about here, but a
+    /// roll-out waits for it.
     pub(crate) fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }

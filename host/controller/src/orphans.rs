@@ -1,5 +1,5 @@
-//! Hosts that carry a claim of ours which no object explains: told of at each interval, and given back only when that is configured.
-//! Who watches one namespace does not look: the claims of all others would be orphans to it.
+//! Hosts that carry a claim of ours which no object explains: told of at each interval, and given back only when that
+//! is configured. Who watches one namespace does not look: the claims of all others would be orphans to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

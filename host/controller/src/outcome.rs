@@ -69,8 +69,8 @@ impl Outcome {
         }
     }
 
-    /// Whether an event tells of this wait, and whether that is a Warning. What ends by itself in a moment is no news, and a policy's
-    /// patience nothing that anybody has to look at.
+    /// Whether an event tells of this wait, and whether that is a Warning. What ends by itself in a moment is no news,
+    /// and a policy's patience nothing that anybody has to look at.
     pub(crate) fn wait_is_told(&self) -> Option<bool> {
         match self {
             Self::Waiting { reason: "Contended" | "Creating" | "WaitingForBootstrapData", .. } => None,
@@ -179,8 +179,9 @@ pub(crate) fn words(released: &Released) -> String {
     text
 }
 
-/// Whether people should look at how a release stands: the host is somebody else's, or Scaleway refuses for good what the policy ordered
-/// and the policy has not got around it. Patience, a policy's own or one that Scaleway asks for, is no reason to call anybody.
+/// Whether people should look at how a release stands: the host is somebody else's, or Scaleway refuses for good what
+/// the policy ordered and the policy has not got around it. Patience, a policy's own or one that Scaleway asks for, is
+/// no reason to call anybody.
 pub(crate) fn needs_people(released: &Released) -> bool {
     match released.outcome {
         ReleaseOutcome::NotOurs { .. } => true,

@@ -46,8 +46,8 @@ const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
 /// Runs the controller until `shutdown` is cancelled.
 ///
 /// # Errors
-/// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another process may lead: all
-/// work has stopped then, and the process is to end.
+/// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another
+/// process may lead: all work has stopped then, and the process is to end.
 pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result<(), Error> {
     let process = Process::prepare(&arguments).await?;
     let end = CancellationToken::new();
@@ -267,7 +267,8 @@ fn policy_host(
     let mut options = HostOptions::new(directory);
     options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
     options.capabilities = scaleway_capabilities(client);
-    // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process compiles.
+    // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
+    // compiles.
     options.compiler = Compiler::this_program([COMPILE]).ok();
     let refused = |error| Error::Policies(Box::new(error));
     let host = Host::new(options).map_err(refused)?;

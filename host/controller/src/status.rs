@@ -57,8 +57,8 @@ pub(crate) fn bounded(mut text: String) -> String {
     text
 }
 
-/// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys that differ are in
-/// it, so that two writers of different keys never overwrite each other.
+/// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys
+/// that differ are in it, so that two writers of different keys never overwrite each other.
 pub(crate) fn difference<S: Serialize>(old: &S, new: &S) -> Option<Value> {
     let (Ok(Value::Object(old)), Ok(Value::Object(new))) = (serde_json::to_value(old), serde_json::to_value(new))
     else {

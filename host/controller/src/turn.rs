@@ -1,5 +1,5 @@
-//! One reconcile of one object, as far as it is the same for every kind of machine: what is known of it, what is said of it, and the moves
-//! that need nothing else.
+//! One reconcile of one object, as far as it is the same for every kind of machine: what is known of it, what is said
+//! of it, and the moves that need nothing else.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -271,8 +271,8 @@ impl<'a, K: Machine> Turn<'a, K> {
         known.is_some_and(|known| known.status == ConditionStatus::True)
     }
 
-    /// Says what became of a deleted object's machine, and lets the object go. It is said once, whatever comes next: a finalizer that
-    /// cannot be taken away yet is no second release.
+    /// Says what became of a deleted object's machine, and lets the object go. It is said once, whatever comes next: a
+    /// finalizer that cannot be taken away yet is no second release.
     pub(crate) async fn farewell(&mut self, warning: bool, reason: &str, message: &str) -> Result<Action, Error> {
         if !self.said_farewell() {
             self.event(warning, reason, "Release", message).await;

@@ -1,8 +1,8 @@
 //! Prints what the journal and the creations cost, as ratios where a ratio says more:
 //! `cargo bench -p windlass-lifecycle`.
 //!
-//! Creations run against the simulator in process at 50 ms for each call: once in simulated time, which shows how they would
-//! overlap, and with the processor's time beside it, which is what we cost.
+//! Creations run against the simulator in process at 50 ms for each call: once in simulated time, which shows how they
+//! would overlap, and with the processor's time beside it, which is what we cost.
 
 #![allow(clippy::unwrap_used)]
 

@@ -79,8 +79,8 @@ impl Lifecycle {
     /// Opens a cleanup in the journal and calls nobody.
     ///
     /// # Errors
-    /// [`Error::CleanupUnderWay`] when one for the same server is open, [`Error::OperationRunning`] when the server is still being
-    /// created, [`Error::OperationUnknown`] for an operation that the journal does not know.
+    /// [`Error::CleanupUnderWay`] when one for the same server is open, [`Error::OperationRunning`] when the server is
+    /// still being created, [`Error::OperationUnknown`] for an operation that the journal does not know.
     pub async fn begin_cleanup(&self, target: &Target) -> Result<PendingCleanup, Error> {
         let shared = &self.shared;
         let mut tagged = None;
@@ -131,8 +131,8 @@ impl Lifecycle {
     /// counts as done; unknown ids are gone.
     ///
     /// # Errors
-    /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That something is left is no
-    /// error: the report says so.
+    /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That
+    /// something is left is no error: the report says so.
     pub async fn cleanup(&self, target: &Target, control: &Control) -> Result<CleanedUp, Error> {
         self.begin_cleanup(target).await?.run(control).await
     }
@@ -165,7 +165,8 @@ impl PendingCleanup {
     }
 }
 
-/// The operation that created this server. One that only spoke of it, since it took it for a double of its own, did not.
+/// The operation that created this server. One that only spoke of it, since it took it for a double of its own, did
+/// not.
 fn creation_of(shared: &Shared, server: &str) -> Result<Option<Operation>, Error> {
     for operation in shared.journal.operations_of_resource(server)? {
         if operation.kind != OperationKind::CreateServer {

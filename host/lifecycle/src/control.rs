@@ -39,8 +39,8 @@ impl Control {
         self.cancel.cancel();
     }
 
-    /// Stops at once, or, where a call that changes something is under way, as soon as that has ended. What is open stays in
-    /// the journal for the next start.
+    /// Stops at once, or, where a call that changes something is under way, as soon as that has ended. What is open
+    /// stays in the journal for the next start.
     pub fn leave(&self) {
         self.leave.cancel();
     }

@@ -376,8 +376,8 @@ impl Creation<'_> {
         self.run.done(Create::PowerOn, Some(name)).await
     }
 
-    /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain that
-    /// nothing was done.
+    /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain
+    /// that nothing was done.
     async fn tell_to_start(&self, id: &str) -> Result<(), AttemptFailure> {
         let instance = &self.run.shared.client.instance(&self.run.zone);
         let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {

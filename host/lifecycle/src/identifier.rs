@@ -112,8 +112,8 @@ impl OwnerName {
 /// The id of an operation: `<group>-<six digits of time><six random digits>`, for example `ci-k3v9q20mfz7a`.
 ///
 /// Readable (the group), sortable within a group (by 4-second ticks), and unique: 30 random bits in each tick, and the
-/// journal refuses a second operation of the same id. It is the value of the operation tag and, unless the specification says
-/// otherwise, the server's name.
+/// journal refuses a second operation of the same id. It is the value of the operation tag and, unless the
+/// specification says otherwise, the server's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationId(String);
@@ -127,8 +127,8 @@ impl OperationId {
     /// The id that a caller can work out again: from the group, the time at which whatever asks for the server was made
     /// (milliseconds since 1970), and a key that is that asker's own (for example a UID and the number of the attempt).
     ///
-    /// The same three give the same id for ever; two keys of one group and one 4-second tick give the same id once in a thousand
-    /// million, and then the second is refused ([`Error::OperationExists`]).
+    /// The same three give the same id for ever; two keys of one group and one 4-second tick give the same id once in a
+    /// thousand million, and then the second is refused ([`Error::OperationExists`]).
     #[must_use]
     pub fn derived(group: &GroupName, made_at: u64, key: &str) -> Self {
         let digest = windlass_policy::Digest::of(key.as_bytes()).to_string();

@@ -17,19 +17,21 @@
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
 //!
 //! # The three promises
-//! - *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the next
-//!   begins. That something is to be undone is there before the first look, and that something is kept before the plan is
-//!   run: what was called off stays called off, what was kept stays kept, over crashes and in every process.
-//! - *Provenance before change*: only what is proven ours, in a resource that was read again by its id, is changed or deleted.
-//!   The outcome of the step that made it names it; or it carries the owner tag, and our journal holds its id; or an answer
-//!   was lost, and it carries the operation's unique tag while nobody uses it. A tag alone, an attachment, an absence from a
-//!   list prove nothing. What is attached to a server of ours and not proven ours is detached and survives.
-//! - *Ambiguity is looked up*: after any failed creation the resource is searched for by its operation tag before the call is
-//!   sent again or given up. (A host has no tags: there it is the name, see `docs/machines.md`.)
+//! - *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the
+//!   next begins. That something is to be undone is there before the first look, and that something is kept before the
+//!   plan is run: what was called off stays called off, what was kept stays kept, over crashes and in every process.
+//! - *Provenance before change*: only what is proven ours, in a resource that was read again by its id, is changed or
+//!   deleted. The outcome of the step that made it names it; or it carries the owner tag, and our journal holds its id;
+//!   or an answer was lost, and it carries the operation's unique tag while nobody uses it. A tag alone, an attachment,
+//!   an absence from a list prove nothing. What is attached to a server of ours and not proven ours is detached and
+//!   survives.
+//! - *Ambiguity is looked up*: after any failed creation the resource is searched for by its operation tag before the
+//!   call is sent again or given up. (A host has no tags: there it is the name, see `docs/machines.md`.)
 //!
 //! # What policies decide here
-//! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the `release` slot, about
-//! what becomes of a host. Never a policy's: look-ups, the check of a plan, whose a host is, the look at the end.
+//! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the
+//! `release` slot, about what becomes of a host. Never a policy's: look-ups, the check of a plan, whose a host is, the
+//! look at the end.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

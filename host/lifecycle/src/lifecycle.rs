@@ -277,9 +277,9 @@ impl Lifecycle {
     /// knows of it.
     ///
     /// # Errors
-    /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it; [`Error::Specification`] when it is
-    /// no id of the specification's group. Whether Scaleway holds something of that id from a time before this journal, see
-    /// [`Lifecycle::find_created`].
+    /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it;
+    /// [`Error::Specification`] when it is no id of the specification's group. Whether Scaleway holds something of that
+    /// id from a time before this journal, see [`Lifecycle::find_created`].
     pub async fn begin_create_as(
         &self,
         id: OperationId,
@@ -377,8 +377,8 @@ impl Lifecycle {
     /// Creates one server, or nothing.
     ///
     /// # Guarantees
-    /// It returns a running server with everything that was asked for; or an error after everything that had been made was
-    /// removed, kept by the rollback policy's wish, or listed as left. In between the journal knows how far it is.
+    /// It returns a running server with everything that was asked for; or an error after everything that had been made
+    /// was removed, kept by the rollback policy's wish, or listed as left. In between the journal knows how far it is.
     ///
     /// # Errors
     /// [`Error::Failed`] names the first cause and what the undo did; [`Error::LeftOpen`] after [`Control::leave`].

@@ -77,8 +77,8 @@ impl Poller {
 
     /// The server as of a moment ago; `None` when Scaleway says there is none.
     ///
-    /// A listing younger than 0.7 of an interval serves others as well: nobody looks sooner than an interval after its own
-    /// action, so nobody sees a state from before it.
+    /// A listing younger than 0.7 of an interval serves others as well: nobody looks sooner than an interval after its
+    /// own action, so nobody sees a state from before it.
     async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, AttemptFailure> {
         let wanted = Instant::now();
         let fresh_for = self.interval.mul_f32(0.7);

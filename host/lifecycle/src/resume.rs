@@ -92,12 +92,12 @@ impl Lifecycle {
     ///   [`Limits::second_look`](crate::Limits::second_look): until then the operation is *unverified*.
     ///
     /// # Guarantees
-    /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it began with; what
-    /// of them cannot be loaded any more is replaced by the default, and the decision records that.
+    /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it
+    /// began with; what of them cannot be loaded any more is replaced by the default, and the decision records that.
     ///
     /// # Errors
-    /// [`Error::RecoveryRunning`] while another process takes operations over. What fails about a single operation stands in its
-    /// `problem`.
+    /// [`Error::RecoveryRunning`] while another process takes operations over. What fails about a single operation
+    /// stands in its `problem`.
     pub async fn resume(&self, control: &Control) -> Result<Resumed, Error> {
         let mut resumed = Resumed::default();
         let claimed = self.claim(&mut resumed).await?;

@@ -95,10 +95,10 @@ impl Ending {
 /// A running operation.
 ///
 /// # How its waits end
-/// Every wait ends at once when the process leaves ([`Control::leave`]). One of a creation also ends when it is called off
-/// ([`Control::cancel`]) and at its deadline. An undo is neither called off nor bound by that deadline: it is what follows
-/// from both. A call that changes something is given up only while it waits for its turn in this process: once it has left,
-/// nobody would know what it did. One that only reads is given up at any moment.
+/// Every wait ends at once when the process leaves ([`Control::leave`]). One of a creation also ends when it is called
+/// off ([`Control::cancel`]) and at its deadline. An undo is neither called off nor bound by that deadline: it is what
+/// follows from both. A call that changes something is given up only while it waits for its turn in this process: once
+/// it has left, nobody would know what it did. One that only reads is given up at any moment.
 pub(crate) struct Run {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: OperationId,
@@ -226,8 +226,8 @@ impl Run {
         }
     }
 
-    /// Waits for something that can be given up at any moment without harm: a wait, or a call that only reads. It is given up
-    /// as soon as the operation is to end.
+    /// Waits for something that can be given up at any moment without harm: a wait, or a call that only reads. It is
+    /// given up as soon as the operation is to end.
     pub(crate) async fn unless_ended<T>(&self, step: &str, wait: impl Future<Output = T>) -> Result<T, Stop> {
         self.unless_over(wait).await.map_err(|ending| ending.stop(step))
     }
@@ -276,7 +276,8 @@ impl Run {
         }
     }
 
-    /// Waits until what was on its way with a lost answer has had its time to arrive; a look before that proves nothing.
+    /// Waits until what was on its way with a lost answer has had its time to arrive; a look before that proves
+    /// nothing.
     pub(crate) async fn settled(&self, step: &str) -> Result<(), Stop> {
         let settles_at = *self.settles_at.lock();
         match settles_at {
@@ -416,9 +417,10 @@ impl Run {
         }
     }
 
-    /// Creates something, once: where an answer leaves in doubt whether it exists, it is looked for before the call is sent
-    /// again, and also before the step is given up, so that the journal knows of it. A refusal in Scaleway's own words
-    /// leaves none; that it is right about the effect is checked once, at the end, where the call was sent again after it.
+    /// Creates something, once: where an answer leaves in doubt whether it exists, it is looked for before the call is
+    /// sent again, and also before the step is given up, so that the journal knows of it. A refusal in Scaleway's own
+    /// words leaves none; that it is right about the effect is checked once, at the end, where the call was sent again
+    /// after it.
     pub(crate) async fn create<T, F, Fut, L, LFut>(
         &self,
         step: &str,
@@ -546,8 +548,8 @@ impl Run {
         .await
     }
 
-    /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again, a
-    /// bounded number of times. `Retry-After` is heeded here, too.
+    /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again,
+    /// a bounded number of times. `Retry-After` is heeded here, too.
     pub(crate) async fn look<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
     where
         F: FnMut() -> Fut,

@@ -12,8 +12,8 @@ use crate::Error;
 use crate::identifier::GroupName;
 use crate::tags;
 
-/// Scaleway takes user data of at most 128 KiB. No recording shows the limit; the value is that of its documentation for
-/// cloud-init (assumption: user-data-size).
+/// Scaleway takes user data of at most 128 KiB. No recording shows the limit; the value is that of its documentation
+/// for cloud-init (assumption: user-data-size).
 const LONGEST_CLOUD_INIT: usize = 128 * 1024;
 /// Addresses, volumes, networks of one server at most: far above what Scaleway allows, so that a slip costs nothing.
 const MOST_PARTS: usize = 16;

@@ -20,8 +20,8 @@ pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
 /// The open state directory.
 ///
 /// Everything inside is opened relative to this handle (cap-std), so a name cannot lead outside. One exception: SQLite
-/// opens the journal by its path, since it must make its own files beside it; the path is resolved once, here, and SQLite
-/// is told to refuse symbolic links.
+/// opens the journal by its path, since it must make its own files beside it; the path is resolved once, here, and
+/// SQLite is told to refuse symbolic links.
 #[derive(Clone, Debug)]
 pub struct StateDirectory {
     directory: Arc<Dir>,

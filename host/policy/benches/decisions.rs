@@ -1,4 +1,5 @@
-//! How long decisions take: `cargo bench -p windlass-policy --bench decisions`. `summary` holds them against their targets.
+//! How long decisions take: `cargo bench -p windlass-policy --bench decisions`. `summary` holds them against their
+//! targets.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use windlass_policy::slots::{Retry, Rollback, Slot, StateMapping};

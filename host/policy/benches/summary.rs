@@ -1,5 +1,6 @@
-//! The targets of deciding, measured and held against each other in one run: `cargo bench -p windlass-policy --bench summary`.
-//! Prints a table; exits with 1 when a target is missed and `WINDLASS_BENCH_STRICT` is set.
+//! The targets of deciding, measured and held against each other in one run:
+//! `cargo bench -p windlass-policy --bench summary`. Prints a table; exits with 1 when a target is missed and
+//! `WINDLASS_BENCH_STRICT` is set.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -86,7 +86,8 @@ impl Cache {
         }
     }
 
-    /// Stores a compiled policy. A failure costs the next start some milliseconds and nothing else, so it is only logged.
+    /// Stores a compiled policy. A failure costs the next start some milliseconds and nothing else, so it is only
+    /// logged.
     pub(crate) fn put(&self, engine: &Engine, key: CacheKey, component: &Component) {
         let name = entry_name(engine, key);
         let stored =
@@ -123,9 +124,10 @@ impl Cache {
 #[allow(unsafe_code)]
 fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: `Component::deserialize` trusts its bytes to be the unmodified output of `Component::serialize`. The only
-    // caller is `Cache::get`, with bytes whose HMAC verified in memory (so they can't change on disk in between) under a
-    // key that only this host has, and `Cache::put` makes that HMAC for nothing but the output of `Component::serialize`.
-    // wasmtime itself compares its version and the engine's settings, which are part of the bytes.
+    // caller is `Cache::get`, with bytes whose HMAC verified in memory (so they can't change on disk in between) under
+    // a key that only this host has, and `Cache::put` makes that HMAC for nothing but the output of
+    // `Component::serialize`. wasmtime itself compares its version and the engine's settings, which are part of the
+    // bytes.
     unsafe { Component::deserialize(engine, compiled) }
 }
 

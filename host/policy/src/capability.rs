@@ -46,8 +46,8 @@ pub trait Capability: Send + Sync + 'static {
 /// A capability as one policy was granted it.
 #[async_trait]
 pub trait GrantedCapability: Send + Sync + 'static {
-    /// Makes one call. The host has checked number, bytes and time before, drops the future at the deadline, and records
-    /// arguments and answer with the decision (after redaction, see [`Redaction`](crate::Redaction)).
+    /// Makes one call. The host has checked number, bytes and time before, drops the future at the deadline, and
+    /// records arguments and answer with the decision (after redaction, see [`Redaction`](crate::Redaction)).
     ///
     /// # Errors
     /// Only what is a defect on the host's side: it fails the decision of this policy. What the guest should hear is an

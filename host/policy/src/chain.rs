@@ -77,8 +77,8 @@ impl std::fmt::Debug for PinnedPolicies {
 }
 
 impl PinnedPolicies {
-    /// What identifies the pinned policies, slot by slot in the order of their chains. Store them with the operation, and
-    /// get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned).
+    /// What identifies the pinned policies, slot by slot in the order of their chains. Store them with the operation,
+    /// and get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned).
     pub fn identities(&self) -> Vec<PolicyIdentity> {
         self.generation.chains.iter().flatten().map(|link| link.identity().clone()).collect()
     }
@@ -93,8 +93,8 @@ impl PinnedPolicies {
     /// # Expected flow
     /// 1. The policies of the slot's chain are asked in order, each in a fresh instance. What one defers (the whole
     ///    question or items of a batch) goes to the next; the built-in default is the last.
-    /// 2. Each answer must pass [`Slot::check`] and then `check`, which is the caller's own: is everything that would be
-    ///    deleted really ours, and so on. `check` sees the question that this policy was asked (in a batch perhaps a
+    /// 2. Each answer must pass [`Slot::check`] and then `check`, which is the caller's own: is everything that would
+    ///    be deleted really ours, and so on. `check` sees the question that this policy was asked (in a batch perhaps a
     ///    part) and its answer, in which items may be deferred.
     /// 3. A policy that fails, in whatever way, counts as having deferred, unless it is configured with
     ///    `on_failure = "keep"`, or the slot keeps by itself: then [`Slot::keep`] decides at once.

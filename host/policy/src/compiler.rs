@@ -1,9 +1,10 @@
-//! Compiling in a process of its own. The code generator needs some 25 MB while it works, which the allocator doesn't give
-//! back; a process that runs for months and compiles for half a second should not keep them.
+//! Compiling in a process of its own. The code generator needs some 25 MB while it works, which the allocator doesn't
+//! give back; a process that runs for months and compiles for half a second should not keep them.
 //!
-//! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled into
-//! the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been there: nothing
-//! is trusted that would not be trusted otherwise. Whatever goes wrong in between, the host compiles for itself.
+//! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled
+//! into the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been
+//! there: nothing is trusted that would not be trusted otherwise. Whatever goes wrong in between, the host compiles for
+//! itself.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -60,8 +61,8 @@ pub enum CompileError {
 }
 
 impl Compiler {
-    /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that runs
-    /// now, also when its file has been replaced since.
+    /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that
+    /// runs now, also when its file has been replaced since.
     ///
     /// # Errors
     /// It can't be told which program this is.

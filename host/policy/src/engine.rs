@@ -18,8 +18,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// A guest's stack, in bytes. wasmtime's default; a decision needs a few KiB of it.
 const STACK_BYTES: usize = 512 << 10;
 
-/// The stack on which a policy runs that may wait for a capability: the guest's, and as much again and more for the host
-/// functions that it calls. Reserved, and touched only as far as it is used.
+/// The stack on which a policy runs that may wait for a capability: the guest's, and as much again and more for the
+/// host functions that it calls. Reserved, and touched only as far as it is used.
 const FIBER_STACK_BYTES: usize = 2 << 20;
 
 /// Instances that can exist at once. A decision without I/O holds one for microseconds, so this is about decisions that

@@ -99,8 +99,8 @@ pub(crate) fn split_version(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a component made for one version of an interface can use the other: before 1.0 the minor number must be equal,
-/// from 1.0 the major one.
+/// Whether a component made for one version of an interface can use the other: before 1.0 the minor number must be
+/// equal, from 1.0 the major one.
 pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
     let track = |version: &str| {
         let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u64>().ok());

@@ -33,7 +33,8 @@ use crate::slots::SlotName;
 
 /// How a host is made.
 pub struct HostOptions {
-    /// The folder for the compiled cache and its key, kept policies and the decision log. Several processes may share it.
+    /// The folder for the compiled cache and its key, kept policies and the decision log. Several processes may share
+    /// it.
     pub state_dir: Dir,
     /// Where relative paths of policies start. Default: the current folder.
     pub policy_folder: PathBuf,
@@ -48,7 +49,8 @@ pub struct HostOptions {
     /// How often [`Host::watch`] looks at the files. Default 500 ms. Polling, because a Kubernetes ConfigMap changes by
     /// swapping a symbolic link above the file, which file notifications miss.
     pub watch_interval: Duration,
-    /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for good.
+    /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for
+    /// good.
     pub compiler: Option<Compiler>,
 }
 
@@ -271,8 +273,8 @@ impl Host {
     }
 
     /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
-    /// the state folder. One that can't be loaded any more counts as failed in each decision, which says why, and the next
-    /// link decides, at last this host's built-in default. A slot that isn't named has the built-in default.
+    /// the state folder. One that can't be loaded any more counts as failed in each decision, which says why, and the
+    /// next link decides, at last this host's built-in default. A slot that isn't named has the built-in default.
     ///
     /// May compile, so don't call it on a thread that decides.
     pub fn pinned(&self, identities: &[PolicyIdentity]) -> PinnedPolicies {
@@ -293,7 +295,8 @@ impl Host {
         PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
     }
 
-    /// Loads a policy and tries it, without putting it in place: to check a file, to run it by hand, to replay against it.
+    /// Loads a policy and tries it, without putting it in place: to check a file, to run it by hand, to replay against
+    /// it.
     ///
     /// # Errors
     /// Why it can't be used.

@@ -61,7 +61,8 @@ pub(crate) struct HostCalls {
     calls_left: u64,
     bytes_left: u64,
     time_left: Duration,
-    /// How many refusals it may still hear before it is stopped: a guest that keeps calling would otherwise fill the record.
+    /// How many refusals it may still hear before it is stopped: a guest that keeps calling would otherwise fill the
+    /// record.
     refusals_left: u64,
     records: Vec<HostCall>,
 }
@@ -99,8 +100,8 @@ impl HostCalls {
     }
 }
 
-/// Offers the functions of a granted capability to a component. Its types are the component's own; what doesn't fit them
-/// fails at the call.
+/// Offers the functions of a granted capability to a component. Its types are the component's own; what doesn't fit
+/// them fails at the call.
 pub(crate) fn link(
     linker: &mut Linker<Guest>,
     capability: &Arc<dyn Capability>,

@@ -73,8 +73,8 @@ impl Kept {
         kept.map_err(|source| Error::StateFolder { what: format!("keep the policy {identity}"), source })
     }
 
-    /// Whether exactly this was kept a short while ago, as at every start but the first: then nothing needs to be written,
-    /// and nothing to be synced, which would take most of the time of a start.
+    /// Whether exactly this was kept a short while ago, as at every start but the first: then nothing needs to be
+    /// written, and nothing to be synced, which would take most of the time of a start.
     fn is_kept(&self, identity: &PolicyIdentity, configuration: &[u8]) -> bool {
         let name = configuration_file(identity);
         let is_fresh = self.folder.metadata(&name).and_then(|metadata| metadata.modified()).is_ok_and(|modified| {

@@ -2,8 +2,8 @@
 //! know Scaleway, a network, or what an answer is used for.
 //!
 //! A [`Host`] holds the policies of every slot. An operation takes a pin when it begins ([`Host::pin`]), asks it
-//! ([`PinnedPolicies::decide`]) and stores what identifies it ([`PinnedPolicies::identities`]), so that it ends under the
-//! same policies, also after a restart ([`Host::pinned`]). [`slots`] has what can be asked.
+//! ([`PinnedPolicies::decide`]) and stores what identifies it ([`PinnedPolicies::identities`]), so that it ends under
+//! the same policies, also after a restart ([`Host::pinned`]). [`slots`] has what can be asked.
 //!
 //! ```no_run
 //! use windlass_policy::slots::{Retry, retry};

@@ -53,7 +53,8 @@ pub(crate) struct Loader {
 type Granted = Vec<(Arc<dyn Capability>, Arc<dyn GrantedCapability>)>;
 
 impl Loader {
-    /// Loads a policy for a slot. Takes tens of milliseconds when the cache doesn't have it; never called while deciding.
+    /// Loads a policy for a slot. Takes tens of milliseconds when the cache doesn't have it; never called while
+    /// deciding.
     pub(crate) fn load(
         &self,
         slot: SlotName,
@@ -233,8 +234,8 @@ fn configured(
     let prepare = |error: wasmtime::Error| Refusal::Prepare(one_line(&format!("{error:#}")).into());
     let limits = Limits { time_ms: limits.configure_time_ms, ..limits.clone() };
     let wizer = Wizer::new();
-    // The snapshot library asserts what it can't handle (several memories in a module, for one). A policy of that kind is
-    // refused like any other that can't be prepared.
+    // The snapshot library asserts what it can't handle (several memories in a module, for one). A policy of that kind
+    // is refused like any other that can't be prepared.
     let unwound = |_| Refusal::Prepare("its memory can't be made into a snapshot".into());
 
     let (context, instrumented) =

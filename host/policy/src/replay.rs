@@ -1,5 +1,5 @@
-//! Recorded decisions once more: under the same policies, to prove that they are pure, or under others, to see what they
-//! would have decided. And questions given as JSON.
+//! Recorded decisions once more: under the same policies, to prove that they are pure, or under others, to see what
+//! they would have decided. And questions given as JSON.
 
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ pub struct Replay {
 }
 
 impl Host {
-    /// Puts a recorded question again. Capabilities aren't called: their recorded answers are played back, and a call that
-    /// the record doesn't have is refused. Nothing is recorded, and failures don't count towards suspension. An answer that
-    /// the host refused then is refused again.
+    /// Puts a recorded question again. Capabilities aren't called: their recorded answers are played back, and a call
+    /// that the record doesn't have is refused. Nothing is recorded, and failures don't count towards suspension. An
+    /// answer that the host refused then is refused again.
     ///
     /// # Errors
-    /// The record has no question (it was too large), its question doesn't fit the slot, or a policy that was asked then is
-    /// no longer in the state folder.
+    /// The record has no question (it was too large), its question doesn't fit the slot, or a policy that was asked
+    /// then is no longer in the state folder.
     pub async fn replay(&self, record: &DecisionRecord, against: &ReplayAgainst) -> Result<Replay, Error> {
         let failed = |problem: String| Error::Record { id: record.id.to_string(), problem };
         let pin = match against {

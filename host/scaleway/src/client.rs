@@ -36,8 +36,8 @@ const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 /// - All waiting is `tokio::time`; no thread or task is started by this type. (The HTTP transport's connections are
 ///   driven by tasks of their own, as in any hyper client.)
 ///
-/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout, unless it was
-/// never [`Sent`](crate::Sent).
+/// Dropping a call's future abandons the call; whether it took effect is then as unknown as after a timeout, unless it
+/// was never [`Sent`](crate::Sent).
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -64,7 +64,8 @@ pub struct RawAnswer {
     pub content_type: Option<String>,
     /// When it was answered, by the clock of whoever answered: the header `Date`, word for word.
     pub date: Option<String>,
-    /// The body, whole but for passwords, which are `<sealed>`; at most [`Limits::answer_bytes`](crate::Limits::answer_bytes).
+    /// The body, whole but for passwords, which are `<sealed>`; at most
+    /// [`Limits::answer_bytes`](crate::Limits::answer_bytes).
     pub body: Bytes,
 }
 

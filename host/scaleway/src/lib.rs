@@ -1,5 +1,5 @@
-//! Scaleway's HTTP APIs, typed: Instance, Block Storage, Marketplace, IPAM, Apple silicon. Knows how Scaleway answers and refuses; must
-//! not know WebAssembly, policies, operations, or what anybody wants to do with a server.
+//! Scaleway's HTTP APIs, typed: Instance, Block Storage, Marketplace, IPAM, Apple silicon. Knows how Scaleway answers
+//! and refuses; must not know WebAssembly, policies, operations, or what anybody wants to do with a server.
 //!
 //! # Guide
 //! - Get [`Settings`] from where Scaleway's tools have them ([`Settings::load`]), make a [`Client`], and ask it for an
@@ -8,8 +8,8 @@
 //! - A failed call is an [`Error`]. Three questions matter: its [`class`](Error::class) (by the body's `type` first and
 //!   the status after that), whether it [is ambiguous](Error::is_ambiguous), and whether it proves that something
 //!   [is not there](Error::is_not_found). Nothing is retried here.
-//! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they look. What
-//!   is in a list was there; what is missing from it may be there all the same: read it by its id.
+//! - Lists return all pages. Filter them again by tags ([`has_all_tags`]): Scaleway's filters are looser than they
+//!   look. What is in a list was there; what is missing from it may be there all the same: read it by its id.
 //! - Another [`Transport`] puts something else under the client, in the same process and under simulated time; a tower
 //!   service becomes one by [`ServiceTransport`].
 //!

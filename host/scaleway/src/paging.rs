@@ -44,24 +44,25 @@ impl std::fmt::Display for Unreadable {
 
 /// Reads every page of a list.
 ///
-/// `fetch` reads one page, counted from 1; `filtered` says that not everything was asked for; `unreadable` makes the error of
-/// a list that cannot be read to its end.
+/// `fetch` reads one page, counted from 1; `filtered` says that not everything was asked for; `unreadable` makes the
+/// error of a list that cannot be read to its end.
 ///
 /// # What a list guarantees
-/// **Presence, never absence.** What is in it was there while it was read. That something is missing proves nothing: it may be
-/// hidden from this key, or left out by Scaleway. Read it by its id before you conclude.
+/// **Presence, never absence.** What is in it was there while it was read. That something is missing proves nothing: it
+/// may be hidden from this key, or left out by Scaleway. Read it by its id before you conclude.
 ///
 /// # How it is read
-/// Lists change while they are read: a deletion moves items from a page not yet read onto one already read, where they would
-/// be missed, and a creation meanwhile makes up for it in the total. So a list of several pages is read from its end to its
-/// beginning, one page after the other: where new items come last, as in lists ordered by their creation, nothing that is
-/// there all the time is missed, whatever comes and goes. That costs one call more than there are pages. The first page tells
-/// where the end should be; it is read again at last. A page that is not full is the end; a total may be wrong.
+/// Lists change while they are read: a deletion moves items from a page not yet read onto one already read, where they
+/// would be missed, and a creation meanwhile makes up for it in the total. So a list of several pages is read from its
+/// end to its beginning, one page after the other: where new items come last, as in lists ordered by their creation,
+/// nothing that is there all the time is missed, whatever comes and goes. That costs one call more than there are
+/// pages. The first page tells where the end should be; it is read again at last. A page that is not full is the end; a
+/// total may be wrong.
 ///
 /// A list that is shorter than each of its pages said is read again, three times at most; if no two readings agree, the
-/// answer is everything that any of them found. Two that agree and are shorter than they say are an error, since something
-/// is hidden then; except with a filter, which a total may not heed. (assumption: filtered-totals) In every recorded list
-/// that fits one page the total is the number of its items.
+/// answer is everything that any of them found. Two that agree and are shorter than they say are an error, since
+/// something is hidden then; except with a filter, which a total may not heed. (assumption: filtered-totals) In every
+/// recorded list that fits one page the total is the number of its items.
 ///
 /// The number of calls is bounded in every case.
 pub(crate) async fn all_pages<T, F, Fut>(
@@ -150,8 +151,8 @@ where
         let page = fetch(end).await?;
         let (is_empty, is_short) = (page.items.is_empty(), page.items.len() < page_length);
         let grew = reading.take(end, page);
-        // A short page is the end, unless there should be more; an empty one is, whatever the total says. A list that shows
-        // the same on every page has no other.
+        // A short page is the end, unless there should be more; an empty one is, whatever the total says. A list that
+        // shows the same on every page has no other.
         let has_all = leapt || reading.items.len() as u64 >= reading.last_total.unwrap_or(0);
         is_over = is_empty || !grew || (is_short && has_all);
     }

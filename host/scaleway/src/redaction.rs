@@ -7,8 +7,8 @@ const SECRET_FIELDS: [&[u8]; 2] = [b"sudo_password", b"vnc_url"];
 /// What stands in their place, as it does in Scaleway's own answers (recorded).
 const SEALED: &[u8] = b"<sealed>";
 
-/// The body with the values of secret fields sealed, also when it is broken off in the middle of one, or quoted inside of
-/// another text. What was JSON stays JSON.
+/// The body with the values of secret fields sealed, also when it is broken off in the middle of one, or quoted inside
+/// of another text. What was JSON stays JSON.
 pub(crate) fn sealed(body: &[u8]) -> Cow<'_, [u8]> {
     let mut out: Vec<u8> = Vec::new();
     let mut copied = 0;

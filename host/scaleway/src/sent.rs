@@ -6,8 +6,8 @@ tokio::task_local! {
     static OBSERVED: Arc<AtomicBool>;
 }
 
-/// Tells whether a call has left this process. As long as it has not – it waits for the client's own limits – nothing can
-/// have happened, and its future may be dropped without leaving a doubt.
+/// Tells whether a call has left this process. As long as it has not – it waits for the client's own limits – nothing
+/// can have happened, and its future may be dropped without leaving a doubt.
 #[derive(Debug, Clone, Default)]
 pub struct Sent(Arc<AtomicBool>);
 

@@ -1,5 +1,5 @@
-//! What is different about a Scaleway as a whole: properties of the world, for as long as they stand, where a fault rule
-//! is about single requests. Each breaks one belief that callers hold without proof.
+//! What is different about a Scaleway as a whole: properties of the world, for as long as they stand, where a fault
+//! rule is about single requests. Each breaks one belief that callers hold without proof.
 
 use std::fmt;
 use std::str::FromStr;

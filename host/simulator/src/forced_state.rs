@@ -4,7 +4,8 @@ use std::str::FromStr;
 use crate::simulator::ControlError;
 use crate::world::{AppleStatus, Departure, ServerState, World};
 
-/// A state that a server is put into from outside, as its owner or Scaleway itself would: [`Simulator::set_server_state`].
+/// A state that a server is put into from outside, as its owner or Scaleway itself would:
+/// [`Simulator::set_server_state`].
 ///
 /// [`Simulator::set_server_state`]: crate::Simulator::set_server_state
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,13 @@
 //! - [`Simulator::new`] with [`Options`] makes an empty Scaleway at its simulated time 0.
 //! - [`Simulator::transport`] puts it under a [`windlass_scaleway::Client`] in the same process, also under tokio's
 //!   paused time; [`Simulator::serve`] serves it on a socket; [`Simulator::router`] is the tower service in between.
-//! - [`Simulator::add_fault`] makes calls fail, before or after their effect; [`Simulator::set_server_state`] does what an
-//!   owner does behind our back; [`Simulator::set_behaviour`] makes the whole of it differ from what is believed;
-//!   [`Simulator::advance`] moves simulated time; [`Simulator::resources`] and
-//!   [`Simulator::requests`] show what is there and what was asked. All of them exist over HTTP under `/_simulator`.
+//! - [`Simulator::add_fault`] makes calls fail, before or after their effect; [`Simulator::set_server_state`] does what
+//!   an owner does behind our back; [`Simulator::set_behaviour`] makes the whole of it differ from what is believed;
+//!   [`Simulator::advance`] moves simulated time; [`Simulator::resources`] and [`Simulator::requests`] show what is
+//!   there and what was asked. All of them exist over HTTP under `/_simulator`.
 //!
-//! Where a recording of the real API proves a behaviour, the code says *recorded*; where only the SDK does, *SDK*; where
-//! nothing does, `Assumption:` stands at that spot.
+//! Where a recording of the real API proves a behaviour, the code says *recorded*; where only the SDK does, *SDK*;
+//! where nothing does, `Assumption:` stands at that spot.
 
 // Tests may unwrap; the build without tests is still held to the rule.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -10,8 +10,8 @@ use crate::request_limit::RequestLimit;
 /// How a simulated Scaleway behaves. `Options::default()` is a generous one: no latency, real durations, no limits.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Decides every id, address, MAC, jitter and with them the interleaving of concurrent callers. The same seed and the
-    /// same calls give byte-identical answers.
+    /// Decides every id, address, MAC, jitter and with them the interleaving of concurrent callers. The same seed and
+    /// the same calls give byte-identical answers.
     pub seed: u64,
     /// Simulated milliseconds that pass in one millisecond of tokio's time. `0.0` stands still except for
     /// [`Simulator::advance`](crate::Simulator::advance). Negative and non-finite values count as `0.0`.
@@ -45,8 +45,8 @@ pub struct Options {
     pub logged_requests: usize,
     /// Largest request body that is read, in bytes. A larger one gets 413.
     pub body_bytes: usize,
-    /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be listened
-    /// on: a test can so put a real ssh server behind each simulated one. Otherwise they are of 198.18.0.0/15.
+    /// Whether public IPv4 addresses are loopback addresses of this machine (127.64.0.0/15), each of which can be
+    /// listened on: a test can so put a real ssh server behind each simulated one. Otherwise they are of 198.18.0.0/15.
     pub loopback_addresses: bool,
     /// In what this Scaleway differs from what is believed of the real one. More can be said later with
     /// [`Simulator::set_behaviour`](crate::Simulator::set_behaviour).
@@ -64,8 +64,8 @@ pub struct Latency {
     pub jitter_ms: u64,
 }
 
-/// How long Scaleway takes for what it does after it has answered, in simulated time. The defaults lie near the recorded
-/// medians.
+/// How long Scaleway takes for what it does after it has answered, in simulated time. The defaults lie near the
+/// recorded medians.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Durations {
     /// `poweron` until `running`: recorded 5 s (n = 106, at most 35 s).

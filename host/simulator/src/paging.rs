@@ -8,7 +8,8 @@ use crate::refusal::{Reason, Refusal};
 
 const INSTANCE_PAGE: usize = 50;
 const LARGEST_PAGE: usize = 100;
-// Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products says.
+// Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products
+// says.
 const NEWER_PAGE: usize = 20;
 /// The catalogue of products is the one list that tools read in large pages.
 const LARGEST_CATALOGUE_PAGE: usize = 10_000;
@@ -26,8 +27,8 @@ pub(crate) struct Distortion {
     pub(crate) surplus: usize,
 }
 
-/// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in the
-/// body but the list.
+/// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in
+/// the body but the list.
 pub(crate) fn instance_list(call: &Call, key: &str, items: Vec<Value>) -> Result<Answer, Refusal> {
     instance_list_of(call, key, items, |item| item)
 }

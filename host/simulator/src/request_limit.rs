@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many calls are let through: `burst` at once, and `per_second` as time goes on. One more gets the gateway's 429 (recorded: empty, no
-/// `Retry-After`) and does nothing.
+/// How many calls are let through: `burst` at once, and `per_second` as time goes on. One more gets the gateway's 429
+/// (recorded: empty, no `Retry-After`) and does nothing.
 ///
 /// Like [`Latency`](crate::Latency) this runs in tokio's time, unscaled, as the client's own limit does.
-// Assumption: one account for all products and all callers. What Scaleway counts, and how much it allows, is documented nowhere.
+// Assumption: one account for all products and all callers. What Scaleway counts, and how much it allows, is documented
+// nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimit {
     /// In the long run.

@@ -22,11 +22,11 @@ pub struct Resources {
     /// IAM ssh keys.
     pub ssh_keys: Vec<Value>,
     /// Apple silicon servers. Beside what their API shows, `simulator` tells what was done to each: `reboots`,
-    /// `reinstalls`, `reinstalled_at`, `wiped` (when, and under which `name` it was wiped) and `names` (which it had, since
-    /// when).
+    /// `reinstalls`, `reinstalled_at`, `wiped` (when, and under which `name` it was wiped) and `names` (which it had,
+    /// since when).
     pub apple_silicon_servers: Vec<Value>,
-    /// Apple silicon servers that are gone, with `deleted_at` and `deleted_by` (`delete`, `schedule` or `control`). They
-    /// don't exist, so no count counts them.
+    /// Apple silicon servers that are gone, with `deleted_at` and `deleted_by` (`delete`, `schedule` or `control`).
+    /// They don't exist, so no count counts them.
     #[serde(default)]
     pub gone_apple_silicon_servers: Vec<Value>,
     /// By id, the [`sequence`](crate::RequestRecord::sequence) of the last request that changed a resource, also of

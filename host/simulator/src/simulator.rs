@@ -26,7 +26,8 @@ use crate::world::World;
 /// A simulated Scaleway. Clones share it.
 ///
 /// # Guarantees
-/// - Same options (the seed among them), same calls in the same order at the same simulated times: byte-identical answers.
+/// - Same options (the seed among them), same calls in the same order at the same simulated times: byte-identical
+///   answers.
 /// - Nothing runs in the background. What Scaleway does by itself happens when the next call comes, at its own time and
 ///   in its own order; so paused tokio time works, and a simulator that nobody calls costs nothing.
 /// - The controls are not subject to faults, authentication, latency or the request log.

@@ -16,8 +16,9 @@ extern "C" fn __sanitizer_cov_8bit_counters_init(start: *const AtomicU8, stop: *
     if length == 0 || counters.iter().any(|known| std::ptr::eq(known.as_ptr(), start)) {
         return;
     }
-    // SAFETY: LLVM lays the counters out between these addresses, one byte each, for as long as the program runs. Whoever else writes
-    // them is instrumented code that counts; they are read and cleared as atomics, which have the layout of bytes.
+    // SAFETY: LLVM lays the counters out between these addresses, one byte each, for as long as the program runs.
+    // Whoever else writes them is instrumented code that counts; they are read and cleared as atomics, which have the
+    // layout of bytes.
     counters.push(unsafe { std::slice::from_raw_parts(start, length) });
 }
 

@@ -1,13 +1,14 @@
-//! Runs fuzz targets: functions that read untrusted bytes and assert what must hold whatever the bytes are. Must not know what
-//! they read; each target is a test, beside the parser where that is private, in this package's own tests where it is public.
+//! Runs fuzz targets: functions that read untrusted bytes and assert what must hold whatever the bytes are. Must not
+//! know what they read; each target is a test, beside the parser where that is private, in this package's own tests
+//! where it is public.
 //!
 //! # Guide
 //! - [`check`] is the body of such a test. As an ordinary test it tries the target's corpus (`corpora/<target>/`) and
 //!   three hundred changed copies of it, the same ones each time.
-//! - `just fuzz` searches for so many seconds: `run` builds the crates that read with counters of their branches (`rustc`),
-//!   and what reaches a branch for the first time is changed further.
-//! - Not bolero: its derive asks for exactly one version of indexmap, and wasmtime for a newer one. Not libFuzzer: its package needs
-//!   a C++ compiler, and an option of `cc` for which SQLite and wasmtime would be built twice.
+//! - `just fuzz` searches for so many seconds: `run` builds the crates that read with counters of their branches
+//!   (`rustc`), and what reaches a branch for the first time is changed further.
+//! - Not bolero: its derive asks for exactly one version of indexmap, and wasmtime for a newer one. Not libFuzzer: its
+//!   package needs a C++ compiler, and an option of `cc` for which SQLite and wasmtime would be built twice.
 //! - `docs/testing.md` says what the targets are, and how a finding is kept.
 
 mod coverage;

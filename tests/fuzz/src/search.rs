@@ -18,7 +18,8 @@ const NEWEST: usize = 32;
 /// Attempts at making a finding shorter.
 const SHORTENINGS: usize = 20_000;
 
-/// Searches for so long, in a folder of its own: `learnt` has what a later search begins with, `findings` what breaks a law.
+/// Searches for so long, in a folder of its own: `learnt` has what a later search begins with, `findings` what breaks a
+/// law.
 ///
 /// # Panics
 /// With the first finding.

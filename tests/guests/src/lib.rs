@@ -1,5 +1,5 @@
-//! Knows every policy of this repository as bytes, guests that are hostile on purpose, and where a host keeps what it has compiled; must
-//! not know how a host runs them.
+//! Knows every policy of this repository as bytes, guests that are hostile on purpose, and where a host keeps what it
+//! has compiled; must not know how a host runs them.
 //!
 //! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
 

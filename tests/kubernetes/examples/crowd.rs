@@ -1,6 +1,6 @@
 //! Hundreds of machines, measured: what 500 cost that need nothing, and what 100 releases at once do to Scaleway.
-//! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only what
-//! must hold at any speed.
+//! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only
+//! what must hold at any speed.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -96,8 +96,8 @@ fn quick() -> ControllerOptions {
     ControllerOptions::default().argument("--listing-interval=10s").argument("--retry-interval=30s")
 }
 
-/// Machines on hosts that bear their claims already, as after a move: an adoption pauses for two seconds to see whether somebody else
-/// wants the same host, one after the other, and half an hour of that shows nothing new.
+/// Machines on hosts that bear their claims already, as after a move: an adoption pauses for two seconds to see whether
+/// somebody else wants the same host, one after the other, and half an hour of that shows nothing new.
 async fn take_over(scene: &Scene<'_>, count: usize) -> Result<()> {
     for (number, host) in scene.scaleway().add_hosts(count, [])?.iter().enumerate() {
         scene.scaleway().simulator().rename_server(host, claim(number))?;
@@ -110,8 +110,8 @@ async fn take_over(scene: &Scene<'_>, count: usize) -> Result<()> {
     scene.check_hosts(&[]).await
 }
 
-/// Waits until what follows the adoptions is over: statuses and events of ours, and Kubernetes' own garbage collector, which looks at the
-/// owner of each new Secret, a few in a second.
+/// Waits until what follows the adoptions is over: statuses and events of ours, and Kubernetes' own garbage collector,
+/// which looks at the owner of each new Secret, a few in a second.
 async fn at_rest(plane: &ControlPlane) -> Result<()> {
     eventually_within(PATIENCE, "nobody calls the API server", || async {
         let before = api_calls(plane)?;

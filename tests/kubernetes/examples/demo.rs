@@ -1,5 +1,5 @@
-//! The story in readable steps: a real API server, Cluster API's core, a simulated Scaleway and the controller, all on this
-//! machine; a deployment of Macs is scaled up, rolled and scaled down, and what happens to the hosts is shown.
+//! The story in readable steps: a real API server, Cluster API's core, a simulated Scaleway and the controller, all on
+//! this machine; a deployment of Macs is scaled up, rolled and scaled down, and what happens to the hosts is shown.
 //! `just demo-kubernetes` builds what it needs and runs it.
 
 use std::time::{Duration, Instant};

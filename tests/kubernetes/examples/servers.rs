@@ -1,5 +1,6 @@
-//! A large cluster of servers, measured: how long an operation on it takes, how many writes its record costs, and how large its object
-//! grows. Numbers of nodes are arguments, 100 and 1000 without; `just bench-kubernetes` builds what it needs and runs it.
+//! A large cluster of servers, measured: how long an operation on it takes, how many writes its record costs, and how
+//! large its object grows. Numbers of nodes are arguments, 100 and 1000 without; `just bench-kubernetes` builds what it
+//! needs and runs it.
 
 use std::time::{Duration, Instant};
 

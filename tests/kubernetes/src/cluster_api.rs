@@ -10,8 +10,8 @@ use crate::{ControlPlane, User, eventually};
 /// What needs cert-manager or a kubelet: the program runs here, with a certificate of ours.
 const NOT_INSTALLED: [&str; 4] = ["Certificate", "Issuer", "Deployment", "Service"];
 
-/// Installs Cluster API's core from its own `config/default` and starts its manager under the service account and the rights
-/// that stand there. Only the webhooks' address differs: this machine instead of a Service.
+/// Installs Cluster API's core from its own `config/default` and starts its manager under the service account and the
+/// rights that stand there. Only the webhooks' address differs: this machine instead of a Service.
 pub(crate) async fn install(plane: &ControlPlane) -> Result<()> {
     let port = free_port()?;
     let (webhooks, definitions) = manifests(plane, port)?

@@ -11,15 +11,16 @@ use crate::{ControlPlane, User, cluster_api};
 const VERSIONS: [&str; 2] = ["v0.1.0", "v0.1.1"];
 
 impl ControlPlane {
-    /// Installs Cluster API's core with `clusterctl init`, and `providers` beside it, from a repository in this control plane's
-    /// folder; then starts the core's manager here.
+    /// Installs Cluster API's core with `clusterctl init`, and `providers` beside it, from a repository in this control
+    /// plane's folder; then starts the core's manager here.
     ///
     /// # Errors
     /// What clusterctl says; or when the manager does not start.
     pub async fn initialise(&self, providers: &[&str]) -> Result<()> {
         let port = free_port()?;
         self.publish(port)?;
-        // There is no cert-manager here, and nothing of ours needs one: clusterctl only asks whether one's objects can be made.
+        // There is no cert-manager here, and nothing of ours needs one: clusterctl only asks whether one's objects can
+        // be made.
         self.kubectl(User::Admin, &["apply", "--server-side", "-f", "-"], &stand_in_for_cert_manager().to_string())?;
         self.kubectl(
             User::Admin,

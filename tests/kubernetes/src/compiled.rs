@@ -1,5 +1,5 @@
-//! Compiled policies from one state folder for another: a hundred controllers start in a run, and each would compile the same five for
-//! seconds. What they remember is the journal, which is never lent.
+//! Compiled policies from one state folder for another: a hundred controllers start in a run, and each would compile
+//! the same five for seconds. What they remember is the journal, which is never lent.
 
 use std::io::ErrorKind;
 use std::path::Path;

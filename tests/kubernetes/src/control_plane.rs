@@ -20,10 +20,11 @@ use crate::{Programs, cluster_api, eventually};
 pub enum User {
     /// May do everything.
     Admin,
-    /// The service account of our manifests: may do what they grant, so whatever the controller manages to do proves that
-    /// they are enough, and what it is refused that they are least.
+    /// The service account of our manifests: may do what they grant, so whatever the controller manages to do proves
+    /// that they are enough, and what it is refused that they are least.
     Controller,
-    /// The service account of Cluster API's own manifests. May touch our kinds only by the role that ours aggregate to it.
+    /// The service account of Cluster API's own manifests. May touch our kinds only by the role that ours aggregate to
+    /// it.
     ClusterApi,
 }
 
@@ -48,7 +49,8 @@ impl User {
     }
 }
 
-/// A Kubernetes of this machine: what a `kubectl` can ask for, and Cluster API's controllers; no kubelets, no containers.
+/// A Kubernetes of this machine: what a `kubectl` can ask for, and Cluster API's controllers; no kubelets, no
+/// containers.
 #[derive(Debug)]
 pub struct ControlPlane {
     programs: Programs,
@@ -62,8 +64,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// The one that all tests of this process share, with Cluster API and our manifests in it. `None`, after a visible line,
-    /// where the programs are missing.
+    /// The one that all tests of this process share, with Cluster API and our manifests in it. `None`, after a visible
+    /// line, where the programs are missing.
     ///
     /// # Errors
     /// What went wrong at its only start.
@@ -357,8 +359,8 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile; drawn,
-/// so that another run beside this one hardly asks for the same.
+/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile;
+/// drawn, so that another run beside this one hardly asks for the same.
 pub(crate) fn free_port() -> Result<u16> {
     for _ in 0..1_000 {
         let drawn = u16::from_le_bytes(uuid::Uuid::new_v4().as_bytes()[..2].try_into()?);

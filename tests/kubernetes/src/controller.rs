@@ -11,13 +11,15 @@ use crate::process::Process;
 use crate::wait::LIMIT;
 use crate::{ControlPlane, Kind, User, compiled, eventually};
 
-/// The Lease of our manifests is the only one that their rights reach; so scenes do without, except those about leaders.
+/// The Lease of our manifests is the only one that their rights reach; so scenes do without, except those about
+/// leaders.
 pub(crate) const LEASE_NAMESPACE: &str = "windlass-system";
 
 /// How a controller is started. The default: alone, with the built-in policies, quick to try again.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
-    /// The name of its folder of state within the scene: two with the same share a volume, one with a new name lost its.
+    /// The name of its folder of state within the scene: two with the same share a volume, one with a new name lost
+    /// its.
     pub state: String,
     /// Its configuration: the key `policies`.
     pub configuration: Option<Value>,

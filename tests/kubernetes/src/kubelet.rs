@@ -20,9 +20,9 @@ const LONGEST_MESSAGE: usize = 4096;
 /// SIGKILL, as a shell tells it.
 const KILLED: i32 = 137;
 
-/// Runs the pods of a namespace as processes of this machine: a kubelet without images. Of a container it knows command, arguments,
-/// variables (also from Secrets) and files from ConfigMaps, which it finds under another path: in words and variables `/windlass/` and
-/// `/dev/termination-log` are replaced by the real ones.
+/// Runs the pods of a namespace as processes of this machine: a kubelet without images. Of a container it knows
+/// command, arguments, variables (also from Secrets) and files from ConfigMaps, which it finds under another path: in
+/// words and variables `/windlass/` and `/dev/termination-log` are replaced by the real ones.
 #[derive(Debug)]
 pub struct Kubelet {
     task: JoinHandle<()>,

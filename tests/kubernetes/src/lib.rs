@@ -1,14 +1,15 @@
-//! Knows how to run a real Kubernetes with Cluster API beside a simulated Scaleway, and the controller between them, on one
-//! machine without images; must not know how the controller does its work: it is a program with flags here.
+//! Knows how to run a real Kubernetes with Cluster API beside a simulated Scaleway, and the controller between them, on
+//! one machine without images; must not know how the controller does its work: it is a program with flags here.
 //!
 //! # Guide
 //! - [`Programs::found`]: the binaries that `go/build.sh` makes; where they are missing, tests say so and pass.
-//! - [`ControlPlane`]: etcd, API server and the controllers of Kubernetes that tidy up; Cluster API as its own manifests
-//!   install it, webhooks and rights included; our manifests. [`ControlPlane::shared`] is one for all tests of a run.
-//! - [`Scene`]: one test's namespace, Scaleway and controllers. [`Scaleway`] can hold a request at any point, which is where
-//!   [`Controller::kill`] belongs.
-//! - [`Pod`]: runs the container of an installed Deployment as it stands in the API server. [`ControlPlane::bare`] has nothing
-//!   installed; [`ControlPlane::initialise`] installs with Cluster API's own tool.
+//! - [`ControlPlane`]: etcd, API server and the controllers of Kubernetes that tidy up; Cluster API as its own
+//!   manifests install it, webhooks and rights included; our manifests. [`ControlPlane::shared`] is one for all tests
+//!   of a run.
+//! - [`Scene`]: one test's namespace, Scaleway and controllers. [`Scaleway`] can hold a request at any point, which is
+//!   where [`Controller::kill`] belongs.
+//! - [`Pod`]: runs the container of an installed Deployment as it stands in the API server. [`ControlPlane::bare`] has
+//!   nothing installed; [`ControlPlane::initialise`] installs with Cluster API's own tool.
 //! - [`Nodes`]: stands in for whoever boots the machines and lets their kubelets join.
 //! - [`Kubelet`]: stands in for the nodes on which pods run; here they are processes.
 //! - [`eventually`]: waits for what must come, and says what was there instead.

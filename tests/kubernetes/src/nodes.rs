@@ -13,8 +13,8 @@ use crate::Kind;
 const LABEL: &str = "windlass.test/namespace";
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Stands in for whoever boots the machines: each machine of a namespace that got a provider id gets a Node with the same,
-/// which becomes ready. Cluster API removes Nodes with their Machines.
+/// Stands in for whoever boots the machines: each machine of a namespace that got a provider id gets a Node with the
+/// same, which becomes ready. Cluster API removes Nodes with their Machines.
 #[derive(Debug)]
 pub struct Nodes {
     task: JoinHandle<()>,

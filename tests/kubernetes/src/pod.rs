@@ -13,11 +13,11 @@ use crate::controller::{get, has_ended};
 use crate::process::Process;
 use crate::{ControlPlane, User, eventually};
 
-/// The one container of a Deployment, run on this machine as a kubelet would run it: with the arguments, the environment, the
-/// volumes and the service account that stand in the API server, and nothing else.
+/// The one container of a Deployment, run on this machine as a kubelet would run it: with the arguments, the
+/// environment, the volumes and the service account that stand in the API server, and nothing else.
 ///
-/// What cannot be the same without a container is replaced, and only that: where a volume is mounted, the ports, and the way
-/// to the API server, which is a kubeconfig with a token of the service account instead of the files of a pod.
+/// What cannot be the same without a container is replaced, and only that: where a volume is mounted, the ports, and
+/// the way to the API server, which is a kubeconfig with a token of the service account instead of the files of a pod.
 #[derive(Debug)]
 pub struct Pod {
     process: Process,
@@ -27,12 +27,12 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Starts `program` as the Deployment's container. `node` keeps the volumes: claims outlive the pod, configuration is
-    /// written anew for each.
+    /// Starts `program` as the Deployment's container. `node` keeps the volumes: claims outlive the pod, configuration
+    /// is written anew for each.
     ///
     /// # Errors
-    /// When the API server lacks what the Deployment names (a kubelet would wait for it), or when it asks for something that
-    /// this small kubelet does not know.
+    /// When the API server lacks what the Deployment names (a kubelet would wait for it), or when it asks for something
+    /// that this small kubelet does not know.
     pub async fn start(plane: &ControlPlane, program: &Path, namespace: &str, name: &str, node: &Path) -> Result<Self> {
         let client = plane.client(User::Admin).await?;
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -234,7 +234,8 @@ fn target(probe: &Probe) -> Result<(String, String)> {
     Ok((action.path.clone().context("a probe without a path")?, port.clone()))
 }
 
-/// `--option=value` whose value is an address of a container's port or a path in a volume, with what stands for it here.
+/// `--option=value` whose value is an address of a container's port or a path in a volume, with what stands for it
+/// here.
 fn on_this_machine(argument: &str, mounts: &[(String, PathBuf)], host_port: impl Fn(i32) -> Option<u16>) -> String {
     let Some((option, value)) = argument.split_once('=') else { return argument.to_owned() };
     if let Some(port) = value.strip_prefix("0.0.0.0:").and_then(|port| port.parse().ok()).and_then(host_port) {

@@ -15,8 +15,8 @@ const LAST_LINES: usize = 40;
 
 /// A program that runs beside the test and never outlives it.
 ///
-/// A guard, a tiny shell, reads from a pipe that only this process holds; when this process ends in whatever way, the pipe
-/// closes and the guard kills the program. Dropping kills it at once.
+/// A guard, a tiny shell, reads from a pipe that only this process holds; when this process ends in whatever way, the
+/// pipe closes and the guard kills the program. Dropping kills it at once.
 #[derive(Debug)]
 pub struct Process {
     name: String,

@@ -9,8 +9,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those in the folder `WINDLASS_KUBERNETES_BINARIES` names, else in the workspace's `target/kubernetes/bin`, and the
-    /// controller at `WINDLASS_CONTROLLER`, else beside the test program.
+    /// Those in the folder `WINDLASS_KUBERNETES_BINARIES` names, else in the workspace's `target/kubernetes/bin`, and
+    /// the controller at `WINDLASS_CONTROLLER`, else beside the test program.
     ///
     /// `None`, with a line that says what is missing and how it is made, when one is not there. With
     /// `WINDLASS_KUBERNETES_REQUIRED` set that is a panic instead: what must not be skipped silently, isn't.
@@ -75,7 +75,8 @@ impl Programs {
     }
 }
 
-/// `windlass-controller` in the folder of this program or the one above: `target/debug` for a test in `target/debug/deps`.
+/// `windlass-controller` in the folder of this program or the one above: `target/debug` for a test in
+/// `target/debug/deps`.
 fn beside_this() -> PathBuf {
     let this = std::env::current_exe().unwrap_or_default();
     this.ancestors()

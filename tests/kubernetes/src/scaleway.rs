@@ -111,7 +111,8 @@ impl Scaleway {
         &self.simulator
     }
 
-    /// Adds `count` hosts, ready, to the pool of every scene, made at simulated `ages` ago (just now, where there are none).
+    /// Adds `count` hosts, ready, to the pool of every scene, made at simulated `ages` ago (just now, where there are
+    /// none).
     ///
     /// # Errors
     /// For no hosts.

@@ -1,8 +1,9 @@
 //! A file system that forgets what was not synced: a SQLite VFS over the operating system's own.
 //!
-//! Files in a folder that a [`Disk`] stands for are written through, and what each held at its last sync is remembered beside. When
-//! the power is lost, every later write fails; [`Disk::restart`] gives each file what was synced, and of what was written since a part that
-//! the seed chooses, sector by sector: a disk may have written any of it, in any order. All other files are not touched.
+//! Files in a folder that a [`Disk`] stands for are written through, and what each held at its last sync is remembered
+//! beside. When the power is lost, every later write fails; [`Disk::restart`] gives each file what was synced, and of
+//! what was written since a part that the seed chooses, sector by sector: a disk may have written any of it, in any
+//! order. All other files are not touched.
 //!
 //! What is simplified: that a file exists, or was deleted, is durable at once.
 
@@ -239,14 +240,15 @@ static BASE: OnceLock<Base> = OnceLock::new();
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: SQLite initialises itself in this call; the default VFS is never null in a build for Unix, and is checked.
+        // SAFETY: SQLite initialises itself in this call; the default VFS is never null in a build for Unix, and is
+        // checked.
         let base = unsafe { ffi::sqlite3_vfs_find(std::ptr::null()) };
         if base.is_null() {
             return Err(ffi::SQLITE_ERROR);
         }
         BASE.get_or_init(|| Base(base));
-        // SAFETY: `base` is a valid structure. The copy keeps all of its functions, which read nothing but `szOsFile`, `mxPathname` and
-        // `pAppData` of the structure that they are given: these are the same.
+        // SAFETY: `base` is a valid structure. The copy keeps all of its functions, which read nothing but `szOsFile`,
+        // `mxPathname` and `pAppData` of the structure that they are given: these are the same.
         let mut ours = unsafe { *base };
         ours.zName = c"forgetful".as_ptr();
         ours.pNext = std::ptr::null_mut();

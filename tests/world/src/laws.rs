@@ -136,9 +136,9 @@ fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     violations
 }
 
-/// The runner's demand is met by servers that run, nothing stays pending, and no instance that it was told of as running
-/// has gone unless it was asked to, or a user had a hand in it. (That nothing of a group's is left beside them, the other
-/// laws say.)
+/// The runner's demand is met by servers that run, nothing stays pending, and no instance that it was told of as
+/// running has gone unless it was asked to, or a user had a hand in it. (That nothing of a group's is left beside them,
+/// the other laws say.)
 fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
     if !world.cast.runner {
         return Vec::new();

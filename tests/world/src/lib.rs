@@ -1,9 +1,11 @@
-//! Knows how to search for a violation of the promise: random work of several processes over one simulated Scaleway, with failing calls,
-//! lost power, and users who do things of their own; after each run the laws are checked. Must not know how the lifecycle does its work.
+//! Knows how to search for a violation of the promise: random work of several processes over one simulated Scaleway,
+//! with failing calls, lost power, and users who do things of their own; after each run the laws are checked. Must not
+//! know how the lifecycle does its work.
 //!
 //! # Guide
-//! - [`Story::of_seed`] draws a run from a seed; [`run`] carries it out under simulated time and says which laws it broke;
-//!   [`Story::shrink`] finds the shortest story that still breaks one. The same story always ends in the same way.
+//! - [`Story::of_seed`] draws a run from a seed; [`run`] carries it out under simulated time and says which laws it
+//!   broke; [`Story::shrink`] finds the shortest story that still breaks one. The same story always ends in the same
+//!   way.
 //! - [`Disk`] is the file system under the journals: what was not synced is lost with the power.
 //! - `just simulate` runs many seeds; `docs/testing.md` says what the laws are and what they have found.
 

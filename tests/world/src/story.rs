@@ -10,8 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use windlass_simulator::{Effect, FaultKind};
 
-/// Processes that create servers. The first two share an owner and nothing else; the third shares the state directory of
-/// the first.
+/// Processes that create servers. The first two share an owner and nothing else; the third shares the state directory
+/// of the first.
 pub const PROCESSES: usize = 3;
 /// The process that has clusters; it shares the state directory of the second.
 pub const CLUSTERS: usize = 3;
@@ -64,7 +64,8 @@ pub struct Event {
     pub what: What,
 }
 
-/// What can happen. Numbers that choose something among what is there are taken modulo its count; where there is none, nothing happens.
+/// What can happen. Numbers that choose something among what is there are taken modulo its count; where there is none,
+/// nothing happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A process creates a server.
@@ -196,8 +197,8 @@ impl Story {
         Self { seed, cast, supervised, events }
     }
 
-    /// The shortest story like this one that still `fails`, as far as leaving out one run of events after another finds it. Asks at most
-    /// `most` times.
+    /// The shortest story like this one that still `fails`, as far as leaving out one run of events after another finds
+    /// it. Asks at most `most` times.
     #[must_use]
     pub fn shrink(&self, most: usize, mut fails: impl FnMut(&Self) -> bool) -> Self {
         let mut best = self.clone();

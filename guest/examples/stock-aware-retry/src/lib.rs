@@ -10,8 +10,8 @@ use scaleway::look_ups::{self, Stock};
 settings! {
     /// How long to wait for stock.
     pub struct StockAwareRetry {
-        /// The wait before another attempt when the type is to be had again, in milliseconds; up to as much again is added
-        /// by chance, since others have been waiting too.
+        /// The wait before another attempt when the type is to be had again, in milliseconds; up to as much again is
+        /// added by chance, since others have been waiting too.
         pub wait_ms: u64 = 5_000,
         /// After so many attempts the next policy decides.
         pub attempts: u32 = 4,

@@ -72,8 +72,8 @@ async fn note_resumed(context: &Context, work: &Work, control: &Control) {
     }
 }
 
-/// What will be ended before the command's own work, in words to be followed by its question: operations that this state
-/// directory has open and whose process has died. Empty where there are none.
+/// What will be ended before the command's own work, in words to be followed by its question: operations that this
+/// state directory has open and whose process has died. Empty where there are none.
 fn left_open_words(work: &Work) -> Result<String, Failure> {
     let filter = OperationFilter { states: vec![OperationState::Open], ..OperationFilter::default() };
     let open = work.lifecycle.journal().operations(&filter);

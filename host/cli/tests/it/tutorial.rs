@@ -1,5 +1,5 @@
-//! The tutorial of docs/clusters.md and parts of docs/operating.md, run as they stand: files are written, commands run, and their
-//! output is looked for.
+//! The tutorial of docs/clusters.md and parts of docs/operating.md, run as they stand: files are written, commands run,
+//! and their output is looked for.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,9 @@ enum Step {
     },
 }
 
-/// `<!-- file: NAME -->` before a block makes it a file; in a console block, lines that begin with `$ ` are commands and the
-/// others output; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed there.
+/// `<!-- file: NAME -->` before a block makes it a file; in a console block, lines that begin with `$ ` are commands
+/// and the others output; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed
+/// there.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = text.lines();

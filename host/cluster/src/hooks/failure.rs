@@ -150,9 +150,9 @@ impl HookFailure {
         self.failure(class)
     }
 
-    /// The failure as the `retry` slot gets it. What may pass by itself has the class that says so: no connection (a node's sshd that
-    /// is not up yet), HTTP 429 and 5xx, exit code 75 (`EX_TEMPFAIL`). All else is the user's own word, `hook-failed` or
-    /// `hook-timed-out`, which the default policy never repeats.
+    /// The failure as the `retry` slot gets it. What may pass by itself has the class that says so: no connection (a
+    /// node's sshd that is not up yet), HTTP 429 and 5xx, exit code 75 (`EX_TEMPFAIL`). All else is the user's own
+    /// word, `hook-failed` or `hook-timed-out`, which the default policy never repeats.
     #[must_use]
     pub fn for_retry(&self) -> Failure {
         match self.problem.passing() {
@@ -203,7 +203,8 @@ impl HookFailure {
     }
 }
 
-/// One line without anything that a terminal would obey: the words are the user's program's, and stand in errors, events and logs.
+/// One line without anything that a terminal would obey: the words are the user's program's, and stand in errors,
+/// events and logs.
 fn printable(words: &str) -> String {
     words.replace('\n', " / ").chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }

@@ -53,7 +53,8 @@ pub struct HookNode {
     pub public_addresses: Vec<IpAddr>,
     /// Addresses in private networks.
     pub private_addresses: Vec<IpAddr>,
-    /// The host key that an ssh hook saw first, as in an OpenSSH `.pub` file. The caller keeps it per node ([`NodeOutput::host_key`]).
+    /// The host key that an ssh hook saw first, as in an OpenSSH `.pub` file. The caller keeps it per node
+    /// ([`NodeOutput::host_key`]).
     ///
     /// [`NodeOutput::host_key`]: super::NodeOutput::host_key
     pub ssh_host_key: Option<String>,

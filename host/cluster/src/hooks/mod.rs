@@ -1,9 +1,9 @@
-//! The user's part in a cluster's life: a program, a webhook or a command over ssh, run at the stages `decommission`, `configure` and
-//! `start`.
+//! The user's part in a cluster's life: a program, a webhook or a command over ssh, run at the stages `decommission`,
+//! `configure` and `start`.
 //!
-//! [`Hook`] is what a specification says, [`HookInput`] what a hook is told, [`HookRunner::run`] runs it, [`HookRunner::plan`] says what
-//! would be run. Nothing here retries, stores or decides: the caller asks the `retry` slot with [`HookFailure::for_retry`] and the
-//! `provisioning` slot with [`HookFailure::for_provisioning`].
+//! [`Hook`] is what a specification says, [`HookInput`] what a hook is told, [`HookRunner::run`] runs it,
+//! [`HookRunner::plan`] says what would be run. Nothing here retries, stores or decides: the caller asks the `retry`
+//! slot with [`HookFailure::for_retry`] and the `provisioning` slot with [`HookFailure::for_provisioning`].
 
 mod failure;
 mod files;
@@ -70,13 +70,13 @@ pub enum HookAction {
     Webhook(WebhookHook),
     /// A command on each node.
     Ssh(SshHook),
-    /// What only the embedding program's own [`RunHooks`] can run, in words for people. No specification can be written with it, and
-    /// [`HookRunner`] refuses it.
+    /// What only the embedding program's own [`RunHooks`] can run, in words for people. No specification can be written
+    /// with it, and [`HookRunner`] refuses it.
     Foreign(String),
 }
 
-/// A program on windlass's own machine. It reads [`HookInput`] as JSON on its stdin and says by its exit code how it ended: 0 is done,
-/// 75 (`EX_TEMPFAIL`) asks to be tried again, everything else is a failure.
+/// A program on windlass's own machine. It reads [`HookInput`] as JSON on its stdin and says by its exit code how it
+/// ended: 0 is done, 75 (`EX_TEMPFAIL`) asks to be tried again, everything else is a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramHook {
@@ -91,13 +91,14 @@ pub struct ProgramHook {
     /// Variables for it. They are stored with the cluster: no place for secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Names of windlass's own variables that it gets too. Nothing else of windlass's environment reaches it, above all no credentials,
-    /// but `PATH`, `HOME`, `USER`, `LANG`, `LC_ALL`, `TZ` and `TMPDIR`.
+    /// Names of windlass's own variables that it gets too. Nothing else of windlass's environment reaches it, above all
+    /// no credentials, but `PATH`, `HOME`, `USER`, `LANG`, `LC_ALL`, `TZ` and `TMPDIR`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pass_environment: Vec<String>,
 }
 
-/// An HTTP POST of [`HookInput`] as JSON, signed. An answer of 2xx is done, everything else a failure; redirects are not followed.
+/// An HTTP POST of [`HookInput`] as JSON, signed. An answer of 2xx is done, everything else a failure; redirects are
+/// not followed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookHook {
@@ -115,8 +116,8 @@ pub struct WebhookHook {
     pub plain_http: bool,
 }
 
-/// A command over ssh on each node. It reads [`HookInput`] as JSON on its stdin, with the node itself as `node`; exit codes are read as
-/// a program's.
+/// A command over ssh on each node. It reads [`HookInput`] as JSON on its stdin, with the node itself as `node`; exit
+/// codes are read as a program's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SshHook {
@@ -133,8 +134,8 @@ pub struct SshHook {
     /// Which of a node's addresses is used.
     #[serde(default)]
     pub address: SshAddress,
-    /// Public keys of which a node must show one, as in an OpenSSH `.pub` file: for images that bring their host key. Absent: the key
-    /// that a node shows first is stored, and it must show the same one ever after.
+    /// Public keys of which a node must show one, as in an OpenSSH `.pub` file: for images that bring their host key.
+    /// Absent: the key that a node shows first is stored, and it must show the same one ever after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_keys: Vec<String>,
     /// How many nodes are worked on at the same time.

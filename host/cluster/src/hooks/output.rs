@@ -10,7 +10,8 @@ pub const CAPTURED_BYTES: usize = 64 * 1024;
 /// Of a node's streams under ssh, so that a thousand nodes fit into memory.
 pub(super) const CAPTURED_BYTES_OF_NODE: usize = 8 * 1024;
 
-/// The end of a stream. It is what the user's program wrote: it may hold anything but NUL, also characters that a terminal obeys.
+/// The end of a stream. It is what the user's program wrote: it may hold anything but NUL, also characters that a
+/// terminal obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// The last bytes, what is no UTF-8 replaced.

@@ -65,7 +65,8 @@ pub(super) fn environment(program: &ProgramHook, input: &HookInput) -> Vec<(Stri
     variables
 }
 
-/// Runs it until `deadline`. A future that is dropped takes the program with it, and all that it started in its process group.
+/// Runs it until `deadline`. A future that is dropped takes the program with it, and all that it started in its process
+/// group.
 pub(super) async fn run(
     program: &ProgramHook,
     input: &HookInput,
@@ -122,7 +123,8 @@ pub(super) async fn run(
     judge(ended?)
 }
 
-/// The program's end. Its streams are read and written meanwhile, for as long as it runs; `open` says whether they still are.
+/// The program's end. Its streams are read and written meanwhile, for as long as it runs; `open` says whether they
+/// still are.
 async fn wait(
     child: &mut Child,
     mut streams: std::pin::Pin<&mut impl Future<Output = ()>>,
@@ -175,8 +177,9 @@ impl ProcessGroup {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // No such group: everything in it has ended. The number cannot have been given to another one while a member lives, and
-            // in the moments since the last one was waited for the system doesn't go once around all its numbers.
+            // No such group: everything in it has ended. The number cannot have been given to another one while a
+            // member lives, and in the moments since the last one was waited for the system doesn't go once around all
+            // its numbers.
             let _ = kill_process_group(group, signal);
         }
     }

@@ -29,15 +29,16 @@ impl HookRunner {
     /// Runs a hook once, within its time limit. Without nodes nothing is run.
     ///
     /// # Guarantees
-    /// - It ends within the time limit and a grace of seconds. What is then still running of a program, with all that it started in its
-    ///   process group, is ended (SIGTERM, SIGKILL); a command on a node is sent SIGTERM, and its connection closed.
+    /// - It ends within the time limit and a grace of seconds. What is then still running of a program, with all that
+    ///   it started in its process group, is ended (SIGTERM, SIGKILL); a command on a node is sent SIGTERM, and its
+    ///   connection closed.
     /// - Dropping the future ends a program in the same way, without grace: that is how an operation is cancelled.
     /// - Output is kept up to [`CAPTURED_BYTES`](super::CAPTURED_BYTES) per stream, its end.
     /// - No secret is in output of ours, errors or logs. What the user's own program prints is kept as it is.
     ///
     /// # Caveats
-    /// A hook may run more than once with the same input (retries, a crash in between): the operation's id is the same then. When
-    /// windlass itself is killed, a program that it had started lives on.
+    /// A hook may run more than once with the same input (retries, a crash in between): the operation's id is the same
+    /// then. When windlass itself is killed, a program that it had started lives on.
     ///
     /// # Errors
     /// [`HookFailure`], with what the hook had said and which nodes are done all the same.
@@ -45,8 +46,8 @@ impl HookRunner {
         self.perform(hook, input, None).await
     }
 
-    /// Runs a webhook with a secret that the caller has: its `secret_file` and `secret_env` are not looked at. All else as
-    /// [`HookRunner::run`].
+    /// Runs a webhook with a secret that the caller has: its `secret_file` and `secret_env` are not looked at. All else
+    /// as [`HookRunner::run`].
     ///
     /// # Errors
     /// As [`HookRunner::run`].

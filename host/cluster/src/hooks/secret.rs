@@ -44,15 +44,16 @@ impl WebhookSecret {
             .ok_or_else(|| HookProblem::Secret(format!("{place}: the secret is shorter than {SHORTEST} bytes")))
     }
 
-    /// From its bytes, without the line's end that editors and `echo` put behind it. `None` for one of fewer than 16 bytes.
+    /// From its bytes, without the line's end that editors and `echo` put behind it. `None` for one of fewer than 16
+    /// bytes.
     #[must_use]
     pub fn new(content: &[u8]) -> Option<Self> {
         let secret = content.trim_ascii_end();
         (secret.len() >= SHORTEST).then(|| Self(secret.to_vec()))
     }
 
-    /// `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`. The instant is signed too, so that a recorded request cannot be
-    /// played again later without the receiver's notice.
+    /// `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`. The instant is signed too, so that a recorded request
+    /// cannot be played again later without the receiver's notice.
     pub(super) fn signature(&self, unix_seconds: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
         mac.update(unix_seconds.to_string().as_bytes());

@@ -19,8 +19,8 @@ use super::{HookInput, HookNode, HookOutput, HookProblem, NodeFailure, NodeOutpu
 const LONGEST_KEY: u64 = 16 * 1024;
 /// How long a connection, its key exchange and the login may take, within the hook's time limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// A connection on which nothing is heard is asked for a sign of life this often, and lost after three that didn't come: a node that
-/// went away would hold the hook until its time limit.
+/// A connection on which nothing is heard is asked for a sign of life this often, and lost after three that didn't
+/// come: a node that went away would hold the hook until its time limit.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// A private key. Shows itself to nobody.
@@ -66,8 +66,8 @@ pub(super) fn check_public_key(text: &str) -> Result<(), String> {
     PublicKey::from_openssh(text).map(drop).map_err(|error| error.to_string())
 }
 
-/// Runs the command on all nodes, `parallel` at a time. A node that fails doesn't stop the others: half of them done and half of them
-/// not even tried helps nobody.
+/// Runs the command on all nodes, `parallel` at a time. A node that fails doesn't stop the others: half of them done
+/// and half of them not even tried helps nobody.
 pub(super) async fn run(
     ssh: &SshHook,
     input: &HookInput,
@@ -194,7 +194,8 @@ impl Visit<'_> {
         let channel = session.channel_open_session().await.map_err(lost)?;
         let (mut reader, writer) = channel.split();
         writer.exec(true, self.ssh.command.as_bytes()).await.map_err(lost)?;
-        // Whoever gives up waiting asks the node to end the command. OpenSSH does since 7.9; what doesn't end goes on there.
+        // Whoever gives up waiting asks the node to end the command. OpenSSH does since 7.9; what doesn't end goes on
+        // there.
         let mut ask = AskToEnd(Some(writer));
         let input = self.input.json_for(self.node);
         let write = async {

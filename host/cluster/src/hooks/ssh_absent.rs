@@ -1,5 +1,5 @@
-//! In place of `ssh` where this crate is built without its feature `ssh-hooks`: a specification with such a hook can be read, and is
-//! refused before anything is spent.
+//! In place of `ssh` where this crate is built without its feature `ssh-hooks`: a specification with such a hook can be
+//! read, and is refused before anything is spent.
 
 use std::time::Duration;
 

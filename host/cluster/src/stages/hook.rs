@@ -1,4 +1,5 @@
-//! The user's hooks, as a stage: which nodes one is about, its retries under the retry slot, and what is stored of its end.
+//! The user's hooks, as a stage: which nodes one is about, its retries under the retry slot, and what is stored of its
+//! end.
 
 use std::collections::BTreeSet;
 

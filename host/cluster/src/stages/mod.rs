@@ -1,5 +1,5 @@
-//! The stages: what is done to nodes, one file per kind of work. None of them knows which operation it belongs to, and none asks
-//! whether the cluster still exists: what goes wrong goes up.
+//! The stages: what is done to nodes, one file per kind of work. None of them knows which operation it belongs to, and
+//! none asks whether the cluster still exists: what goes wrong goes up.
 
 pub(crate) mod hook;
 pub(crate) mod quotas;

@@ -1,8 +1,9 @@
 //! Whether the organization may have so many servers, asked before anything is spent.
 //!
-//! It can only be asked with an organization in the credentials and a key that may read IAM; otherwise nothing is asked, and Scaleway refuses
-//! in the servers' stage. What it uses already is counted in the zone, with the eyes of the key: others may see more, so a quota that
-//! passes here can still be exceeded, and one that fails here would certainly have been.
+//! It can only be asked with an organization in the credentials and a key that may read IAM; otherwise nothing is
+//! asked, and Scaleway refuses in the servers' stage. What it uses already is counted in the zone, with the eyes of the
+//! key: others may see more, so a quota that passes here can still be exceeded, and one that fails here would certainly
+//! have been.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,8 +114,9 @@ fn wanted<'a>(quotas: &'a [Quotum], specification: &ClusterSpecification) -> Vec
 }
 
 /// A name as it is compared: `cp_servers_type_DEV1_S` and `CpServersTypeDev1S` are the same.
-// Quotas of servers are taken to be named by "servers", and by the type where they count one. Scaleway documents no names, and only
-// `IamSshKeys` was recorded (assumption: quota-names). A name that is not understood limits nothing here.
+// Quotas of servers are taken to be named by "servers", and by the type where they count one. Scaleway documents no
+// names, and only `IamSshKeys` was recorded (assumption: quota-names). A name that is not understood limits nothing
+// here.
 fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }

@@ -37,8 +37,8 @@ pub(crate) async fn cloud_inits(
     Ok(contents)
 }
 
-/// Makes the servers of these nodes. After the first that fails no other begins, and those under way are called off, which undoes
-/// them; so are all when `stop` is cancelled.
+/// Makes the servers of these nodes. After the first that fails no other begins, and those under way are called off,
+/// which undoes them; so are all when `stop` is cancelled.
 pub(crate) async fn make(
     run: &Run,
     stage: Stage,
@@ -178,8 +178,8 @@ fn note_kept(run: &Run, node: &str, report: &Report) {
     }
 }
 
-/// Removes these nodes with everything that belongs to them. Every one is tried, whatever becomes of the others; what is gone counts
-/// as removed.
+/// Removes these nodes with everything that belongs to them. Every one is tried, whatever becomes of the others; what
+/// is gone counts as removed.
 pub(crate) async fn remove(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
     let step = run.begin_step(stage, "remove servers", nodes.len()).await?;
     let control = Control::new();
@@ -279,8 +279,8 @@ fn gone(node: &mut Node) {
     node.problem = None;
 }
 
-/// Removes the nodes of a cluster whose record is gone, so that nothing can be stored about it: the journal knows each. Gives what
-/// is left.
+/// Removes the nodes of a cluster whose record is gone, so that nothing can be stored about it: the journal knows each.
+/// Gives what is left.
 pub(crate) async fn remove_unrecorded(run: &Run) -> Vec<String> {
     let control = Control::new();
     let nodes: Vec<Node> = run.book.lock().nodes.values().filter(|node| node.exists()).cloned().collect();

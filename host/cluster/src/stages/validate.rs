@@ -1,8 +1,9 @@
 //! Asking Scaleway whether it has what is wanted, before anything is spent.
 //!
-//! Asked: whether each server type exists in the zone, and one of each group's is in stock; whether the image fits it; whether security
-//! groups, placement groups and private networks exist; and whether the cloud-init files can be read. Looked at here: whether the hooks'
-//! programs, secrets and keys are there. Quotas are asked where they can be ([`quotas`]).
+//! Asked: whether each server type exists in the zone, and one of each group's is in stock; whether the image fits it;
+//! whether security groups, placement groups and private networks exist; and whether the cloud-init files can be read.
+//! Looked at here: whether the hooks' programs, secrets and keys are there. Quotas are asked where they can be
+//! ([`quotas`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +59,8 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     Ok(())
 }
 
-/// Validates a whole specification outside of any operation. Gives what is wrong, group by group; nothing is tried again. `there` are the nodes
-/// of each group that a cluster of this name has already.
+/// Validates a whole specification outside of any operation. Gives what is wrong, group by group; nothing is tried
+/// again. `there` are the nodes of each group that a cluster of this name has already.
 pub(crate) async fn problems(
     client: &Client,
     cloud_inits: &dyn ReadCloudInit,

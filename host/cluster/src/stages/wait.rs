@@ -165,7 +165,8 @@ pub(crate) async fn prepare(run: &Run, stage: Stage, nodes: &[String]) -> Result
     .await
 }
 
-/// By private network: the interfaces of these nodes, with the nodes' names. Nothing is asked where no group has a network.
+/// By private network: the interfaces of these nodes, with the nodes' names. Nothing is asked where no group has a
+/// network.
 async fn interfaces(
     run: &Run,
     step: Step,

@@ -1,5 +1,5 @@
-//! What every [`ClusterStore`] must keep, as tests that take one: for the stores of this crate, and of whoever embeds it (feature
-//! `store-laws`).
+//! What every [`ClusterStore`] must keep, as tests that take one: for the stores of this crate, and of whoever embeds
+//! it (feature `store-laws`).
 //!
 //! Each law is given a store in which nothing was ever kept under the name `farm`, which it may use.
 

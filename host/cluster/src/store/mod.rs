@@ -1,5 +1,5 @@
-//! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal) and elsewhere
-//! (for example on the status of a Kubernetes object, with leader election for liveness).
+//! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal)
+//! and elsewhere (for example on the status of a Kubernetes object, with leader election for liveness).
 
 #[cfg(any(test, feature = "store-laws"))]
 #[cfg_attr(not(feature = "store-laws"), allow(unreachable_pub, reason = "other crates see it by the feature alone"))]
@@ -33,8 +33,9 @@ pub struct StoredCluster {
     pub fence: Fence,
 }
 
-/// The right to write about a cluster. It changes with every operation that begins and with every one that is taken over, so
-/// whoever was overtaken can write no more. Never given twice in the life of a store, also not to a later cluster of the same name.
+/// The right to write about a cluster. It changes with every operation that begins and with every one that is taken
+/// over, so whoever was overtaken can write no more. Never given twice in the life of a store, also not to a later
+/// cluster of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence(pub u64);
 
@@ -128,10 +129,12 @@ pub enum StoreError {
 /// Keeps clusters.
 ///
 /// # Guarantees that an implementation must give
-/// - *One operation per cluster at a time*: [`begin`](ClusterStore::begin) succeeds for one of several callers who saw the same
-///   state, and each later write names the fence that it got.
-/// - *All or nothing*: what one call writes is there whole or not at all, also after a crash; and it is there when the call returns.
-/// - *Operations and events survive their cluster*, within a bound on their number, as long as there is a place that can hold them.
+/// - *One operation per cluster at a time*: [`begin`](ClusterStore::begin) succeeds for one of several callers who saw
+///   the same state, and each later write names the fence that it got.
+/// - *All or nothing*: what one call writes is there whole or not at all, also after a crash; and it is there when the
+///   call returns.
+/// - *Operations and events survive their cluster*, within a bound on their number, as long as there is a place that
+///   can hold them.
 #[async_trait]
 pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Every cluster, by name; without nodes.
@@ -149,7 +152,8 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written.
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError>;
 
-    /// Adds wishes to the operation under way (a wish to delete stays after its end). False when there is no such cluster.
+    /// Adds wishes to the operation under way (a wish to delete stays after its end). False when there is no such
+    /// cluster.
     async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError>;
 
     /// The wishes; `None` when there is no such cluster, or not under this fence.
@@ -167,8 +171,8 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<ClusterEvent>, StoreError>;
 
-    /// What this process is called in the operations that it runs, so that [`runner_lives`](ClusterStore::runner_lives) can be asked
-    /// about it: the lifecycle's name, unless the store tells processes apart by another.
+    /// What this process is called in the operations that it runs, so that [`runner_lives`](ClusterStore::runner_lives)
+    /// can be asked about it: the lifecycle's name, unless the store tells processes apart by another.
     fn runner(&self, lifecycle: &str) -> String {
         lifecycle.to_owned()
     }

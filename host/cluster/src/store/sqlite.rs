@@ -1,5 +1,5 @@
-//! The store on one machine: `clusters.sqlite` in the state directory, in WAL mode, so that any process may read while another
-//! writes.
+//! The store on one machine: `clusters.sqlite` in the state directory, in WAL mode, so that any process may read while
+//! another writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl SqliteClusterStore {
     /// Opens the store, and makes it where there is none.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] when a newer version wrote it (it is left untouched), [`StoreError::Open`] when it cannot be opened.
+    /// [`StoreError::Newer`] when a newer version wrote it (it is left untouched), [`StoreError::Open`] when it cannot
+    /// be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, StoreError> {
         let path = state.path().join(FILE);
         let unopened = |problem: String| StoreError::Open { path: path.clone(), problem };

@@ -1,8 +1,8 @@
-//! SIGKILL of a real process after each write of its store, so between any two steps of every operation. The next start must end
-//! what it finds: through the same handler, as the table says.
+//! SIGKILL of a real process after each write of its store, so between any two steps of every operation. The next start
+//! must end what it finds: through the same handler, as the table says.
 //!
-//! The child is this test binary again (see [`child`]); its store stands still after the nth write and says so by a file, and the
-//! parent kills it. Scaleway is simulated in the parent, on a socket.
+//! The child is this test binary again (see [`child`]); its store stands still after the nth write and says so by a
+//! file, and the parent kills it. Scaleway is simulated in the parent, on a socket.
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;

@@ -36,7 +36,8 @@ fn under(settings: serde_json::Value, guest: windlass_test_guests::Guest) -> (te
     (folder, policies)
 }
 
-// Sahara, first failure: an extra try/except inside the scale function put the cluster back to Active, past handler and rollback.
+// Sahara, first failure: an extra try/except inside the scale function put the cluster back to Active, past handler and
+// rollback.
 #[test]
 fn sahara_errors_caught_below_the_handler_every_failure_of_a_scaling_is_put_to_the_policy_once() {
     for (hook, stage) in
@@ -471,7 +472,8 @@ fn what_became_of_nodes_while_their_process_died_is_read_from_the_journal() {
         drop(clusters);
         let next = world.start_under(policies);
         next.resume(&quiet()).await.unwrap();
-        // The policy keeps the new nodes of a failed resize: those that the journal finished are there, and known as running.
+        // The policy keeps the new nodes of a failed resize: those that the journal finished are there, and known as
+        // running.
         let status = next.status(&farm()).await.unwrap();
         let known: Vec<_> = status.nodes.iter().map(|node| node.name.clone()).collect();
         assert_eq!(known, world.servers());
@@ -483,8 +485,8 @@ fn what_became_of_nodes_while_their_process_died_is_read_from_the_journal() {
     });
 }
 
-/// Two processes on the same clusters: the second looks whether the first lives only after the first has ended its creation. Gives what
-/// came of both.
+/// Two processes on the same clusters: the second looks whether the first lives only after the first has ended its
+/// creation. Gives what came of both.
 async fn while_another_ends<T>(
     world: &World,
     call: impl AsyncFnOnce(&windlass_cluster::Clusters) -> T,

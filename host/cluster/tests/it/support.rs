@@ -150,8 +150,8 @@ pub(crate) type OnEvent = Box<dyn Fn(&ClusterHappening) -> BoxFuture<'static, ()
 /// What is awaited before a store says whether a process lives.
 pub(crate) type BeforeLook = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A store that does something at events, so that a failure can be put exactly at the beginning of a stage, and before a look at another
-/// process, so that the other can be let end between two looks.
+/// A store that does something at events, so that a failure can be put exactly at the beginning of a stage, and before
+/// a look at another process, so that the other can be let end between two looks.
 pub(crate) struct WatchedStore {
     pub(crate) inner: Arc<dyn ClusterStore>,
     pub(crate) on_event: OnEvent,

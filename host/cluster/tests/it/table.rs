@@ -1,8 +1,8 @@
-//! The table of operation × stage × failing thing, generated. Every cell asserts the final state, the reasons, which servers exist,
-//! and which hooks ran in which order; and that terminating afterwards leaves nothing.
+//! The table of operation × stage × failing thing, generated. Every cell asserts the final state, the reasons, which
+//! servers exist, and which hooks ran in which order; and that terminating afterwards leaves nothing.
 //!
-//! The failing thing is put exactly at the beginning of its step, by a store that acts when the step's beginning is written.
-//! SIGKILL, which needs real processes, has its own file (`kill`).
+//! The failing thing is put exactly at the beginning of its step, by a store that acts when the step's beginning is
+//! written. SIGKILL, which needs real processes, has its own file (`kill`).
 
 use std::sync::Arc;
 use std::time::Duration;

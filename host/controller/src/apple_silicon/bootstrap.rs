@@ -11,8 +11,8 @@ pub(super) fn failures(object: &AppleSiliconMachine) -> u32 {
 
 /// What was judged of `failures`. A count that went back (the annotation was reset) begins anew.
 ///
-/// A status that is lost (a move between clusters drops it) leaves the annotation alone: then all that it tells of counts as judged.
-/// Otherwise failures of long ago would have a host rebooted, or wiped, that is in use.
+/// A status that is lost (a move between clusters drops it) leaves the annotation alone: then all that it tells of
+/// counts as judged. Otherwise failures of long ago would have a host rebooted, or wiped, that is in use.
 pub(super) fn judged(known: Option<&BootstrapStatus>, failures: u32) -> BootstrapStatus {
     match known {
         None => BootstrapStatus { judged_failures: failures, failures_before: failures, rebooted: false },

@@ -127,7 +127,8 @@ fn provision(seen: &Observed<'_>) -> Next {
 
 /// A host that is ours already.
 fn look_after(seen: &Observed<'_>) -> Next {
-    // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed them.
+    // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed
+    // them.
     if !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
         return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
             Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),

@@ -41,7 +41,8 @@ impl Mac<'_> {
             let provider = ProviderId::AppleSilicon { zone: zone.clone(), id: host.id.clone() };
             let mut patch = json!({"spec": {"providerID": provider.to_string()}});
             if !machine.rediscovered || !turn.object.annotations().contains_key(annotations::ORIGIN) {
-                // What is not delivered was never in a pool: it was ordered by somebody who died before this could be written.
+                // What is not delivered was never in a pool: it was ordered by somebody who died before this could be
+                // written.
                 let origin = if ordered || !host.delivered { "ordered" } else { "pool" };
                 patch["metadata"] = json!({"annotations": {annotations::ORIGIN: origin}});
             }

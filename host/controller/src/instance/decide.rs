@@ -121,7 +121,8 @@ fn look_after(seen: &Observed<'_>) -> Next {
         Sight::Absent => return Next::LookAgain { after: seen.interval },
         Sight::There(server) => server,
     };
-    // A server that stands still is not restarted behind its owner's back; a health check of Cluster API replaces the Machine.
+    // A server that stands still is not restarted behind its owner's back; a health check of Cluster API replaces the
+    // Machine.
     let trouble = match &server.state {
         ServerState::Running => None,
         state => Some(("ServerNotRunning", format!("the server is {}", state.as_str()))),

@@ -225,8 +225,8 @@ impl Instance<'_> {
         Ok(Action::requeue(JOB_CHECK))
     }
 
-    /// Writes an operation's id into the object. It fails when the object is being deleted or another writer was there: the
-    /// creation is called off then, before anything was called.
+    /// Writes an operation's id into the object. It fails when the object is being deleted or another writer was there:
+    /// the creation is called off then, before anything was called.
     fn operation_writer(&self) -> work::WriteOperation {
         let (api, name, uid) = (self.turn.api.clone(), self.turn.object.name_any(), self.turn.uid.clone());
         Box::new(move |operation| {

@@ -62,7 +62,8 @@ fn created(operation: OperationId, server: Server) -> Outcome {
     Outcome::Created(Box::new(CreatedServer { operation, server }))
 }
 
-/// The server of an earlier operation: running, it is the object's; anything else is removed, so that a new one can be made.
+/// The server of an earlier operation: running, it is the object's; anything else is removed, so that a new one can be
+/// made.
 async fn take_up(
     context: &Context,
     zone: &Zone,

@@ -40,8 +40,8 @@ use super::common::{MachineStatus, TemplateMetadata};
     validation = Rule::new("!has(self.order) || !self.order.allowed || has(self.order.limit)").message("order.allowed needs order.limit: a host is paid for at least a day")
 )]
 pub struct AppleSiliconMachineSpec {
-    /// `scaleway-apple-silicon://<zone>/<id>`. Set by the controller; set it yourself to take over a host that carries this object's
-    /// claim already.
+    /// `scaleway-apple-silicon://<zone>/<id>`. Set by the controller; set it yourself to take over a host that carries
+    /// this object's claim already.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway-apple-silicon://[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
     pub provider_id: Option<String>,
@@ -53,13 +53,13 @@ pub struct AppleSiliconMachineSpec {
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub machine_type: String,
-    /// The operating system that a host must have: its family (`Sequoia`), which outlives the images that Scaleway retires, or the
-    /// exact name of one (`macos-sequoia-15.6`). Absent: any.
+    /// The operating system that a host must have: its family (`Sequoia`), which outlives the images that Scaleway
+    /// retires, or the exact name of one (`macos-sequoia-15.6`). Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub operating_system: Option<String>,
-    /// Hosts whose name begins so are the pool; it ends with a dash. Absent: the controller's default. There must be one of the two: without a pool a host
-    /// could only be destroyed.
+    /// Hosts whose name begins so are the pool; it ends with a dash. Absent: the controller's default. There must be
+    /// one of the two: without a pool a host could only be destroyed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 27), regex(pattern = r"^[a-z0-9][a-z0-9.-]*-$"))]
     pub pool_prefix: Option<String>,

@@ -150,8 +150,8 @@ pub struct ResourceInUse {
     pub zone: String,
 }
 
-/// The mirror of the operation that is under way or was the last: enough for a controller that lost its journal to find, at Scaleway,
-/// what there is.
+/// The mirror of the operation that is under way or was the last: enough for a controller that lost its journal to
+/// find, at Scaleway, what there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationStatus {
@@ -212,8 +212,8 @@ pub struct BootstrapStatus {
     pub rebooted: bool,
 }
 
-/// What is known of a machine. Nothing in it is the only copy: a status that is lost (a move between clusters drops it) is found again
-/// from `spec.providerID`, the annotations and Scaleway.
+/// What is known of a machine. Nothing in it is the only copy: a status that is lost (a move between clusters drops it)
+/// is found again from `spec.providerID`, the annotations and Scaleway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Condition, TemplateMetadata};
 
-/// The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is made for it.
+/// The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is
+/// made for it.
 ///
-/// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second, Cluster API waits for ever
-/// for a control plane machine of its own and never looks for the Nodes of the others (seen with its core 1.13.3).
+/// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second, Cluster API waits
+/// for ever for a control plane machine of its own and never looks for the Nodes of the others (seen with its core 1.13.3).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",

@@ -40,7 +40,8 @@ use super::common::{MachineStatus, TemplateMetadata};
     validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && self.publicIPs.size() > 0)").message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a server without a flexible one")
 )]
 pub struct InstanceMachineSpec {
-    /// `scaleway://instance/<zone>/<id>`, as Scaleway's cloud controller manager writes it into the Node. Set by the controller.
+    /// `scaleway://instance/<zone>/<id>`, as Scaleway's cloud controller manager writes it into the Node. Set by the
+    /// controller.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway://instance/[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
     pub provider_id: Option<String>,
@@ -89,7 +90,8 @@ pub struct InstanceMachineSpec {
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
     #[x_kube(validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))").message("a tag holds a comma, or begins with `windlass-`, which is reserved"))]
     pub tags: Option<Vec<String>>,
-    /// The cloud-init of a machine without Cluster API above it. Where a Machine owns the object, its bootstrap data is used.
+    /// The cloud-init of a machine without Cluster API above it. Where a Machine owns the object, its bootstrap data is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
     /// How long the creation may take, in seconds. Absent: 600.
@@ -145,7 +147,8 @@ pub enum PublicIp {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// The Secret in the same namespace; its key `value` holds the cloud-init, as Cluster API's bootstrap providers write it.
+    /// The Secret in the same namespace; its key `value` holds the cloud-init, as Cluster API's bootstrap providers
+    /// write it.
     #[schemars(length(min = 1, max = 253))]
     pub data_secret_name: String,
 }

@@ -1,6 +1,7 @@
 //! The kinds of the group `infrastructure.windlass.dev`, as Rust types from which the definitions are generated.
 //!
-//! Field names are those of Cluster API's contracts (both versions' fields are there) and, for what a machine is to be, Scaleway's.
+//! Field names are those of Cluster API's contracts (both versions' fields are there) and, for what a machine is to be,
+//! Scaleway's.
 
 mod apple_silicon_machine;
 mod common;
@@ -37,17 +38,19 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Set by people or by whoever bootstraps a machine; read by the controller.
 pub mod annotations {
-    /// What the owner wishes to become of a machine that is deleted: `pool`, `terminate` or `keep`. An input of the release slot: a
-    /// policy may refuse it.
+    /// What the owner wishes to become of a machine that is deleted: `pool`, `terminate` or `keep`. An input of the
+    /// release slot: a policy may refuse it.
     pub const RELEASE_POLICY: &str = "windlass.dev/release-policy";
     /// The same under the name that another controller of Mac minis used. [`RELEASE_POLICY`] wins where both are there.
     pub const TUIST_RELEASE_POLICY: &str = "tuist.dev/release-policy";
-    /// How often whoever bootstraps the machine has failed since the machine was handed over: a number that only grows. Each growth
-    /// asks the release slot (occasion `bootstrap-failed`).
+    /// How often whoever bootstraps the machine has failed since the machine was handed over: a number that only grows.
+    /// Each growth asks the release slot (occasion `bootstrap-failed`).
     pub const BOOTSTRAP_FAILURES: &str = "windlass.dev/bootstrap-failures";
-    /// Set by the controller before anything is called: the name that claims a host of the pool. It survives a move between clusters.
+    /// Set by the controller before anything is called: the name that claims a host of the pool. It survives a move
+    /// between clusters.
     pub const CLAIM: &str = "windlass.dev/claim";
-    /// Set by the controller before anything is called: the operation that creates the instance, also the value of its operation tag.
+    /// Set by the controller before anything is called: the operation that creates the instance, also the value of its
+    /// operation tag.
     pub const OPERATION: &str = "windlass.dev/operation";
     /// Set by the controller: whether the host was taken from the `pool` or `ordered`. An input of the release slot.
     pub const ORIGIN: &str = "windlass.dev/origin";

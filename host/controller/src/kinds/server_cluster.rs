@@ -51,8 +51,8 @@ pub struct ServerClusterSpec {
     /// The node groups. Changed counts scale the cluster, several groups at once.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<ServerClusterGroup>,
-    /// Names of nodes that are to leave first when their group shrinks; then the newest leave. A name of a node that is gone says
-    /// nothing any more, since no name is given twice.
+    /// Names of nodes that are to leave first when their group shrinks; then the newest leave. A name of a node that is
+    /// gone says nothing any more, since no name is given twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub remove: Option<Vec<String>>,
@@ -177,8 +177,8 @@ pub struct ServerClusterHook {
     pub time_limit_seconds: Option<u32>,
 }
 
-/// A Job of one pod with one container. It reads which nodes it is about from the file that `WINDLASS_INPUT` names, and says by its
-/// exit code how it ended: 0 is done, 75 asks to be tried again, everything else is a failure.
+/// A Job of one pod with one container. It reads which nodes it is about from the file that `WINDLASS_INPUT` names, and
+/// says by its exit code how it ended: 0 is done, 75 asks to be tried again, everything else is a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobHook {
@@ -236,12 +236,13 @@ fn anything(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// What is known of a cluster. The fields up to `history` are the record of its operations: written by the operation under way, under the
-/// object's version, and the only copy of what its nodes are.
+/// What is known of a cluster. The fields up to `history` are the record of its operations: written by the operation
+/// under way, under the object's version, and the only copy of what its nodes are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerClusterStatus {
-    /// `creating`, `active`, `scaling`, `terminating` or `error`; absent when nothing was ever begun, or all of it is gone.
+    /// `creating`, `active`, `scaling`, `terminating` or `error`; absent when nothing was ever begun, or all of it is
+    /// gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub state: Option<String>,
@@ -481,8 +482,8 @@ pub struct RecordStatus {
     pub updated_at: String,
 }
 
-/// What was begun of what the specification asks for. The same is not begun again unless the specification or the annotation
-/// `windlass.dev/retry` changes, or the operation was interrupted.
+/// What was begun of what the specification asks for. The same is not begun again unless the specification or the
+/// annotation `windlass.dev/retry` changes, or the operation was interrupted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptStatus {

@@ -9,8 +9,8 @@ use crate::jobs::JobKind;
 use crate::kinds::{AttemptStatus, OperationStatus};
 use crate::outcome::not_yet;
 
-/// Interruptions in a row after which the same is not begun again by itself: a controller that dies of an operation must not make
-/// servers for ever.
+/// Interruptions in a row after which the same is not begun again by itself: a controller that dies of an operation
+/// must not make servers for ever.
 pub(super) const MOST_INTERRUPTIONS: usize = 3;
 
 /// The cluster that the object's record tells of.

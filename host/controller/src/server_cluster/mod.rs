@@ -300,7 +300,8 @@ impl Turn<'_> {
             Work::Resume => Task::Resume,
             Work::Terminate => Task::Terminate { force: self.annotation(annotations::FORCE) == Some("true") },
         };
-        // A termination goes on where it was, with the Jobs that it began; what else was left open is about to be undone.
+        // A termination goes on where it was, with the Jobs that it began; what else was left open is about to be
+        // undone.
         let open = stored.and_then(|stored| stored.open.as_ref());
         let stop_hooks_of = open.filter(|open| open.kind != OperationKind::Terminate).map(|open| open.number);
         if matches!(work, Work::Create | Work::CreateAnew | Work::Scale) {

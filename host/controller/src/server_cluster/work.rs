@@ -1,4 +1,5 @@
-//! The jobs on clusters: each a call of the floor below, whose events become Kubernetes' and whose end becomes an outcome.
+//! The jobs on clusters: each a call of the floor below, whose events become Kubernetes' and whose end becomes an
+//! outcome.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 const KEY: &str = "22222222-2222-4222-8222-222222222222";
 
-/// The program with credentials, a state directory and an API server that is not there; nothing of this machine gets in.
+/// The program with credentials, a state directory and an API server that is not there; nothing of this machine gets
+/// in.
 fn controller(folder: &Path, arguments: &[&str]) -> Command {
     let kubeconfig = folder.join("kubeconfig");
     std::fs::write(

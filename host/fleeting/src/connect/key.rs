@@ -1,8 +1,8 @@
 //! The key pair of a group.
 //!
-//! Each server carries the public part as the tag `AUTHORIZED_KEY=...`, which cloud-init's Scaleway datasource takes as one
-//! more authorized key (read in cloud-init's source). So no right on IAM is needed, no other server of the project opens
-//! to the key, and nothing stays behind in the account.
+//! Each server carries the public part as the tag `AUTHORIZED_KEY=...`, which cloud-init's Scaleway datasource takes as
+//! one more authorized key (read in cloud-init's source). So no right on IAM is needed, no other server of the project
+//! opens to the key, and nothing stays behind in the account.
 
 use std::io::{Read as _, Write as _};
 

@@ -1,7 +1,8 @@
 //! What the group knows of its instances, and what the runner is told of each. Pure data: no calls, no clock.
 //!
 //! Three properties of the runner's loop decide what is told (they are facts of fleeting's source):
-//! - Each instance that `Increase` accepted stays *pending*, and eats capacity, until it has been seen in an update once.
+//! - Each instance that `Increase` accepted stays *pending*, and eats capacity, until it has been seen in an update
+//!   once.
 //! - An instance that was told as `deleting` is forgotten as soon as it is left out; one that was told as `running` or
 //!   `creating` and is left out holds its capacity for five more updates; one that is told as `deleted` is forgotten at
 //!   once.
@@ -97,8 +98,8 @@ impl Entry {
 
     /// What to tell about it, where the policy gave this word for its server.
     ///
-    /// The runner never takes up an instance whose first report is none, `deleted` or `timeout`; it would stay pending for
-    /// ever. So what the runner still waits for is told as `creating` once, whatever the policy said.
+    /// The runner never takes up an instance whose first report is none, `deleted` or `timeout`; it would stay pending
+    /// for ever. So what the runner still waits for is told as `creating` once, whatever the policy said.
     pub(crate) fn first_sight(&self, told: Option<State>) -> Option<State> {
         match told {
             None | Some(State::Deleted | State::Timeout) if self.owed => Some(State::Creating),
@@ -174,8 +175,8 @@ impl Book {
     }
 
     /// Takes an instance for a cleanup that is about to be journalled, so that of several who want it removed only one
-    /// begins. Answers its creation, its server, and what was being done with it, which is to be set again when the cleanup
-    /// cannot begin. Nothing where it is unknown, or its removal is under way or has ended.
+    /// begins. Answers its creation, its server, and what was being done with it, which is to be set again when the
+    /// cleanup cannot begin. Nothing where it is unknown, or its removal is under way or has ended.
     pub(crate) fn claim_for_cleanup(&mut self, id: &str) -> Option<(OperationId, Option<String>, Work)> {
         let entry = self.entries.get_mut(id)?;
         if !matches!(entry.work, Work::Idle | Work::Suspending | Work::Resuming) {

@@ -42,8 +42,8 @@ impl Fleet {
         }
         Ok(ConnectInfo {
             connector,
-            // Without a private network, a runner that asks for the internal address would be given an empty one, and dial
-            // itself.
+            // Without a private network, a runner that asks for the internal address would be given an empty one, and
+            // dial itself.
             internal_address: if internal.is_empty() { external.clone() } else { internal },
             external_address: external,
             expires: None,

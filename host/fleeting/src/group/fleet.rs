@@ -114,8 +114,8 @@ impl Fleet {
         specification
     }
 
-    /// Accepts as many creations as there is room for, each in the journal under its id before this answers. The machines
-    /// are made in the background.
+    /// Accepts as many creations as there is room for, each in the journal under its id before this answers. The
+    /// machines are made in the background.
     pub(crate) async fn increase(self: &Arc<Self>, count: u32) -> Result<u32, Failure> {
         if let Some((why, rest)) = self.pause.lock().current(Instant::now()) {
             tracing::warn!(
@@ -161,8 +161,8 @@ impl Fleet {
         }
     }
 
-    /// Accepts the removal of instances: in the journal before this answers, done in the background. One that nobody knows
-    /// is gone. The same instance again is the same removal.
+    /// Accepts the removal of instances: in the journal before this answers, done in the background. One that nobody
+    /// knows is gone. The same instance again is the same removal.
     pub(crate) async fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
         let mut accepted = Vec::new();
         let mut to_begin = Vec::new();

@@ -46,8 +46,8 @@ pub struct ScalewayGroup {
 }
 
 impl ScalewayGroup {
-    /// A group that will look for credentials in these surroundings, and have its policies compiled by this compiler (by
-    /// its own process where there is none).
+    /// A group that will look for credentials in these surroundings, and have its policies compiled by this compiler
+    /// (by its own process where there is none).
     pub fn new(surroundings: Surroundings, compiler: Option<Compiler>) -> Self {
         Self { surroundings, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
     }

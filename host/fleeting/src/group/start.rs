@@ -133,8 +133,8 @@ pub struct Ground {
 
 /// Starts the group.
 ///
-/// Each group has a folder of its own in the state directory, with its journal, its owner's name, its key, its policies'
-/// cache and its decision log; so one group never takes up the operations of another.
+/// Each group has a folder of its own in the state directory, with its journal, its owner's name, its key, its
+/// policies' cache and its decision log; so one group never takes up the operations of another.
 pub(super) async fn start(
     configuration: Configuration,
     connector: ConnectorConfig,
@@ -312,8 +312,8 @@ pub(super) fn policy_host(
     Ok(host)
 }
 
-/// What the journal says there is: open operations, and machines that should exist. The latter are listed by Scaleway as
-/// well; those that are not have lost their server while nobody looked.
+/// What the journal says there is: open operations, and machines that should exist. The latter are listed by Scaleway
+/// as well; those that are not have lost their server while nobody looked.
 fn book_of_journal(
     lifecycle: &Lifecycle,
     configuration: &Configuration,

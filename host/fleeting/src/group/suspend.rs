@@ -30,8 +30,8 @@ pub(crate) struct Suspensions {
 }
 
 impl Suspensions {
-    /// Reads what is known. An unreadable file counts as empty, which the log says: those servers are then reaped, as any
-    /// other that was stopped.
+    /// Reads what is known. An unreadable file counts as empty, which the log says: those servers are then reaped, as
+    /// any other that was stopped.
     pub(crate) fn open(directory: Dir) -> Self {
         let ids = match directory.read_to_string(FILE) {
             Ok(text) if text.len() <= MAX_FILE_BYTES => text.lines().map(str::to_owned).collect(),

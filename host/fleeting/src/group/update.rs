@@ -161,8 +161,8 @@ impl Fleet {
         Ok(reports)
     }
 
-    /// Takes a listed server up, also one that this process has not seen before. Servers that were kept on purpose belong
-    /// to people, not to the runner.
+    /// Takes a listed server up, also one that this process has not seen before. Servers that were kept on purpose
+    /// belong to people, not to the runner.
     fn adopt(&self, machine: Machine) -> Option<(String, scaleway::Server)> {
         if machine.kept {
             return None;
@@ -182,8 +182,8 @@ impl Fleet {
         Some((id, machine.server))
     }
 
-    /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves nothing.
-    /// What is found joins the others; what is proven gone is returned.
+    /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves
+    /// nothing. What is found joins the others; what is proven gone is returned.
     async fn look_for_missing(&self, servers: &mut BTreeMap<String, scaleway::Server>) -> Vec<String> {
         let missing: Vec<(String, String)> = self
             .book

@@ -28,8 +28,8 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More fields are left out, for the same reason.
 const MAX_FIELDS: usize = 6;
 
-/// Sends everything that is traced to standard error, from `info` on, or as `WINDLASS_LOG` says. A filter that cannot be
-/// read is reported in the log and replaced by the default. Does nothing where logging was started before.
+/// Sends everything that is traced to standard error, from `info` on, or as `WINDLASS_LOG` says. A filter that cannot
+/// be read is reported in the log and replaced by the default. Does nothing where logging was started before.
 pub fn start_logging() {
     let default = || Targets::new().with_default(LevelFilter::INFO);
     let asked = std::env::var(FILTER_VARIABLE).ok();

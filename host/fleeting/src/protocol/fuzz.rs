@@ -1,5 +1,5 @@
-//! Calls as another program may send them. An input is the name of a method of `proto.InstanceGroup`, a line's end, and the body
-//! of its request: messages in frames, as gRPC writes them.
+//! Calls as another program may send them. An input is the name of a method of `proto.InstanceGroup`, a line's end, and
+//! the body of its request: messages in frames, as gRPC writes them.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Rows that this version did not write: damaged ones, and those of older versions.
 //!
-//! An input is the version of the tables and the columns of an operation, then those of its entries, between lines of two dashes;
-//! each column on a line: `state open`. What is not given has a good value.
+//! An input is the version of the tables and the columns of an operation, then those of its entries, between lines of
+//! two dashes; each column on a line: `state open`. What is not given has a good value.
 
 use rusqlite::Connection;
 use rusqlite::types::Value as Stored;

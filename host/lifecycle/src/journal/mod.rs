@@ -40,7 +40,8 @@ pub enum Durability {
     /// Power loss: each commit reaches the disk. Concurrent writes share a commit.
     #[default]
     Full,
-    /// As [`Durability::Full`], written inline, without a thread. For simulations under paused time that lose power, too.
+    /// As [`Durability::Full`], written inline, without a thread. For simulations under paused time that lose power,
+    /// too.
     FullInline,
     /// The death of the process only; written inline, without a thread. For simulations under paused time.
     Process,
@@ -72,8 +73,8 @@ impl Journal {
     /// Opens the journal for writing, and makes it where there is none.
     ///
     /// # Errors
-    /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is no
-    /// journal or cannot be opened.
+    /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
+    /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
         let path = state.journal_path()?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

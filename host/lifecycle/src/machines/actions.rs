@@ -108,7 +108,8 @@ impl Progress {
     }
 }
 
-/// Reads the host under the lock and answers it if it is still the claimant's, or else how the release ended without us.
+/// Reads the host under the lock and answers it if it is still the claimant's, or else how the release ended without
+/// us.
 async fn still_ours(
     run: &Run,
     specification: &ReleaseSpecification,
@@ -143,8 +144,8 @@ fn over(over: Over) -> End {
     })
 }
 
-/// Gives the host back to its pool, in three steps: it loses the claim's name for one that nobody takes for a pool's nor for
-/// a claim, it is reinstalled, and it gets its name in the pool.
+/// Gives the host back to its pool, in three steps: it loses the claim's name for one that nobody takes for a pool's
+/// nor for a claim, it is reinstalled, and it gets its name in the pool.
 ///
 /// (With two steps there would be a moment in which a host stands in the pool, ready, with its old disk and a
 /// reinstallation on its way: who claims it then, from another state directory, has it wiped under his work.)

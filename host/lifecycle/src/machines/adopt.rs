@@ -63,17 +63,17 @@ impl Lifecycle {
     /// 1. A host that carries the claim already is answered as it is (`rediscovered`), and nothing is changed.
     /// 2. Under the lock of this state directory: each eligible host in turn is read, renamed to
     ///    `windlass-claim-pending-<uuid>`, read again a moment later
-    ///    ([`Limits::claim_settle`](crate::Limits::claim_settle)), renamed to the claim, and read again. One that shows another
-    ///    name at any look has gone to somebody else, and the next one is tried.
+    ///    ([`Limits::claim_settle`](crate::Limits::claim_settle)), renamed to the claim, and read again. One that shows
+    ///    another name at any look has gone to somebody else, and the next one is tried.
     ///
-    /// Eligible is a host with the pool's prefix that is delivered, `ready`, not about to be deleted, and of the pool's type
-    /// and system; or one of that type and system which a dead claim of ours, or of anybody a quarter of an hour ago, left between the
-    /// phases.
+    /// Eligible is a host with the pool's prefix that is delivered, `ready`, not about to be deleted, and of the pool's
+    /// type and system; or one of that type and system which a dead claim of ours, or of anybody a quarter of an hour
+    /// ago, left between the phases.
     ///
     /// # Guarantees
-    /// Between processes that share the state directory no host is claimed twice. Between others none is, as long as a rename takes
-    /// effect within the settling time: see `docs/machines.md`. After an error no host is left between the phases, or the journal
-    /// knows it and the next start gives it back.
+    /// Between processes that share the state directory no host is claimed twice. Between others none is, as long as a
+    /// rename takes effect within the settling time: see `docs/machines.md`. After an error no host is left between the
+    /// phases, or the journal knows it and the next start gives it back.
     ///
     /// # Errors
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
@@ -214,8 +214,8 @@ async fn rediscover(
     Ok(None)
 }
 
-/// Whether a host between pool and claim may be taken by anybody: its claimant is gone, or it was wiped on its way into the
-/// pool and only lacks the name. Decided under the lock.
+/// Whether a host between pool and claim may be taken by anybody: its claimant is gone, or it was wiped on its way into
+/// the pool and only lacks the name. Decided under the lock.
 fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
     match standing(shared, host) {
         Ok(Standing::InUse) | Err(_) => false,
@@ -228,8 +228,9 @@ fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
 enum Standing {
     /// A claim of ours ended well, and it was not let go since. The name is the late echo of an earlier call.
     InUse,
-    /// A claim of ours gave it this name and came to nothing (nobody who shares this journal is between the phases while one
-    /// holds the lock, so the claimant is gone); or a release of ours wiped it and could not give it a pool's name.
+    /// A claim of ours gave it this name and came to nothing (nobody who shares this journal is between the phases
+    /// while one holds the lock, so the claimant is gone); or a release of ours wiped it and could not give it a pool's
+    /// name.
     Orphan,
     Unknown,
 }
@@ -299,8 +300,8 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         Changed::Refused(refused) => return Err(refusal(PENDING_STEP, *refused)),
     }
     run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
-    // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever reads
-    // it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
+    // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever
+    // reads it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
     match settled(run, PENDING_STEP, id, &before.name).await? {
         None => return lost(run, PENDING_STEP, id, Over::Gone).await,
         Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
@@ -388,7 +389,8 @@ async fn give_up(run: &Run, active: &Active, cause: StepFailure) -> Error {
 
 /// Gives every host that this operation left between the phases the name that it had before.
 ///
-/// What carries the claim stays as it is: the claimant finds it again, and a reclaim shows it where there is none any more.
+/// What carries the claim stays as it is: the claimant finds it again, and a reclaim shows it where there is none any
+/// more.
 pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
     run.begin_undo();
     let mut report = Report::default();

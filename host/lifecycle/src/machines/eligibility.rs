@@ -9,8 +9,8 @@ use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};
 
 use super::names::{PoolPrefix, is_between};
 
-/// A host that a crash left between the phases of its claim is taken up again by anybody after this. One's own is taken up
-/// at once: the journal knows it.
+/// A host that a crash left between the phases of its claim is taken up again by anybody after this. One's own is taken
+/// up at once: the journal knows it.
 pub(crate) const ORPHANED_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// A pool, and what one wants of it.
@@ -22,8 +22,8 @@ pub struct Pool {
     pub prefix: PoolPrefix,
     /// Scaleway's type: `M4-S`. Must be equal.
     pub machine_type: String,
-    /// The operating system: its name (`macos-sequoia-15.6`) or its family (`Sequoia`), upper and lower case alike. Absent:
-    /// any. A family outlives the images that Scaleway retires; a name that is retired is never found again.
+    /// The operating system: its name (`macos-sequoia-15.6`) or its family (`Sequoia`), upper and lower case alike.
+    /// Absent: any. A family outlives the images that Scaleway retires; a name that is retired is never found again.
     pub operating_system: Option<String>,
 }
 
@@ -108,8 +108,8 @@ impl Pool {
         })
     }
 
-    /// The eligible ones in their order (left-overs of dead claims first: nobody else looks for them), and the count of the
-    /// others.
+    /// The eligible ones in their order (left-overs of dead claims first: nobody else looks for them), and the count of
+    /// the others.
     pub(crate) fn choose<'h>(
         &self,
         hosts: &'h [Server],
@@ -135,8 +135,8 @@ impl Pool {
     }
 }
 
-/// Whether the host has not been changed for so long that whoever was claiming it is gone. One whose date cannot be read is
-/// not taken.
+/// Whether the host has not been changed for so long that whoever was claiming it is gone. One whose date cannot be
+/// read is not taken.
 pub(crate) fn is_stale(host: &Server, now: u64) -> bool {
     host.updated_at
         .parse::<jiff::Timestamp>()

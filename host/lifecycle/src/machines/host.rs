@@ -161,8 +161,8 @@ impl Refused {
 /// Sends a call until its effect is seen, it is refused for good, or the host is no longer ours.
 ///
 /// After each failed call the host is read again and `judge` says how the change stands, so a lost answer is neither
-/// repeated blindly nor believed. Whether a failed call is sent again is the retry slot's, within the run's deadline; one
-/// that a precondition forbids is not: who asked for it has to think again.
+/// repeated blindly nor believed. Whether a failed call is sent again is the retry slot's, within the run's deadline;
+/// one that a precondition forbids is not: who asked for it has to think again.
 pub(crate) async fn change<T, C, CFut, A>(
     run: &Run,
     step: &str,

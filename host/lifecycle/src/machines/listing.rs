@@ -256,8 +256,8 @@ pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -
 
 impl Lifecycle {
     /// Every Apple silicon host of a zone, whoever's it is. Calls for one zone within
-    /// [`Limits::machine_interval`](crate::Limits::machine_interval) share one answer, also while it is on its way; what
-    /// this process itself renamed meanwhile shows.
+    /// [`Limits::machine_interval`](crate::Limits::machine_interval) share one answer, also while it is on its way;
+    /// what this process itself renamed meanwhile shows.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed. Nothing is kept of that: the next call asks again.

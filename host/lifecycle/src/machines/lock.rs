@@ -9,8 +9,8 @@ use crate::Error;
 use crate::control::Control;
 use crate::lifecycle::Shared;
 
-/// How long one waits for the lock. Whoever holds it makes a handful of calls and waits for seconds at most ([`HELD`]), so
-/// many can go before.
+/// How long one waits for the lock. Whoever holds it makes a handful of calls and waits for seconds at most ([`HELD`]),
+/// so many can go before.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 /// No further attempt begins under the lock after this: one slow host must not hold the others.
 pub(crate) const HELD: Duration = Duration::from_secs(20);
@@ -30,8 +30,8 @@ pub(crate) struct Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until it is
-        // under way.
+        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
+        // it is under way.
         let _ = self.file.unlock();
         *self.process = Some(Instant::now());
     }

@@ -1,7 +1,7 @@
 //! The names of hosts: what a pool's begins with, what a claim is called, and the name in between.
 //!
-//! Apple silicon has no tags that could be set, so a host's name is the only mark of whose it is. Anybody with a key may
-//! change it at any time, and the last writer wins.
+//! Apple silicon has no tags that could be set, so a host's name is the only mark of whose it is. Anybody with a key
+//! may change it at any time, and the last writer wins.
 
 use std::fmt;
 use std::str::FromStr;
@@ -95,16 +95,17 @@ macro_rules! name {
 name! {
     /// What the names of a pool's hosts begin with, for example `ci-pool-`: at most 27 bytes, ending with a dash.
     ///
-    /// No pool's prefix may be the beginning of another's: `ci-` takes the hosts of `ci-pool-` for its own. Nor may a claim
-    /// begin with it.
+    /// No pool's prefix may be the beginning of another's: `ci-` takes the hosts of `ci-pool-` for its own. Nor may a
+    /// claim begin with it.
     PoolPrefix, check_prefix
 }
 
 name! {
     /// The name that a host carries while it is claimed: at most 63 bytes, lower-case letters, digits, dashes and dots.
     ///
-    /// It has to be the claimant's own for ever: two claimants of one name share a host, and one that comes back under the
-    /// name of a dead one inherits its host. Put something unique into it (of a Kubernetes object, a part of its UID).
+    /// It has to be the claimant's own for ever: two claimants of one name share a host, and one that comes back under
+    /// the name of a dead one inherits its host. Put something unique into it (of a Kubernetes object, a part of its
+    /// UID).
     ClaimName, check_claim
 }
 
@@ -145,7 +146,8 @@ impl PoolPrefix {
 
     /// The name under which a host comes into the pool when this claim lets it go.
     ///
-    /// Worked out, not drawn: who asks again after a crash, and even after the loss of the journal, knows his own work by it.
+    /// Worked out, not drawn: who asks again after a crash, and even after the loss of the journal, knows his own work
+    /// by it.
     pub(crate) fn name(&self, claim: &ClaimName, host: &str) -> String {
         format!("{}{}", self.0, unique("pool", claim, host))
     }

@@ -87,16 +87,16 @@ impl Lifecycle {
     /// Looks for hosts whose claim nobody alive explains, and gives them back to the pool where it is told to.
     ///
     /// # Guarantees
-    /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no operation of this
-    /// journal is at work on it, it has not changed within the grace, and, read again under the lock, it still carries the same name. One
-    /// whose deletion is scheduled is told of and left alone.
+    /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no
+    /// operation of this journal is at work on it, it has not changed within the grace, and, read again under the lock,
+    /// it still carries the same name. One whose deletion is scheduled is told of and left alone.
     ///
     /// # Assumptions
     /// `live` is complete. Who keeps claims elsewhere reads it anew right before each call.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when the zone cannot be listed; [`Error::MachineName`] for an empty prefix, or one that would match the pool. What
-    /// fails about a single host stands in its `problem`.
+    /// [`Error::Scaleway`] when the zone cannot be listed; [`Error::MachineName`] for an empty prefix, or one that
+    /// would match the pool. What fails about a single host stands in its `problem`.
     pub async fn reclaim(&self, request: &ReclaimRequest, control: &Control) -> Result<Reclaim, Error> {
         check_prefix(request)?;
         let hosts = fresh(&self.shared, control, &request.zone).await?;

@@ -1,4 +1,5 @@
-//! What the journal knows of a host's restart for recovery: who asks again after a crash must not restart it a second time.
+//! What the journal knows of a host's restart for recovery: who asks again after a crash must not restart it a second
+//! time.
 
 use windlass_policy::slots::release::Occasion;
 use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};

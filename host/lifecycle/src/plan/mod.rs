@@ -3,11 +3,11 @@
 use windlass_policy::slots::rollback::{Action, Answer, Question, Resource, Step, Verdict};
 use windlass_policy::slots::types::ResourceKind;
 
-/// What `Rollback::check` does not see: the order that attachments ask for. (That check: positions exist, nothing unowned is
-/// deleted, nothing owned is forgotten, no circle.)
+/// What `Rollback::check` does not see: the order that attachments ask for. (That check: positions exist, nothing
+/// unowned is deleted, nothing owned is forgotten, no circle.)
 ///
-/// A volume is deleted only after it has left its server: after the server's deletion or its own detachment. The volumes
-/// of a server that stays are not deleted under it.
+/// A volume is deleted only after it has left its server: after the server's deletion or its own detachment. The
+/// volumes of a server that stays are not deleted under it.
 pub(crate) fn check(question: &Question, answer: &Answer) -> Result<(), String> {
     let Verdict::Plan(steps) = &answer.verdict else {
         return Ok(());

@@ -74,8 +74,8 @@ fn any_action() -> impl Strategy<Value = Action> {
     prop::sample::select(vec![Action::Delete, Action::Detach, Action::PowerOff, Action::Keep])
 }
 
-/// Plans that are nearly right, since a plan at random is nearly never accepted: one step for each resource, waiting for
-/// earlier ones, and then a few changes.
+/// Plans that are nearly right, since a plan at random is nearly never accepted: one step for each resource, waiting
+/// for earlier ones, and then a few changes.
 fn nearly_right() -> impl Strategy<Value = (Question, Answer)> {
     (1u32..8)
         .prop_flat_map(|count| {

@@ -266,18 +266,18 @@ impl Lifecycle {
     /// each batch as an operation of its own.
     ///
     /// # What explains a resource
-    /// An open operation of this journal; a finished create whose server exists, for what that create made and what hangs on
-    /// its server; the mark `windlass-kept`, or that an operation of this journal kept it; or an operation that this journal does
-    /// not know and that is younger than the request's grace.
+    /// An open operation of this journal; a finished create whose server exists, for what that create made and what
+    /// hangs on its server; the mark `windlass-kept`, or that an operation of this journal kept it; or an operation
+    /// that this journal does not know and that is younger than the request's grace.
     ///
     /// # What is reported and stays all the same
     /// Servers of operations that this journal does not know, and what hangs on them, unless
-    /// [`running_too`](SweepRequest::running_too) is set; what hangs on anything that is there; what carries the tags of an
-    /// operation that did not make it.
+    /// [`running_too`](SweepRequest::running_too) is set; what hangs on anything that is there; what carries the tags
+    /// of an operation that did not make it.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed is no
-    /// error: the reports say so.
+    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed
+    /// is no error: the reports say so.
     pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
         let mut sweep = Sweep::default();
         for zone in &request.zones {

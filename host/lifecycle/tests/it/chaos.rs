@@ -17,8 +17,8 @@ fn kinds() -> Vec<FaultKind> {
     kinds
 }
 
-/// What Scaleway refuses to create in its own words, or by its rate limit, is believed: it has not been done. (assumption:
-/// refusals-have-no-effect) Every other answer may be wrong about the effect.
+/// What Scaleway refuses to create in its own words, or by its rate limit, is believed: it has not been done.
+/// (assumption: refusals-have-no-effect) Every other answer may be wrong about the effect.
 fn happens(kind: FaultKind, effect: Effect) -> bool {
     let refusal = matches!(
         kind,

@@ -1,9 +1,9 @@
 //! SIGKILL of a real process at every request of create, cleanup and rollback, before and after its effect. The next
 //! start must end clean.
 //!
-//! The child is this test binary again (see [`child`]). The parent serves the simulator on a socket, holds the child's nth
-//! request by a delay, and kills the child while it waits: before the effect (the request is never served), or after it
-//! (its answer never arrives).
+//! The child is this test binary again (see [`child`]). The parent serves the simulator on a socket, holds the child's
+//! nth request by a delay, and kills the child while it waits: before the effect (the request is never served), or
+//! after it (its answer never arrives).
 
 use std::path::Path;
 use std::sync::Mutex;

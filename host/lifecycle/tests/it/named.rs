@@ -20,8 +20,8 @@ fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
     run(async {
         let world = World::new(11).await;
         let lifecycle = world.start();
-        // Only the power-on: the rollback's terminate is an action, too, so the rule is taken away when it has met often
-        // enough for the retry policy to give up.
+        // Only the power-on: the rollback's terminate is an action, too, so the rule is taken away when it has met
+        // often enough for the retry policy to give up.
         world.simulator.add_fault(power_on_fails()).unwrap();
         let (control, mut events) = Control::with_events();
         let simulator = world.simulator.clone();
@@ -67,8 +67,8 @@ fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
     });
 }
 
-/// Who follows a creation takes "undoing" for the end of its server: the runner plugin told it as `deleting` for a moment,
-/// and the runner asked for another one that the group had no room for.
+/// Who follows a creation takes "undoing" for the end of its server: the runner plugin told it as `deleting` for a
+/// moment, and the runner asked for another one that the group had no room for.
 #[test]
 fn a_good_creation_that_removes_a_double_is_not_told_as_being_undone() {
     run(async {

@@ -291,8 +291,8 @@ fn given(variable: &str) -> Option<u64> {
 }
 
 /// Seeds of so many cases: one half as in every run, the other from a number that is drawn anew, so that each run looks
-/// where none has looked. All of them from the number in `variable`, where that is given: with a count of 1 it plays the
-/// case again whose failure named its seed.
+/// where none has looked. All of them from the number in `variable`, where that is given: with a count of 1 it plays
+/// the case again whose failure named its seed.
 pub(crate) fn seeds(variable: &str, count: u64) -> Vec<u64> {
     if let Some(first) = given(variable) {
         return (first..first + count).collect();

@@ -1,4 +1,5 @@
-//! Waits end, look-ups are shared and happen only in doubt, and what Scaleway asks for is heeded. All on simulated time.
+//! Waits end, look-ups are shared and happen only in doubt, and what Scaleway asks for is heeded. All on simulated
+//! time.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 /// Keys whose values are never recorded. Applied to arguments and answers of host calls, at every depth, also within
-/// strings that are JSON themselves (bodies). A capability should keep secrets from its answers in the first place; this
-/// is the second fence.
+/// strings that are JSON themselves (bodies). A capability should keep secrets from its answers in the first place;
+/// this is the second fence.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     words: Vec<String>,
@@ -17,8 +17,8 @@ const REDACTED: &str = "[redacted]";
 const MAX_DEPTH: usize = 32;
 
 impl Default for Redaction {
-    /// Keys that contain `password`, `passwd`, `passphrase`, `secret`, `token`, `credential`, `authorization`, `cookie`,
-    /// or that are or end in `key`.
+    /// Keys that contain `password`, `passwd`, `passphrase`, `secret`, `token`, `credential`, `authorization`,
+    /// `cookie`, or that are or end in `key`.
     fn default() -> Redaction {
         let words = ["password", "passwd", "passphrase", "secret", "token", "credential", "authorization", "cookie"];
         Redaction { words: words.map(str::to_owned).to_vec() }

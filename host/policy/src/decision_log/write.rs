@@ -45,8 +45,8 @@ impl Default for DecisionLogOptions {
     }
 }
 
-/// How long the writer looks at the queue by itself after it was busy, before it sleeps until it is woken. While it does,
-/// a decision saves the system call that wakes a thread.
+/// How long the writer looks at the queue by itself after it was busy, before it sleeps until it is woken. While it
+/// does, a decision saves the system call that wakes a thread.
 const LINGER: Duration = Duration::from_millis(100);
 /// How often it looks meanwhile.
 const LOOK: Duration = Duration::from_millis(2);

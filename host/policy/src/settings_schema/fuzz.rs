@@ -1,4 +1,5 @@
-//! Schemas of settings as any policy may bring them. An input is a schema and settings, with a line of two dashes between them.
+//! Schemas of settings as any policy may bring them. An input is a schema and settings, with a line of two dashes
+//! between them.
 
 use serde_json::Value;
 

@@ -189,8 +189,9 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// Visits every reason in the answer.
     fn for_each_reason(answer: &mut Self::Answer, visit: impl FnMut(&mut Option<String>));
 
-    /// An ordinary question: for the dry run of a new policy, for trying a policy by hand, for documentation. Its random word,
-    /// or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry run.
+    /// An ordinary question: for the dry run of a new policy, for trying a policy by hand, for documentation. Its
+    /// random word, or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry
+    /// run.
     fn example() -> Self::Question;
 }
 

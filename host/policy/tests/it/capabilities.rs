@@ -69,7 +69,8 @@ impl GrantedCapability for Granted {
     }
 }
 
-/// Calls `double` with the question's attempt, so many times over, and waits for what came out. A refusal counts 1,000,000.
+/// Calls `double` with the question's attempt, so many times over, and waits for what came out. A refusal counts
+/// 1,000,000.
 pub(crate) fn doubling(times: u32) -> Guest {
     let mut guest = Guest::new(
         SlotName::Retry,

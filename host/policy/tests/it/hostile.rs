@@ -1,5 +1,5 @@
-//! Guests that mean harm. Each is stopped at its limit, the built-in default decides, the reason is on record, and neither
-//! the host nor other policies notice.
+//! Guests that mean harm. Each is stopped at its limit, the built-in default decides, the reason is on record, and
+//! neither the host nor other policies notice.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use windlass_policy::{DecidedBy, FailureKind, Link, Outcome, Policies};
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
 use crate::support::{State, any, run};
 
-/// A retry guest that behaves in the example question's step and does harm in the step `harm`, so that it passes the dry
-/// run. The step's text lies at the question's offset 24.
+/// A retry guest that behaves in the example question's step and does harm in the step `harm`, so that it passes the
+/// dry run. The step's text lies at the question's offset 24.
 fn harmful(harm: &str) -> Guest {
     Guest::new(
         SlotName::Retry,

@@ -94,8 +94,8 @@ fn every_bad_plan_is_refused_and_the_default_undoes_everything_that_is_ours() {
         let state = State::new();
         let host = host_with(&state, behaviour, None);
         let mut question = rollback::Question { random: 1, ..Rollback::example() };
-        // The volume isn't ours. (The last resource is a private NIC, which goes with its server: one more of ours follows,
-        // so that there is something to forget.)
+        // The volume isn't ours. (The last resource is a private NIC, which goes with its server: one more of ours
+        // follows, so that there is something to forget.)
         question.resources[2].owned = false;
         let another = rollback::Resource { id: "another".into(), attached_to: None, ..question.resources[1].clone() };
         question.resources.push(another);

@@ -26,8 +26,8 @@ const SERVER_TYPE: &str = "/apple-silicon/v1alpha1/zones/{zone}/server-type/{ser
 /// - A host that is not there is answered 403 `permissions_denied`, never 404 (recorded 30 of 30): ask
 ///   [`Error::is_gone_or_not_ours`].
 /// - A host cannot be deleted before its [`deletable_at`](Server::deletable_at), a day or more after its creation: 412,
-///   class [`PreconditionFailed`](crate::ErrorClass::PreconditionFailed), with [`Error::not_before`] where Scaleway says
-///   until when.
+///   class [`PreconditionFailed`](crate::ErrorClass::PreconditionFailed), with [`Error::not_before`] where Scaleway
+///   says until when.
 /// - Hosts have no tags that could be set. Only the name tells whose one is, and the last writer of a name wins.
 /// - The passwords come with [`get_server`](Self::get_server) alone; every other recorded answer seals them.
 #[derive(Debug, Clone)]
@@ -101,9 +101,9 @@ impl AppleSiliconApi {
         self.client.call_and(call, |answer| answer.object(None)).await
     }
 
-    /// Wipes a host's disk and installs it anew. Everything on it is lost, and its passwords change. Once it is answered,
-    /// the host is `reinstalling` (assumption: mac-reinstall-shows). A host that is busy refuses
-    /// (assumption: mac-busy-answer).
+    /// Wipes a host's disk and installs it anew. Everything on it is lost, and its passwords change. Once it is
+    /// answered, the host is `reinstalling` (assumption: mac-reinstall-shows). A host that is busy refuses (assumption:
+    /// mac-busy-answer).
     pub async fn reinstall_server(&self, server_id: &str, request: &ReinstallServer) -> Result<Server, Error> {
         let call = self.server(Call::post(REINSTALL), server_id).json(request)?;
         self.client.call_and(call, |answer| answer.object(None)).await

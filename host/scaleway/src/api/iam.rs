@@ -15,7 +15,8 @@ impl IamApi {
         Self { client }
     }
 
-    /// Every quota of an organization; all pages. It needs a right that keys for machines hardly have: 403 `permissions_denied` without.
+    /// Every quota of an organization; all pages. It needs a right that keys for machines hardly have: 403
+    /// `permissions_denied` without.
     pub async fn list_quota(&self, organization_id: &str) -> Result<Vec<Quotum>, Error> {
         let call = Call::get("/iam/v1alpha1/quota").query("organization_id", organization_id);
         list(&self.client, Paging::Body, call, "quota").await

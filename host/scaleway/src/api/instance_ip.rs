@@ -27,9 +27,9 @@ impl InstanceApi {
     /// One address.
     ///
     /// # Errors
-    /// An address that is gone, or another's, is [`is_not_found`](Error::is_not_found): 404 today; in older recordings 403,
-    /// which is what a key without the right is told as well. So a 403 counts as *not found* only when the addresses can be
-    /// listed and this one is not among them. The same holds for [`update_ip`](Self::update_ip) and
+    /// An address that is gone, or another's, is [`is_not_found`](Error::is_not_found): 404 today; in older recordings
+    /// 403, which is what a key without the right is told as well. So a 403 counts as *not found* only when the
+    /// addresses can be listed and this one is not among them. The same holds for [`update_ip`](Self::update_ip) and
     /// [`delete_ip`](Self::delete_ip). (assumption: gone-address-answers)
     pub async fn get_ip(&self, ip: &str) -> Result<Ip, Error> {
         let got = self.client.call_and(self.ip(Call::get(IP), ip), |answer| answer.object(Some("ip"))).await;

@@ -48,7 +48,8 @@ impl InstanceApi {
         list(&self.client, Paging::Header, self.servers(request), "servers").await
     }
 
-    /// How many servers match, in one call: what Scaleway counts (`X-Total-Count`), or, where it does not, at least so many.
+    /// How many servers match, in one call: what Scaleway counts (`X-Total-Count`), or, where it does not, at least so
+    /// many.
     pub async fn count_servers(&self, request: &ListServers) -> Result<u64, Error> {
         let call = self.servers(request).query("per_page", "1").query("page", "1");
         self.client
@@ -79,8 +80,9 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("server"))).await
     }
 
-    /// Deletes a `stopped` server; its volumes and flexible addresses stay (recorded) (assumption: delete-leaves-parts).
-    /// A running one is refused (assumption: running-delete-refused): use [`ServerAction::Terminate`].
+    /// Deletes a `stopped` server; its volumes and flexible addresses stay (recorded) (assumption:
+    /// delete-leaves-parts). A running one is refused (assumption: running-delete-refused): use
+    /// [`ServerAction::Terminate`].
     pub async fn delete_server(&self, server_id: &str) -> Result<(), Error> {
         self.client.call(self.server(Call::delete(SERVER), server_id)).await?;
         Ok(())
@@ -88,8 +90,8 @@ impl InstanceApi {
 
     /// Tells a server to do something: `server_action(id, ServerAction::PowerOn)`.
     ///
-    /// The task in the answer is a fake one; read the server to see how far it is: one that was told to start is seen to
-    /// (assumption: action-takes-effect).
+    /// The task in the answer is a fake one; read the server to see how far it is: one that was told to start is seen
+    /// to (assumption: action-takes-effect).
     pub async fn server_action(&self, server_id: &str, request: impl Into<ServerActionRequest>) -> Result<Task, Error> {
         let call = self.server(Call::post(ACTION), server_id).json(&request.into())?;
         self.client.call_and(call, |answer| answer.field("task")).await

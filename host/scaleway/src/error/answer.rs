@@ -209,7 +209,8 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// Whether this is Scaleway's own refusal, which had no effect; see [`Error::is_refusal`](super::Error::is_refusal).
+    /// Whether this is Scaleway's own refusal, which had no effect; see
+    /// [`Error::is_refusal`](super::Error::is_refusal).
     pub(super) fn is_refusal(&self) -> bool {
         let own_words = (400..500).contains(&self.status) && self.error_type.is_some();
         self.class == ErrorClass::RateLimited || (own_words && !self.is_ambiguous())
@@ -242,8 +243,8 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// What Scaleway said, in one line: its message with the resource, the details and the advice that came with it, and
-    /// without method, path and status. Empty when it said nothing.
+    /// What Scaleway said, in one line: its message with the resource, the details and the advice that came with it,
+    /// and without method, path and status. Empty when it said nothing.
     pub fn words(&self) -> String {
         Words(self).to_string().trim().to_owned()
     }

@@ -5,8 +5,8 @@ use std::fmt;
 /// is the contract's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorClass {
-    /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`). As any refusal it had no
-    /// effect (assumption: refusals-have-no-effect).
+    /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`). As any refusal it had
+    /// no effect (assumption: refusals-have-no-effect).
     InvalidArguments,
     /// The credentials are unknown, expired or malformed (`denied_authentication`).
     AuthenticationDenied,

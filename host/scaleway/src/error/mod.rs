@@ -173,8 +173,9 @@ impl Error {
         }
     }
 
-    /// Whether Scaleway itself refused the call, so that it did nothing: a rate limit, or a 4xx with a `type` in its body.
-    /// (assumption: refusals-have-no-effect) A 4xx without one may come from anything in between, and 5xx say nothing.
+    /// Whether Scaleway itself refused the call, so that it did nothing: a rate limit, or a 4xx with a `type` in its
+    /// body. (assumption: refusals-have-no-effect) A 4xx without one may come from anything in between, and 5xx say
+    /// nothing.
     pub fn is_refusal(&self) -> bool {
         self.api().is_some_and(ApiError::is_refusal)
     }

@@ -7,11 +7,12 @@ use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 /// The longest wait that is believed. Nobody waits that long; it is there to be longer than any budget.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What `Retry-After` asks for (RFC 9110, 10.2.3): seconds, or a date, which counts from the answer's own `Date`. So no clock of
-/// this machine is read, and none has to be right. What is neither, or a date in an answer without one, asks for nothing.
+/// What `Retry-After` asks for (RFC 9110, 10.2.3): seconds, or a date, which counts from the answer's own `Date`. So no
+/// clock of this machine is read, and none has to be right. What is neither, or a date in an answer without one, asks
+/// for nothing.
 ///
-/// (assumption: retry-after-header) None of Scaleway's recorded answers has one, not even 429; a gateway of tomorrow, or one of
-/// one's own before it, may.
+/// (assumption: retry-after-header) None of Scaleway's recorded answers has one, not even 429; a gateway of tomorrow,
+/// or one of one's own before it, may.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     wait(text(&RETRY_AFTER)?, text(&DATE))

@@ -129,7 +129,8 @@ async fn an_item_that_slips_onto_a_page_already_read_is_found() {
 
 #[tokio::test]
 async fn an_item_that_slips_between_two_pages_is_found_also_when_the_total_stays_the_same() {
-    // After the first page one of its items goes and another one is made: 30 before and after, and item 10 was on no page.
+    // After the first page one of its items goes and another one is made: 30 before and after, and item 10 was on no
+    // page.
     let list = List::new(0..30, 10, |number, ids| {
         if number == 1 {
             ids.remove(0);

@@ -76,14 +76,13 @@ pub struct ExplicitSettings {
 pub struct Limits {
     /// Calls per second in the long run. Default 30.
     ///
-    /// Scaleway publishes no number (assumption: rate-limit). Recorded: the first 429 came when one client sent 65 or more
-    /// calls within a second.
-    /// A burst of 30 and 30 per second is at most 60 in any second.
+    /// Scaleway publishes no number (assumption: rate-limit). Recorded: the first 429 came when one client sent 65 or
+    /// more calls within a second. A burst of 30 and 30 per second is at most 60 in any second.
     pub calls_per_second: NonZeroU32,
     /// Calls that may be made at once after a pause. Default 30.
     pub burst: NonZeroU32,
-    /// Calls under way at the same time to one product's API (Instance, Block, ...), so that one that hangs does not keep the
-    /// others waiting. Default 32.
+    /// Calls under way at the same time to one product's API (Instance, Block, ...), so that one that hangs does not
+    /// keep the others waiting. Default 32.
     pub concurrent_calls: NonZeroU32,
     /// From sending to the whole answer, for each call. Default 30 s.
     pub call_deadline: Duration,

@@ -39,7 +39,8 @@ impl HttpTransport {
             builder = builder.no_proxy();
         }
         if settings.api_url().scheme() == "http" {
-            // No TLS is ever spoken then (redirects are not followed): trust no certificate, and need none on the system.
+            // No TLS is ever spoken then (redirects are not followed): trust no certificate, and need none on the
+            // system.
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| ConfigurationError::HttpClient(chain(&error)))?;

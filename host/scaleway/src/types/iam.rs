@@ -6,7 +6,8 @@ use crate::location::Zone;
 answers! {
     /// How much of one kind an organization may have. How much there is does not stand here.
     pub struct Quotum {
-        /// Scaleway's name for it. Which names there are is documented nowhere; refusals (`quotas_exceeded`) show some: `IamSshKeys`.
+        /// Scaleway's name for it. Which names there are is documented nowhere; refusals (`quotas_exceeded`) show some:
+        /// `IamSshKeys`.
         pub name: String,
         /// A name for people.
         pub pretty_name: String,
@@ -38,7 +39,8 @@ answers! {
 }
 
 impl Quotum {
-    /// How much a zone may have: the smallest of the limits that hold for it. `None`: as much as it likes, or nothing is said.
+    /// How much a zone may have: the smallest of the limits that hold for it. `None`: as much as it likes, or nothing
+    /// is said.
     pub fn limit_in(&self, zone: &Zone) -> Option<u64> {
         let region = zone.region();
         let holds = |limit: &&QuotumLimit| {

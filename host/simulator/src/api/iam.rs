@@ -109,8 +109,8 @@ fn delete(world: &mut World, id: &str) -> Outcome {
 }
 
 /// Shapes from the SDK. What was not limited by an option is unlimited.
-// Assumption: the names are those of refusals, of which only `IamSshKeys` was recorded; all limits are global; another organization's
-// quotas are an empty list.
+// Assumption: the names are those of refusals, of which only `IamSshKeys` was recorded; all limits are global; another
+// organization's quotas are an empty list.
 fn quota(world: &World, call: &Call) -> Outcome {
     let Some(organization) = call.parameter("organization_id") else {
         return Err(Refusal::invalid_arguments(&[BadArgument::missing("organization_id")]));

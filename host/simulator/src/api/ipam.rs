@@ -155,7 +155,8 @@ fn release(world: &mut World, region: &str, id: &str) -> Outcome {
     Ok(Answer::no_content())
 }
 
-/// Gives a new NIC its addresses: the booked ones it names, or a new IPv4 and a new IPv6 address (recorded, in this order).
+/// Gives a new NIC its addresses: the booked ones it names, or a new IPv4 and a new IPv6 address (recorded, in this
+/// order).
 pub(super) fn take(world: &mut World, network: &str, nic: &str, booked: Vec<String>) -> Result<Vec<String>, Refusal> {
     for id in &booked {
         match world.ipam_ips.get(id) {

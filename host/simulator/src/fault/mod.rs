@@ -71,8 +71,8 @@ pub enum FaultKind {
     NotFound,
     /// The connection closes without an answer.
     DroppedConnection,
-    /// The answer comes this much later, in tokio's time, unscaled. `before` waits and then acts, so a caller that gave up meanwhile and closed
-    /// its connection is never served; `after` acts and then waits.
+    /// The answer comes this much later, in tokio's time, unscaled. `before` waits and then acts, so a caller that gave
+    /// up meanwhile and closed its connection is never served; `after` acts and then waits.
     Delay(Duration),
     /// A 2xx answer whose body is cut in the middle of its JSON.
     MalformedBody,

@@ -6,9 +6,9 @@ use crate::clock::{Micros, micros};
 
 /// What will happen by itself.
 ///
-/// Nothing runs in the background: the agenda is worked off when the next request comes, which makes every run the same.
-/// An entry about a server names the server's *turn*: another action in between begins a new turn, and entries of earlier
-/// turns fall away.
+/// Nothing runs in the background: the agenda is worked off when the next request comes, which makes every run the
+/// same. An entry about a server names the server's *turn*: another action in between begins a new turn, and entries of
+/// earlier turns fall away.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     entries: BTreeMap<(Micros, u64), (u64, Event)>,

@@ -180,8 +180,8 @@ impl World {
         let project = new.project.unwrap_or_else(|| self.options.default_project.clone());
         let stamp = self.stamp();
         let created = instant(stamp).saturating_sub(instant(micros(new.age)));
-        // Assumption: a customer's host can be deleted 24 hours after its creation; the recorded organization was exempt
-        // and its commitment came back as `none` although 24 hours were asked for.
+        // Assumption: a customer's host can be deleted 24 hours after its creation; the recorded organization was
+        // exempt and its commitment came back as `none` although 24 hours were asked for.
         let floor = self.apple_floor(&new.server_type, &project);
         let exempt = floor.is_zero() && new.commitment == Commitment::Duration24h;
         let name = new.name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("as-{}", &id[..8]));
@@ -323,8 +323,8 @@ impl World {
         }
     }
 
-    /// Decides when a scheduled deletion happens. Assumption: the SDK says "automatic deletion depending on deletable_at
-    /// date"; nothing was recorded.
+    /// Decides when a scheduled deletion happens. Assumption: the SDK says "automatic deletion depending on
+    /// deletable_at date"; nothing was recorded.
     pub(crate) fn schedule_apple_deletion(&mut self, id: &str) {
         let now = self.now();
         let Some(server) = self.apple_servers.get_mut(id) else { return };

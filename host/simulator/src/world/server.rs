@@ -225,7 +225,8 @@ impl World {
         }
     }
 
-    /// DELETE: everything outlives the server; Block Storage volumes are `detaching` for a while (51 of 157 recordings).
+    /// DELETE: everything outlives the server; Block Storage volumes are `detaching` for a while (51 of 157
+    /// recordings).
     pub(crate) fn delete_server_now(&mut self, id: &str) {
         let Some(server) = self.take_server(id) else { return };
         for volume in server.volumes.values() {

@@ -1,13 +1,13 @@
 //! Holds the recorded conversations with the real Scaleway.
 //!
 //! # Method
-//! Each conversation gets its own simulator, whose clock stands still. Every step is sent as it was recorded, as often as
-//! it was repeated, with placeholders (`<id:3>`, `<ipv4:1>`, `<mac:2>`) bound to the simulator's own values: the first
-//! answer that shows one binds it, from then on it must stay the same. Projects, which only requests name, are made up.
-//! An answer matches when status, headers (content type, `Location`, `Link`, `X-Total-Count`), the set of keys, JSON
-//! types, nulls, and every value that is not chosen by Scaleway are equal. When a GET does not match yet, simulated time
-//! moves on in quarters of a second, as it did between the recorded polls, until it matches or three minutes are over.
-//! Before each change one quarter of a second passes, too.
+//! Each conversation gets its own simulator, whose clock stands still. Every step is sent as it was recorded, as often
+//! as it was repeated, with placeholders (`<id:3>`, `<ipv4:1>`, `<mac:2>`) bound to the simulator's own values: the
+//! first answer that shows one binds it, from then on it must stay the same. Projects, which only requests name, are
+//! made up. An answer matches when status, headers (content type, `Location`, `Link`, `X-Total-Count`), the set of
+//! keys, JSON types, nulls, and every value that is not chosen by Scaleway are equal. When a GET does not match yet,
+//! simulated time moves on in quarters of a second, as it did between the recorded polls, until it matches or three
+//! minutes are over. Before each change one quarter of a second passes, too.
 //!
 //! Not compared: where a server was placed, numbers and prices of server types, the addresses of private networks, and
 //! link-local gateways; of them only the JSON type. Lists were cut at 12 entries and the map of server types at a few
@@ -52,8 +52,8 @@ async fn the_recorded_conversations_are_held() {
     hold_all("scaleway-conversations.json", 969).await;
 }
 
-/// Fifteen more, recorded from Terraform, that nobody had seen when the simulator was written. Four steps are lost: in them
-/// two servers that began the same thing took very different times to end it.
+/// Fifteen more, recorded from Terraform, that nobody had seen when the simulator was written. Four steps are lost: in
+/// them two servers that began the same thing took very different times to end it.
 #[tokio::test]
 async fn further_recorded_conversations_are_held() {
     hold_all("scaleway-conversations-2.json", 1_205).await;

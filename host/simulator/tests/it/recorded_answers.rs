@@ -1,5 +1,6 @@
 //! Refusals and single answers that were recorded from the real Scaleway, provoked here and compared: refusals by
-//! status and every word of their bodies, answers by their keys, types and nulls. (Whole dialogues: `conversations.rs`.)
+//! status and every word of their bodies, answers by their keys, types and nulls. (Whole dialogues:
+//! `conversations.rs`.)
 
 use std::time::Duration;
 

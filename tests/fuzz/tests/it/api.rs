@@ -1,7 +1,7 @@
 //! Answers of an API, or of whatever else answers at its address.
 //!
-//! An input is the name of a call and the answers that it gets: each a status, headers, an empty line and a body; between two of
-//! them a line of two dashes. The last one is repeated.
+//! An input is the name of a call and the answers that it gets: each a status, headers, an empty line and a body;
+//! between two of them a line of two dashes. The last one is repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Clusters as they are stored. An input is the documents of a cluster, a node, an operation and an event, between lines of two
-//! dashes.
+//! Clusters as they are stored. An input is the documents of a cluster, a node, an operation and an event, between
+//! lines of two dashes.
 
 use std::path::Path;
 

@@ -26,15 +26,15 @@ choices! {
         LogFlood = "log-flood",
         /// An answer whose reason has `bytes` bytes.
         HugeAnswer = "huge-answer",
-        /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for an empty
-        /// listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not exist, release a return to the
-        /// pool for a machine without one, provisioning a node that does not exist.
+        /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for
+        /// an empty listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not
+        /// exist, release a return to the pool for a machine without one, provisioning a node that does not exist.
         InvalidAnswer = "invalid-answer",
-        /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. Otherwise like
-        /// `invalid-answer`.
+        /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. Otherwise
+        /// like `invalid-answer`.
         InvalidAnswerToo = "invalid-answer-too",
-        /// rollback: deletes every resource, also what is not ours. state-mapping: reaps every server. release: terminates.
-        /// Otherwise defers.
+        /// rollback: deletes every resource, also what is not ours. state-mapping: reaps every server. release:
+        /// terminates. Otherwise defers.
         DeleteForeign = "delete-foreign",
         /// rollback: a plan whose steps wait for each other. Otherwise defers.
         Cycle = "cycle",
@@ -46,7 +46,8 @@ choices! {
         ForgetAll = "forget-all",
         /// rollback: each resource is deleted and kept at the same time. Otherwise defers.
         Contradict = "contradict",
-        /// state-mapping: reports `deleting` for every server and does nothing: the lie that started it all. Otherwise defers.
+        /// state-mapping: reports `deleting` for every server and does nothing: the lie that started it all. Otherwise
+        /// defers.
         LieDeleting = "lie-deleting",
         /// state-mapping: reports `deleted` for every server. Otherwise defers.
         LieDeleted = "lie-deleted",

@@ -5,8 +5,8 @@ use windlass_test_guests::Guest;
 use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
-/// The size above which somebody should ask what was linked in: each is compiled twice when it is first loaded. Reading the
-/// settings, with its error messages, is most of it.
+/// The size above which somebody should ask what was linked in: each is compiled twice when it is first loaded. Reading
+/// the settings, with its error messages, is most of it.
 const LARGEST_BYTES: usize = 128 * 1024;
 
 /// A decoded component's world.

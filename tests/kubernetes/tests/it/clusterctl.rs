@@ -1,4 +1,5 @@
-//! Cluster API's own tool: it installs our provider, and moves a cluster with its machines to another management cluster.
+//! Cluster API's own tool: it installs our provider, and moves a cluster with its machines to another management
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -163,7 +163,8 @@ async fn a_pause_stops_adoption_and_release_alike_until_it_ends() -> Result<()> 
     scene.patch(Kind::AppleSiliconMachine, "mac", paused(json!(null))).await?;
     scene.ready_machines(1).await?;
 
-    // What `clusterctl move` does to the object that it leaves behind: a release now would wipe the host of the one that moved.
+    // What `clusterctl move` does to the object that it leaves behind: a release now would wipe the host of the one
+    // that moved.
     scene.patch(Kind::AppleSiliconMachine, "mac", paused(json!("true"))).await?;
     shows_pause().await?;
     scene.scaleway().simulator().clear_requests();

@@ -97,8 +97,8 @@ fn refusing(refusal: FloorRefusal) -> Options {
     }
 }
 
-/// The policy orders a deletion, since the controller's clock is months ahead of the simulated one, which begins on 1 August 2026: by it
-/// every floor is over. Only the refusal tells that it is not.
+/// The policy orders a deletion, since the controller's clock is months ahead of the simulated one, which begins on 1
+/// August 2026: by it every floor is over. Only the refusal tells that it is not.
 async fn refused(name: &str, refusal: FloorRefusal) -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::with(plane, name, refusing(refusal)).await?;
@@ -135,8 +135,8 @@ async fn a_412_that_only_its_status_tells_leads_to_a_scheduled_deletion() -> Res
     refused("floor-bare", FloorRefusal::StatusAlone).await
 }
 
-/// What the incident was: a policy that knows only "delete", and a floor. Nothing else would show that the fallback of the
-/// default policy is what makes the roll converge.
+/// What the incident was: a policy that knows only "delete", and a floor. Nothing else would show that the fallback of
+/// the default policy is what makes the roll converge.
 async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::with(plane, name, refusing(refusal)).await?;

@@ -1,4 +1,5 @@
-//! The Helm chart, installed with Helm into a cluster that has nothing of ours, and the controller run as the chart says.
+//! The Helm chart, installed with Helm into a cluster that has nothing of ours, and the controller run as the chart
+//! says.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The controller against a real Kubernetes, Cluster API's own core and a simulated Scaleway.
 //!
-//! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and makes
-//! that an error.
+//! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and
+//! makes that an error.
 
 mod clusterctl;
 mod crashes;

@@ -102,8 +102,8 @@ async fn the_chart_is_sound_and_the_api_server_takes_what_it_renders() -> Result
     Ok(())
 }
 
-/// Objects of a stream of YAML, by kind and name, without annotations, and with only those labels that contain one of `telling`:
-/// each tool has others that it puts everywhere.
+/// Objects of a stream of YAML, by kind and name, without annotations, and with only those labels that contain one of
+/// `telling`: each tool has others that it puts everywhere.
 pub(crate) fn objects(yaml: &str, telling: &[&str]) -> Result<BTreeMap<String, Value>> {
     let mut objects = BTreeMap::new();
     for document in serde_norway::Deserializer::from_str(yaml) {
@@ -169,7 +169,8 @@ async fn chart_and_kustomization_install_the_same() -> Result<()> {
         plane.helm(&["template", "windlass", chart, "--namespace=windlass-system", "--include-crds", "--set=zone="])?;
     let mut charts = objects(&rendered, &telling)?;
 
-    // Helm is told its namespace; and options are values of the chart, one of which it always gives, with the program's default.
+    // Helm is told its namespace; and options are values of the chart, one of which it always gives, with the program's
+    // default.
     ensure!(ours.remove("Namespace windlass-system").is_some());
     let container = ours.get_mut("Deployment windlass-controller").context("no Deployment in the kustomization")?;
     let sources = &mut container["spec"]["template"]["spec"]["containers"][0]["envFrom"];

@@ -1,4 +1,5 @@
-//! Objects that are moved: deleted while they are paused, and made again without their status, as `clusterctl move` does.
+//! Objects that are moved: deleted while they are paused, and made again without their status, as `clusterctl move`
+//! does.
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;

@@ -1,5 +1,5 @@
-//! Ordering: a host costs a day at least, so it takes the object's wish, the operator's leave and an empty pool; and one for each
-//! machine, whatever is lost on the way.
+//! Ordering: a host costs a day at least, so it takes the object's wish, the operator's leave and an empty pool; and
+//! one for each machine, whatever is lost on the way.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;

@@ -9,8 +9,8 @@ use tokio::sync::OnceCell;
 use windlass_simulator::AppleSiliconPool;
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually};
 
-/// A control plane of their own: who looks for orphans watches all namespaces, and would take the machines of other tests for its
-/// own. Each test has its own owner.
+/// A control plane of their own: who looks for orphans watches all namespaces, and would take the machines of other
+/// tests for its own. Each test has its own owner.
 pub(crate) async fn plane() -> Result<Option<&'static ControlPlane>> {
     static PLANE: OnceCell<Option<ControlPlane>> = OnceCell::const_new();
     let started = PLANE.get_or_try_init(|| async {

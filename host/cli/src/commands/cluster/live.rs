@@ -1,5 +1,5 @@
-//! What an operation does while it does it, on stderr: one moving line with the steps under way on a terminal, a line for each step
-//! that is through elsewhere.
+//! What an operation does while it does it, on stderr: one moving line with the steps under way on a terminal, a line
+//! for each step that is through elsewhere.
 
 use std::time::Duration;
 

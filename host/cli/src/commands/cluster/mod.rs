@@ -54,8 +54,8 @@ fn failure_of(error: &Error) -> Failure {
     }
 }
 
-/// An operation that failed. What is left is what it changed and did not bring to its end: nodes that should be gone, and nodes that
-/// exist and do not serve.
+/// An operation that failed. What is left is what it changed and did not bring to its end: nodes that should be gone,
+/// and nodes that exist and do not serve.
 fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) -> Failure {
     let name = &failed.cluster;
     let mut failure =

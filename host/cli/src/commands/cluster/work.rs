@@ -134,8 +134,8 @@ pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failu
     })
 }
 
-/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked whether what was
-/// confirmed still holds.
+/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked
+/// whether what was confirmed still holds.
 async fn operate(
     context: &Context,
     work: &ClusterWork,

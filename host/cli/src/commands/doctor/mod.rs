@@ -1,5 +1,5 @@
-//! `windlass doctor`: whether everything is there that Windlass needs. Reads only: nothing changes at Scaleway, nothing is
-//! spent, and no file stays behind.
+//! `windlass doctor`: whether everything is there that Windlass needs. Reads only: nothing changes at Scaleway, nothing
+//! is spent, and no file stays behind.
 
 mod check;
 mod local;

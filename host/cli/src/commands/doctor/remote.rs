@@ -1,5 +1,5 @@
-//! What is at Scaleway's end: credentials, the way there, the clock, and what the key may read. All of it by GET, one item
-//! of each list at most.
+//! What is at Scaleway's end: credentials, the way there, the clock, and what the key may read. All of it by GET, one
+//! item of each list at most.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -180,8 +180,8 @@ fn now() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
-/// Whether the answer is one of Scaleway's API: JSON, and a list of servers or a refusal of a type that it has. A portal or a
-/// wrong address answers with something else.
+/// Whether the answer is one of Scaleway's API: JSON, and a list of servers or a refusal of a type that it has. A
+/// portal or a wrong address answers with something else.
 fn is_scaleways(answer: &RawAnswer) -> bool {
     let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
         // Its rate limit and its gateways answer without a body of the API's.
@@ -248,8 +248,8 @@ fn instant_of(date: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::parse(date).ok().map(|instant| instant.timestamp())
 }
 
-/// How far this machine's clock is certainly ahead (or, negative, behind), in milliseconds: the header counts whole seconds,
-/// and was written somewhere between sending and receiving.
+/// How far this machine's clock is certainly ahead (or, negative, behind), in milliseconds: the header counts whole
+/// seconds, and was written somewhere between sending and receiving.
 fn skew(there: Timestamp, sent: Timestamp, received: Timestamp) -> i64 {
     let (there, sent, received) = (there.as_millisecond(), sent.as_millisecond(), received.as_millisecond());
     let (ahead, behind) = (sent - (there + 1_000), there - received);

@@ -1,7 +1,8 @@
 //! One hook as a Job.
 //!
-//! The Job's name says what it is for – cluster, operation, stage, attempt – so a controller that comes after another finds the Job that
-//! is there instead of running the hook twice. Its input is in a ConfigMap of the same name, which the Job owns; the pod waits for it.
+//! The Job's name says what it is for – cluster, operation, stage, attempt – so a controller that comes after another
+//! finds the Job that is there instead of running the hook twice. Its input is in a ConfigMap of the same name, which
+//! the Job owns; the pod waits for it.
 
 use std::time::Duration;
 

@@ -42,8 +42,8 @@ fn hook_at(object: &ServerCluster, stage: Stage) -> Option<&ServerClusterHook> {
     }
 }
 
-/// The operation's id as a hook is told it: `<namespace>-<cluster>-<mark of the object>-<number>`. Unlike a number alone, it is never that
-/// of an object of the same name that was there before.
+/// The operation's id as a hook is told it: `<namespace>-<cluster>-<mark of the object>-<number>`. Unlike a number
+/// alone, it is never that of an object of the same name that was there before.
 fn operation_id(object: &ServerCluster, told: &str) -> String {
     let number = told.rsplit('-').next().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Clusters kept in the status of their objects.
 //!
-//! Every write names the `resourceVersion` that it was made from and the fence that its operation got, so whoever was overtaken writes
-//! nothing. Writes of one cluster that come together are put into one: a thousand nodes that are made a hundred at a time cost some
-//! dozens of writes, not thousands.
+//! Every write names the `resourceVersion` that it was made from and the fence that its operation got, so whoever was
+//! overtaken writes nothing. Writes of one cluster that come together are put into one: a thousand nodes that are made
+//! a hundred at a time cost some dozens of writes, not thousands.
 
 mod record;
 #[cfg(test)]
@@ -27,7 +27,8 @@ use crate::kinds::{ServerCluster, ServerClusterStatus};
 use record::Answer;
 pub(super) use record::stored;
 
-/// How long a write is tried while the API server does not take it: an operation that cannot note what it does must not go on.
+/// How long a write is tried while the API server does not take it: an operation that cannot note what it does must not
+/// go on.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(15);

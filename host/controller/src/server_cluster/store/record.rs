@@ -1,5 +1,5 @@
-//! The record of a cluster as data: from an object's status to what a store gives, and what each write makes of it. Nothing here calls
-//! anybody.
+//! The record of a cluster as data: from an object's status to what a store gives, and what each write makes of it.
+//! Nothing here calls anybody.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ const LONGEST_REASON: usize = 512;
 const LONGEST_PROBLEM: usize = 256;
 /// Names in the event of a recovery; the operation's recovery has all.
 const TOLD_NAMES: usize = 20;
-/// etcd takes 1.5 MiB in a request, the whole object in it. Above the first bound what is told to people is cut, above the second nothing
-/// is written. In between is room for what the API server itself adds.
+/// etcd takes 1.5 MiB in a request, the whole object in it. Above the first bound what is told to people is cut, above
+/// the second nothing is written. In between is room for what the API server itself adds.
 const CRAMPED: usize = 900_000;
 const FULL: usize = 1_400_000;
 /// JSON's numbers are exact up to here.
@@ -319,7 +319,8 @@ pub(super) fn wishes_under(object: &ServerCluster, fence: Fence) -> Option<Wishe
     (status.record.as_ref()?.fence == fence.0).then(|| wishes(object, status))
 }
 
-/// Drawn, not counted: an object that comes again under an old name begins anew, and its fences must not be those of its forerunner.
+/// Drawn, not counted: an object that comes again under an old name begins anew, and its fences must not be those of
+/// its forerunner.
 fn new_fence() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0 >> (u64::BITS - LARGEST_FENCE_BITS)
 }
@@ -538,7 +539,8 @@ fn progress(operation: &ClusterOperationStatus) -> Option<String> {
     Some(cut(&words.join(", "), 250))
 }
 
-/// Cuts what is told to people when an object with this specification grows towards what it can hold. Gives its size in bytes.
+/// Cuts what is told to people when an object with this specification grows towards what it can hold. Gives its size in
+/// bytes.
 pub(super) fn bound(status: &mut ServerClusterStatus, spec: &ServerClusterSpec) -> Result<usize, StoreError> {
     let fixed = serde_json::to_vec(spec).map_or(usize::MAX, |bytes| bytes.len());
     let size = |status: &ServerClusterStatus| {

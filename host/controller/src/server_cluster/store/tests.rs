@@ -1,4 +1,5 @@
-//! The laws of every store of clusters, and what only this one has to bear: conflicts, lost answers, an API server that is away.
+//! The laws of every store of clusters, and what only this one has to bear: conflicts, lost answers, an API server that
+//! is away.
 
 use std::sync::Arc;
 

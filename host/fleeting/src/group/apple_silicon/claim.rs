@@ -128,7 +128,8 @@ impl Hosts {
                 if let Some(entry) = book.get_mut(id) {
                     entry.server = Some(adopted.server.id.clone());
                 }
-                // Looked at and changed under one lock: whoever calls it off meanwhile either sees it claimed or is seen here.
+                // Looked at and changed under one lock: whoever calls it off meanwhile either sees it claimed or is
+                // seen here.
                 let called_off = book.get(id).is_some_and(|entry| entry.work == Work::Undoing);
                 if !called_off {
                     book.set_work(id, Work::Idle);

@@ -1,5 +1,5 @@
-//! ConnectInfo: where a host is and who logs in. Read each time, never kept: the password is shown in no other answer, and
-//! a wipe changes it.
+//! ConnectInfo: where a host is and who logs in. Read each time, never kept: the password is shown in no other answer,
+//! and a wipe changes it.
 
 use super::Hosts;
 use crate::protocol::{ConnectInfo, Failure};

@@ -24,8 +24,8 @@ pub(super) fn state(host: &Host) -> (ServerState, StateDetail) {
     }
 }
 
-/// What a policy is asked about a host. `known` is since when we know of it, `since` since when its state was seen, both in
-/// milliseconds since 1970.
+/// What a policy is asked about a host. `known` is since when we know of it, `since` since when its state was seen,
+/// both in milliseconds since 1970.
 pub(super) fn question(host: &Host, in_flight: Operation, known: u64, since: u64, now: u64) -> Server {
     let (state, detail) = state(host);
     let created = host.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok()).unwrap_or(now);

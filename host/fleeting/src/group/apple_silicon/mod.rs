@@ -1,12 +1,12 @@
 //! The group of Macs: hosts of a pool, or ordered ones, over `windlass-lifecycle`, as fleeting wants to see them.
 //!
-//! It is laid out as the group of instances and shares its book. What is different: nothing is made and undone here, hosts
-//! are claimed and let go. A host's name is the only mark of whose it is, so an instance's id *is* its host's name; and a
-//! host that is let go is not deleted but becomes whatever the release policy says.
+//! It is laid out as the group of instances and shares its book. What is different: nothing is made and undone here,
+//! hosts are claimed and let go. A host's name is the only mark of whose it is, so an instance's id *is* its host's
+//! name; and a host that is let go is not deleted but becomes whatever the release policy says.
 //!
 //! - `start` is Init. `claim` carries out Increase, `release` Decrease.
-//! - `update` lists, asks the state-mapping policy (in the words of `mapping`), and reports. `connect` says how a host is
-//!   reached.
+//! - `update` lists, asks the state-mapping policy (in the words of `mapping`), and reports. `connect` says how a host
+//!   is reached.
 
 mod claim;
 mod connect;

@@ -10,17 +10,17 @@ use super::Hosts;
 use crate::group::book::Work;
 use crate::observe::names;
 
-/// The wait before a release is asked for again: at least what the policy says, and twice as long each time from the first
-/// to the second of these. So a refusal that stays, as that of the billing floor, never becomes a hot loop, whatever a policy
-/// answers.
+/// The wait before a release is asked for again: at least what the policy says, and twice as long each time from the
+/// first to the second of these. So a refusal that stays, as that of the billing floor, never becomes a hot loop,
+/// whatever a policy answers.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(900));
 
 impl Hosts {
-    /// Accepts that hosts are let go; that is done in the background. One that nobody knows is gone. The same host again is
-    /// the same release.
+    /// Accepts that hosts are let go; that is done in the background. One that nobody knows is gone. The same host
+    /// again is the same release.
     ///
-    /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again by
-    /// the next process, and is let go when the runner asks it.
+    /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again
+    /// by the next process, and is let go when the runner asks it.
     pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
         for id in &instances {
             let mut book = self.book.lock();

@@ -121,8 +121,8 @@ pub(super) async fn start_with(
     Ok(hosts)
 }
 
-/// Hosts that look like this group's and are not: another state directory claimed them. They cost, and nobody but people can
-/// tell whether somebody still works on them.
+/// Hosts that look like this group's and are not: another state directory claimed them. They cost, and nobody but
+/// people can tell whether somebody still works on them.
 fn tell_of_others(configuration: &AppleSiliconConfiguration, claims: &str, names: &[String]) {
     let group = format!("{}-", configuration.group);
     let looks_alike = |name: &&String| {

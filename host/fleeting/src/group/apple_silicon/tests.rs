@@ -552,8 +552,8 @@ fn the_operators_own_credentials_win_over_the_hosts_password() {
     });
 }
 
-/// What a runner does that wants one host (unless it had one) and then none, until every host is in the pool again. False
-/// where the policy keeps one: a refusal that looks like a wrong request.
+/// What a runner does that wants one host (unless it had one) and then none, until every host is in the pool again.
+/// False where the policy keeps one: a refusal that looks like a wrong request.
 async fn one_up_and_down(world: &World, hosts: &Arc<Hosts>, mut ran: bool, case: &str) -> bool {
     let mut idle = 0;
     for turn in 0..1_500 {

@@ -54,8 +54,8 @@ pub struct ReleaseRequest {
     pub bootstrap_failures: u32,
     /// Whether it was rebooted for recovery since it was claimed.
     pub rebooted: bool,
-    /// Which asking this is, from 1: how often this release was asked for before, plus one. The default policy waits longer
-    /// each time.
+    /// Which asking this is, from 1: how often this release was asked for before, plus one. The default policy waits
+    /// longer each time.
     pub attempt: u32,
 }
 
@@ -163,11 +163,11 @@ impl Lifecycle {
     /// Lets a host go as the release slot decides.
     ///
     /// # Expected flow
-    /// 1. The host is read. One that is gone, or whose name is neither the claim nor one that an earlier release of ours
-    ///    gave it, ends the release at once.
+    /// 1. The host is read. One that is gone, or whose name is neither the claim nor one that an earlier release of
+    ///    ours gave it, ends the release at once.
     /// 2. The slot is asked; what it says is done under the lock, to the host as it is read there once more.
-    /// 3. A refusal (the billing floor: 412) is put to the slot at once, a bounded number of times. Everything that asks for
-    ///    patience is answered as [`ReleaseOutcome::AskAgain`], so this never waits long.
+    /// 3. A refusal (the billing floor: 412) is put to the slot at once, a bounded number of times. Everything that
+    ///    asks for patience is answered as [`ReleaseOutcome::AskAgain`], so this never waits long.
     ///
     /// # Guarantees
     /// Only a host that carries the claim is wiped, deleted or restarted, and only on the slot's verdict. A policy that
@@ -175,8 +175,8 @@ impl Lifecycle {
     /// have: each action that was done counts as done. Nothing is written into the journal unless something is done.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`], [`Error::MachinesLocked`], and the
-    /// journal's errors.
+    /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`],
+    /// [`Error::MachinesLocked`], and the journal's errors.
     pub async fn release_machine(&self, request: &ReleaseRequest, control: &Control) -> Result<Released, Error> {
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
@@ -208,7 +208,8 @@ struct Known {
 impl Known {
     fn read(shared: &Shared, request: &ReleaseRequest) -> Result<Self, Error> {
         let mut known = Self::default();
-        // The newest comes first. What was done to the host before it was claimed for the last time is no news of this claim's.
+        // The newest comes first. What was done to the host before it was claimed for the last time is no news of this
+        // claim's.
         let mut since_claimed = true;
         for operation in shared.journal.operations_of_resource(&request.host)? {
             if operation.specification["claim"].as_str() != Some(request.claim.as_str()) {

@@ -68,7 +68,8 @@ impl Stage {
     }
 }
 
-/// After the first look. Whose the host is tells what is to be done; `restart` is one for recovery since it was claimed.
+/// After the first look. Whose the host is tells what is to be done; `restart` is one for recovery since it was
+/// claimed.
 pub(super) fn after_look(
     specification: &ReleaseSpecification,
     given: &Given,
@@ -105,7 +106,8 @@ pub(super) fn after_look(
     }
 }
 
-/// After an answer of the slot; `last_resort`: no policy could give one, and the host's own answer is to keep things as they are.
+/// After an answer of the slot; `last_resort`: no policy could give one, and the host's own answer is to keep things as
+/// they are.
 pub(super) fn after_answer(
     request: ReleaseRequest,
     host: Box<Server>,

@@ -213,7 +213,8 @@ fn five_hundred_machines_that_are_looked_after_cost_one_call_per_interval() {
                 assert_eq!(listing.unwrap().machines.len(), 500);
             }
             let pages = macs.simulator.requests().len();
-            // Five pages of a hundred, and three more calls, since the last page is full and the list is read from its end.
+            // Five pages of a hundred, and three more calls, since the last page is full and the list is read from its
+            // end.
             assert_eq!(pages as u32, 8 * (minute + 1));
             tokio::time::sleep(Duration::from_secs(31)).await;
         }

@@ -120,8 +120,8 @@ impl Macs {
         self.simulator.requests().into_iter().filter(|request| request.method != "GET").collect()
     }
 
-    /// What must always be true: each host stands in the pool or carries exactly one of these claims, each claim has at most
-    /// one host, and no host was ever wiped under a claim's or a pool's name.
+    /// What must always be true: each host stands in the pool or carries exactly one of these claims, each claim has at
+    /// most one host, and no host was ever wiped under a claim's or a pool's name.
     pub(crate) fn assert_sound(&self, claims: &[&ClaimName], case: &str) {
         let claims: BTreeSet<&str> = claims.iter().map(|claim| claim.as_str()).collect();
         let mut holders: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Apple silicon API v1alpha1: Macs, each a physical host with a minimum lease.
 //!
-//! Nothing is wrapped in its answers. Hosts have no tags that could be set: the name is all that can tell whose a host is.
+//! Nothing is wrapped in its answers. Hosts have no tags that could be set: the name is all that can tell whose a host
+//! is.
 
 mod operating_system;
 mod server;

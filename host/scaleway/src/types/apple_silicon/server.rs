@@ -157,8 +157,8 @@ impl Server {
         crate::types::instant(&self.created_at)
     }
 
-    /// The instant from which on it can be deleted, when Scaleway told one that can be read. The billing floor: a DELETE
-    /// before it is refused with 412.
+    /// The instant from which on it can be deleted, when Scaleway told one that can be read. The billing floor: a
+    /// DELETE before it is refused with 412.
     pub fn deletable_at(&self) -> Option<jiff::Timestamp> {
         self.deletable_at.as_deref().and_then(crate::types::instant)
     }

@@ -218,8 +218,8 @@ pub(crate) fn floor(world: &World, server: &AppleServer) -> Refusal {
     }
 }
 
-/// Assumption: while a host is busy with something else it answers `transient_state`, and one that is locked `locked`; no
-/// recording shows the attempt. One in `error` can be helped by both.
+/// Assumption: while a host is busy with something else it answers `transient_state`, and one that is locked `locked`;
+/// no recording shows the attempt. One in `error` can be helped by both.
 fn able(world: &World, zone: &str, id: &str) -> Result<(), Refusal> {
     let server = find(world, zone, id, "write")?;
     match server.status {

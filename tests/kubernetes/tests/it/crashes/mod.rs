@@ -16,8 +16,8 @@ struct Request {
     nth: u64,
 }
 
-/// Each request, found again by its kind. How many listings there are depends on how old the last one is, so of these the first
-/// stands for all; the others are the same in every run.
+/// Each request, found again by its kind. How many listings there are depends on how old the last one is, so of these
+/// the first stands for all; the others are the same in every run.
 fn requests(calls: &[String]) -> Vec<Request> {
     let mut found: Vec<Request> = Vec::new();
     for call in calls {
@@ -46,8 +46,8 @@ impl Volume {
     }
 }
 
-/// The controller whose only requests are those that its work needs, and which does not look around for other claimers: there
-/// are none.
+/// The controller whose only requests are those that its work needs, and which does not look around for other claimers:
+/// there are none.
 fn options(story: Story, scene: &Scene<'_>, state: &str) -> ControllerOptions {
     let mut options = ControllerOptions { state: state.to_owned(), ..ControllerOptions::default() }
         .argument("--listing-interval=1h")

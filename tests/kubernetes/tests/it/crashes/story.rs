@@ -43,14 +43,14 @@ impl Story {
         }
     }
 
-    /// Whether dying in a look-up is tried, too. Where it is not, those of the other stories are the same, or their number differs from
-    /// run to run since a server's state is asked for until it is what it should be.
+    /// Whether dying in a look-up is tried, too. Where it is not, those of the other stories are the same, or their
+    /// number differs from run to run since a server's state is asked for until it is what it should be.
     pub(super) fn dies_in_look_ups(self) -> bool {
         !matches!(self, Self::Replacement | Self::Creation | Self::Deletion)
     }
 
-    /// Simulated seconds in a second. Where a host is wiped or rebooted time is moved by hand, so that its state is the same however long
-    /// a successor takes to start.
+    /// Simulated seconds in a second. Where a host is wiped or rebooted time is moved by hand, so that its state is the
+    /// same however long a successor takes to start.
     pub(super) fn time_scale(self) -> f64 {
         if matches!(self, Self::Order | Self::Creation | Self::Deletion) { 60.0 } else { 1.0 }
     }
