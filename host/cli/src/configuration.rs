@@ -153,7 +153,7 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
 fn read<'t>(
     configuration: &mut Configuration,
     reader: &mut TableReader<'_, 't>,
-    problems: &mut Problems<'_>,
+    problems: &mut Problems,
     base: &Path,
 ) {
     configuration.owner =
@@ -205,7 +205,7 @@ fn read_chain(
     configuration: &mut Configuration,
     slot: SlotName,
     value: &Spanned<DeValue<'_>>,
-    problems: &mut Problems<'_>,
+    problems: &mut Problems,
     base: &Path,
 ) {
     let path = format!("policies.{slot}");
@@ -244,7 +244,7 @@ fn read_chain(
 }
 
 /// The table of one policy as the policy host reads it, with an absolute path.
-fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems<'_>, base: &Path) -> serde_json::Value {
+fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Path) -> serde_json::Value {
     let mut reader = TableReader::new(table, path);
     let mut link = serde_json::Map::new();
     if let Some(file) = reader.text(problems, "path") {

@@ -23,20 +23,20 @@ pub(crate) struct Problem {
 
 /// Collects the problems of one text.
 #[derive(Debug)]
-pub(crate) struct Problems<'t> {
-    text: &'t str,
+pub(crate) struct Problems {
+    /// Where each line but the first begins, in bytes: counting them anew for each problem would take the product.
+    line_starts: Vec<usize>,
     found: Vec<Problem>,
 }
 
-impl<'t> Problems<'t> {
-    pub(crate) fn new(text: &'t str) -> Self {
-        Problems { text, found: Vec::new() }
+impl Problems {
+    pub(crate) fn new(text: &str) -> Self {
+        Problems { line_starts: text.match_indices('\n').map(|(end, _)| end + 1).collect(), found: Vec::new() }
     }
 
     /// The line, from 1, of a byte offset.
     pub(crate) fn line(&self, offset: usize) -> usize {
-        let end = offset.min(self.text.len());
-        self.text.as_bytes()[..end].iter().filter(|byte| **byte == b'\n').count() + 1
+        self.line_starts.partition_point(|start| *start <= offset) + 1
     }
 
     pub(crate) fn add(&mut self, offset: usize, key: impl Into<String>, message: impl Into<String>) {
@@ -58,13 +58,8 @@ impl<'t> Problems<'t> {
 }
 
 /// The words, cut where they quote what nobody would read to its end.
-fn short(mut words: String) -> String {
-    const LONGEST: usize = 512;
-    if words.len() > LONGEST {
-        words.truncate(words.floor_char_boundary(LONGEST));
-        words.push('…');
-    }
-    words
+fn short(words: String) -> String {
+    windlass_policy::cut(words, 512)
 }
 
 /// One table being read.
@@ -92,7 +87,7 @@ impl<'r, 't> TableReader<'r, 't> {
     /// A value of one type: `convert` says what is expected when it cannot take it.
     fn typed<T>(
         &mut self,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
         key: &'static str,
         convert: impl FnOnce(&DeValue<'t>) -> Result<T, String>,
     ) -> Option<T> {
@@ -106,7 +101,7 @@ impl<'r, 't> TableReader<'r, 't> {
         }
     }
 
-    pub(crate) fn text(&mut self, problems: &mut Problems<'_>, key: &'static str) -> Option<String> {
+    pub(crate) fn text(&mut self, problems: &mut Problems, key: &'static str) -> Option<String> {
         self.typed(problems, key, |value| match value.as_str() {
             Some("") => Err("is empty; leave the key out instead".to_owned()),
             Some(text) => Ok(text.to_owned()),
@@ -117,7 +112,7 @@ impl<'r, 't> TableReader<'r, 't> {
     /// A text that `check` may refuse, in its own words.
     pub(crate) fn checked<T>(
         &mut self,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
         key: &'static str,
         check: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
@@ -127,17 +122,17 @@ impl<'r, 't> TableReader<'r, 't> {
         })
     }
 
-    pub(crate) fn size(&mut self, problems: &mut Problems<'_>, key: &'static str) -> Option<Size> {
+    pub(crate) fn size(&mut self, problems: &mut Problems, key: &'static str) -> Option<Size> {
         self.checked(problems, key, parse_size)
     }
 
-    pub(crate) fn duration(&mut self, problems: &mut Problems<'_>, key: &'static str) -> Option<Duration> {
+    pub(crate) fn duration(&mut self, problems: &mut Problems, key: &'static str) -> Option<Duration> {
         self.checked(problems, key, parse_duration)
     }
 
     pub(crate) fn number(
         &mut self,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
         key: &'static str,
         range: std::ops::RangeInclusive<u32>,
     ) -> Option<u32> {
@@ -152,7 +147,7 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     /// One text, or a list of them.
-    pub(crate) fn texts(&mut self, problems: &mut Problems<'_>, key: &'static str) -> Option<Vec<String>> {
+    pub(crate) fn texts(&mut self, problems: &mut Problems, key: &'static str) -> Option<Vec<String>> {
         self.typed(problems, key, |value| match value {
             DeValue::String(text) => Ok(vec![text.to_string()]),
             DeValue::Array(items) => items
@@ -171,9 +166,9 @@ impl<'r, 't> TableReader<'r, 't> {
     /// A table within; `read` reads its keys, after which unknown ones are noted.
     pub(crate) fn table<T>(
         &mut self,
-        problems: &mut Problems<'_>,
+        problems: &mut Problems,
         key: &'static str,
-        read: impl FnOnce(&mut TableReader<'r, 't>, &mut Problems<'_>) -> T,
+        read: impl FnOnce(&mut TableReader<'r, 't>, &mut Problems) -> T,
     ) -> Option<T> {
         let value = self.value(key)?;
         match value.get_ref().as_table() {
@@ -191,7 +186,7 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     /// Notes every key that nobody asked for.
-    pub(crate) fn finish(self, problems: &mut Problems<'_>) {
+    pub(crate) fn finish(self, problems: &mut Problems) {
         for key in self.table.keys() {
             if !self.asked.contains(&key.get_ref().as_ref()) {
                 problems.add(
@@ -263,7 +258,7 @@ pub(crate) fn without_places(value: &DeValue<'_>) -> Result<serde_json::Value, S
 mod tests {
     use super::*;
 
-    fn problems_of(text: &str, read: impl FnOnce(&mut TableReader<'_, '_>, &mut Problems<'_>)) -> Vec<Problem> {
+    fn problems_of(text: &str, read: impl FnOnce(&mut TableReader<'_, '_>, &mut Problems)) -> Vec<Problem> {
         let table = DeTable::parse(text).expect("TOML");
         let mut problems = Problems::new(text);
         let mut reader = TableReader::new(table.get_ref(), "");

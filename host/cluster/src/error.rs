@@ -159,11 +159,6 @@ impl std::fmt::Display for ClusterFailure {
 }
 
 /// The words, cut where they quote what nobody would read to its end.
-pub(crate) fn short(mut words: String) -> String {
-    const LONGEST: usize = 1024;
-    if words.len() > LONGEST {
-        words.truncate(words.floor_char_boundary(LONGEST));
-        words.push('…');
-    }
-    words
+pub(crate) fn short(words: String) -> String {
+    windlass_policy::cut(words, 1024)
 }

@@ -7,11 +7,7 @@ const LONGEST_MESSAGE: usize = 1024;
 
 /// `text`, cut at a character within the bound.
 pub(crate) fn bounded(text: &str) -> String {
-    let mut end = text.len().min(LONGEST_MESSAGE);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..text.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
 }
 
 /// A failure without a call.

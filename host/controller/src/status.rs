@@ -48,13 +48,8 @@ pub(crate) fn time(at: Timestamp) -> String {
 }
 
 /// Cuts a text at a limit, between two characters.
-pub(crate) fn bounded(mut text: String) -> String {
-    if text.len() > LONGEST_MESSAGE {
-        let end = (0..=LONGEST_MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
+pub(crate) fn bounded(text: String) -> String {
+    windlass_policy::cut(text, LONGEST_MESSAGE)
 }
 
 /// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys

@@ -12,7 +12,6 @@ mod connect;
 mod group;
 mod observe;
 pub mod protocol;
-mod text;
 pub mod version;
 
 pub use bootstrap::{BootstrapError, bootstrap};

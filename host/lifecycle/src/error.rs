@@ -275,11 +275,7 @@ impl Error {
         problem: impl std::fmt::Display,
     ) -> Self {
         const LONGEST: usize = 1024;
-        let mut problem = problem.to_string();
-        if problem.len() > LONGEST {
-            problem.truncate(problem.floor_char_boundary(LONGEST));
-            problem.push('…');
-        }
+        let problem = windlass_policy::cut(problem.to_string(), LONGEST);
         Self::JournalRow { table, row: row.into(), column: column.into(), problem }
     }
 

@@ -33,11 +33,7 @@ fn class(class: ErrorClass) -> FailureClass {
 }
 
 pub(crate) fn bounded(text: &str) -> String {
-    let mut end = text.len().min(LONGEST_MESSAGE);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..text.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
 }
 
 /// The failure that an error of the client is. Without bodies; Scaleway's words are cut to 1 KiB.

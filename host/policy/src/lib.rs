@@ -75,3 +75,5 @@ pub use decision_log::{
     Redaction,
 };
 pub use replay::{Replay, ReplayAgainst};
+// Foreign words in an error, for all floors above.
+pub use text::cut;

@@ -36,6 +36,17 @@ pub(crate) fn tidy_reason(reason: &mut Option<String>) {
     }
 }
 
+/// The text, cut after so many bytes at most, between two characters, where nobody would read to its end. An ellipsis
+/// (three bytes more) tells so.
+pub fn cut(text: impl Into<String>, longest: usize) -> String {
+    let mut text = text.into();
+    if text.len() > longest {
+        text.truncate(text.floor_char_boundary(longest));
+        text.push('…');
+    }
+    text
+}
+
 /// For an error: the text in one line, cut.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_REASON_BYTES && !text.contains(is_control) {
@@ -135,6 +146,8 @@ mod tests {
 
     #[test]
     fn a_cut_never_splits_a_character() {
+        assert_eq!(cut("ééé", 3), "é…");
+        assert_eq!(cut("ééé", 6), "ééé");
         assert_eq!(without_controls("ééé", 3), "é");
         assert_eq!(without_controls("abc", 0), "");
     }

@@ -293,7 +293,7 @@ fn fault(random: &mut ChaCha8Rng) -> What {
         FaultKind::OmitKeepTotal(_) => FaultKind::OmitKeepTotal(random.random_range(1..5)),
         kind => kind,
     };
-    let after = random.random_bool(0.5) && !is_refusal(kind);
+    let after = random.random_bool(0.5) && !is_believed(kind);
     What::Fault {
         method: METHODS.choose(random).unwrap_or(&"*"),
         path: PATHS.choose(random).unwrap_or(&"/**"),
@@ -303,20 +303,10 @@ fn fault(random: &mut ChaCha8Rng) -> What {
     }
 }
 
-/// What says that nothing was done is believed (assumption: refusals-have-no-effect; and nothing is tried again at once
-/// where a type is out of stock, assumption: instance-out-of-stock).
-fn is_refusal(kind: FaultKind) -> bool {
-    matches!(
-        kind,
-        FaultKind::RateLimited
-            | FaultKind::OutOfStock
-            | FaultKind::QuotaExceeded
-            | FaultKind::TransientState
-            | FaultKind::Locked
-            | FaultKind::PreconditionFailed
-            | FaultKind::PermissionDenied
-            | FaultKind::NotFound
-    )
+/// What says that nothing was done is believed, out of stock too: a creation then goes on with another type at once
+/// (assumption: instance-out-of-stock).
+fn is_believed(kind: FaultKind) -> bool {
+    kind.is_refusal() || kind == FaultKind::OutOfStock
 }
 
 fn oddity(random: &mut ChaCha8Rng) -> Oddity {
@@ -405,7 +395,7 @@ mod tests {
         let (mut after, mut late) = (0, 0);
         for event in (0..500).flat_map(|seed| Story::of_seed(seed).events) {
             let What::Fault { kind, effect, .. } = event.what else { continue };
-            assert!(effect == Effect::Before || !is_refusal(kind), "{kind}");
+            assert!(effect == Effect::Before || !is_believed(kind), "{kind}");
             after += usize::from(effect == Effect::After);
             if let FaultKind::Late(by) = kind {
                 assert!(by <= Duration::from_millis(LATEST));

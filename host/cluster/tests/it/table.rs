@@ -304,20 +304,6 @@ impl Played {
     }
 }
 
-/// Whether this is a refusal in Scaleway's own words, which is believed: what it refuses has not been done.
-fn is_refusal(kind: FaultKind) -> bool {
-    matches!(
-        kind,
-        FaultKind::RateLimited
-            | FaultKind::QuotaExceeded
-            | FaultKind::TransientState
-            | FaultKind::Locked
-            | FaultKind::PreconditionFailed
-            | FaultKind::PermissionDenied
-            | FaultKind::NotFound
-    )
-}
-
 #[test]
 fn every_api_fault_at_every_stage_ends_as_the_table_says() {
     let mut cells = 0;
@@ -328,7 +314,7 @@ fn every_api_fault_at_every_stage_ends_as_the_table_says() {
                     let played = play(*cell, &Thing::Fault(kind, effect), host(), 7).await;
                     let (method, path) = cell.call.unwrap();
                     let creates = [CREATE_SERVER, CREATE_IP].contains(&(method, path));
-                    let believed = creates && is_refusal(kind) || method == "POST" && kind == FaultKind::RateLimited;
+                    let believed = creates && kind.is_refusal() || method == "POST" && kind == FaultKind::RateLimited;
                     if believed && effect == Effect::After {
                         // It does not happen; should it, the cluster comes or not, and nothing is left in the end.
                         return played.assert_terminates().await;

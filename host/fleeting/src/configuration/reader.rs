@@ -4,11 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use windlass_policy::cut;
 
 use super::environment::read_file;
 use super::problem::Problem;
 use super::{Surroundings, duration};
-use crate::text::cut;
 
 /// The longest words about one problem, in bytes: they quote what was written.
 const LONGEST_WORDS: usize = 1024;

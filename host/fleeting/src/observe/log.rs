@@ -18,8 +18,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
-
-use crate::text::cut;
+use windlass_policy::cut;
 
 /// Names what is logged, as `target=level` pairs: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_fleeting=trace`.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";

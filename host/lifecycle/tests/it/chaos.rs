@@ -20,17 +20,7 @@ fn kinds() -> Vec<FaultKind> {
 /// What Scaleway refuses to create in its own words, or by its rate limit, is believed: it has not been done.
 /// (assumption: refusals-have-no-effect) Every other answer may be wrong about the effect.
 fn happens(kind: FaultKind, effect: Effect) -> bool {
-    let refusal = matches!(
-        kind,
-        FaultKind::RateLimited
-            | FaultKind::QuotaExceeded
-            | FaultKind::TransientState
-            | FaultKind::Locked
-            | FaultKind::PreconditionFailed
-            | FaultKind::PermissionDenied
-            | FaultKind::NotFound
-    );
-    !refusal || effect == Effect::Before
+    !kind.is_refusal() || effect == Effect::Before
 }
 
 fn rule(nth: Option<u64>, kind: FaultKind, effect: Effect) -> FaultRule {

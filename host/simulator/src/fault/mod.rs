@@ -117,6 +117,23 @@ impl FaultKind {
     pub const UNTOLD: [FaultKind; 3] =
         [FaultKind::Late(Duration::from_secs(60)), FaultKind::Omit(1), FaultKind::OmitKeepTotal(1)];
 
+    /// Whether it says, in Scaleway's own words or by the rate limit, that nothing was done. A caller believes that
+    /// (assumption: refusals-have-no-effect), so whoever has such an answer given after its effect asks for more than
+    /// was promised.
+    #[must_use]
+    pub fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            FaultKind::RateLimited
+                | FaultKind::QuotaExceeded
+                | FaultKind::TransientState
+                | FaultKind::Locked
+                | FaultKind::PreconditionFailed
+                | FaultKind::PermissionDenied
+                | FaultKind::NotFound
+        )
+    }
+
     fn word(self) -> &'static str {
         match self {
             FaultKind::InternalServerError => "internal-server-error",

@@ -11,6 +11,7 @@ use windlass_cluster::{
     Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node,
     NodeState, OperationState, Recovery, StoreError, StoredCluster, Wishes,
 };
+use windlass_policy::cut;
 
 use crate::kinds::{
     ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, NodeStatus, PastOperation, ServerCluster,
@@ -72,14 +73,6 @@ fn time(milliseconds: u64) -> String {
 fn milliseconds(table: &'static str, row: &str, text: &str) -> Result<u64, StoreError> {
     let at: Timestamp = text.parse().map_err(|error| spoilt(table, row, error))?;
     Ok(u64::try_from(at.as_millisecond()).unwrap_or_default())
-}
-
-fn cut(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", &text[..end])
 }
 
 fn cut_all(texts: &[String], most: usize) -> Vec<String> {
