@@ -107,11 +107,6 @@ impl Lifecycle {
         }
         let specification =
             CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server, tagged };
-        let named = specification.creation.as_ref().or(specification.tagged.as_ref());
-        let open = shared.journal.open_cleanup(named, specification.server.as_deref())?;
-        if let Some(operation) = open {
-            return Err(Error::CleanupUnderWay { operation });
-        }
         let zone = match (zone, &creation) {
             (Some(zone), _) => zone,
             (None, Some(creation)) => parse_zone(&creation.zone)?,

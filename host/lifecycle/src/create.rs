@@ -18,7 +18,7 @@ use windlass_scaleway::types::instance::{
 use crate::failure::{self, AttemptFailure};
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
-use crate::ownership::{volume_kind, volumes_made};
+use crate::ownership::{is_as_created, volume_kind, volumes_made};
 use crate::run::{Run, Stop};
 use crate::specification::{AddressKind, ImageChoice, ServerSpecification};
 use crate::tags;
@@ -196,7 +196,7 @@ impl Creation<'_> {
     }
 
     fn server_name(&self) -> &str {
-        self.specification.name.as_deref().unwrap_or(self.run.id.as_str())
+        self.specification.server_name(&self.run.id)
     }
 
     /// Tries the types in order. Only when all are out of stock is the retry slot asked, about the last of them.
@@ -263,7 +263,8 @@ impl Creation<'_> {
                 || instance.create_server(&request),
                 || async {
                     let servers = instance.list_servers(&list).await?;
-                    Ok(servers.into_iter().find(|server| server.has_all_tags(&wanted)))
+                    let made = |server: &Server| server.has_all_tags(&wanted) && is_as_created(server, &request.name);
+                    Ok(servers.into_iter().find(made))
                 },
             )
             .await?;

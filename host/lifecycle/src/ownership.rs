@@ -85,6 +85,8 @@ pub(crate) struct Claims {
     owner: OwnerName,
     /// The operation whose tag leads to what lost answers have made.
     operation: Option<OperationId>,
+    /// What its creation calls the server, where the journal says so.
+    server_name: Option<String>,
     known: BTreeMap<String, (ResourceName, Known)>,
     lost: Lost,
     /// Where a server's creation puts volumes that it makes itself.
@@ -103,6 +105,7 @@ impl Claims {
         Self {
             owner: owner.clone(),
             operation: None,
+            server_name: None,
             known: BTreeMap::new(),
             lost: Lost::Kinds(BTreeSet::new()),
             positions: BTreeSet::from([BOOT.to_owned()]),
@@ -121,6 +124,7 @@ impl Claims {
     ) -> Result<Self, Error> {
         let mut claims = Self::none(owner);
         claims.operation = Some(id.clone());
+        claims.server_name = Some(specification.server_name(id).to_owned());
         claims.lost = Lost::Kinds(lost_answers(entries)?);
         claims.positions = specification.positions_made().collect();
         claims.existing = specification.existing_volumes().map(str::to_owned).collect();
@@ -247,6 +251,11 @@ impl Claims {
         self.existing.contains(volume)
     }
 
+    /// Whether a server of this name can be what the operation made: where its creation is not known, any can.
+    pub(crate) fn calls_its_server(&self, name: &str) -> bool {
+        self.server_name.as_deref().is_none_or(|called| called == name)
+    }
+
     /// Whether an answer to a creation of this kind may have been lost.
     pub(crate) fn may_have_lost(&self, kind: ResourceKind) -> bool {
         match &self.lost {
@@ -255,10 +264,9 @@ impl Claims {
         }
     }
 
-    /// The proof for a server. One that only its tag leads to must never have been started: a creation does not boot,
-    /// and we start only what the journal names. What runs is in somebody's use.
+    /// The proof for a server. One that only its tag leads to must be as its creation left it.
     pub(crate) fn server(&self, server: Server) -> Option<Owned<Server>> {
-        let unused = server.state == ServerState::Stopped;
+        let unused = server.state == ServerState::Stopped && self.calls_its_server(&server.name);
         let provenance = self.evidence(ResourceKind::Server, &server.id, server.tags(), unused)?;
         Some(Owned { resource: server, provenance })
     }
@@ -334,6 +342,13 @@ impl Claims {
             .map(|(_, volume)| volume_name(volume, zone))
             .collect()
     }
+}
+
+/// Whether a server that carries an operation's tags can be what a lost answer of its creation made: a creation does
+/// not boot, and we start and rename only what the journal names. What runs, or has another name, is in somebody's use:
+/// a copy that was made with the tags of ours, above all.
+pub(crate) fn is_as_created(server: &Server, name: &str) -> bool {
+    server.state == ServerState::Stopped && server.name == name
 }
 
 /// The volumes that came into being with a server that was just created.
@@ -438,7 +453,7 @@ mod tests {
     }
 
     fn server(id: &str, state: ServerState, tags: Vec<String>) -> Server {
-        Server { id: id.into(), state, tags, ..Server::default() }
+        Server { id: id.into(), name: OPERATION.into(), state, tags, ..Server::default() }
     }
 
     fn created(id: &str) -> [Entry; 2] {
@@ -476,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_a_lost_answer_is_ours_unless_it_was_ever_started() {
+    fn a_server_of_a_lost_answer_is_ours_unless_it_was_ever_started_or_renamed() {
         let lost = [
             vec![entry("create-server", Phase::Intent, None, json!({ "type": "DEV1-S" }))],
             [created("a").to_vec(), vec![entry("create-server", Phase::Note, None, json!({}))]].concat(),
@@ -489,6 +504,8 @@ mod tests {
             assert_eq!(proven(ServerState::Running, tags("team")), None);
             assert_eq!(proven(ServerState::StoppedInPlace, tags("team")), None);
             assert_eq!(proven(ServerState::Stopped, vec!["windlass-owner=team".into()]), None);
+            let copy = Server { name: "copy".into(), ..server("b", ServerState::Stopped, tags("team")) };
+            assert!(claims.server(copy).is_none());
         }
     }
 

@@ -9,7 +9,7 @@ use windlass_scaleway::types::instance::{CreateServer, IpType, VolumeTemplate, V
 use windlass_scaleway::types::marketplace::ImageStorage;
 
 use crate::Error;
-use crate::identifier::GroupName;
+use crate::identifier::{GroupName, OperationId};
 use crate::tags;
 
 /// Scaleway takes user data of at most 128 KiB. No recording shows the limit; the value is that of its documentation
@@ -232,6 +232,11 @@ impl ServerSpecification {
             project: None,
             deadline_milliseconds: DEFAULT_DEADLINE_MILLISECONDS,
         }
+    }
+
+    /// What the server is called that the operation makes.
+    pub(crate) fn server_name<'a>(&'a self, operation: &'a OperationId) -> &'a str {
+        self.name.as_deref().unwrap_or(operation.as_str())
     }
 
     /// Checks what can be checked without asking Scaleway.

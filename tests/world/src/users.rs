@@ -101,7 +101,7 @@ impl Users {
         self.own("volumes", &volume)
     }
 
-    async fn make_server(&mut self, tags: Value) {
+    async fn make_server(&mut self, tags: Value, started: bool) {
         let name = self.name();
         let body = json!({
             "name": name, "commercial_type": "DEV1-S", "project": PROJECT, "tags": tags, "dynamic_ip_required": false,
@@ -113,17 +113,20 @@ impl Users {
             for volume in server["volumes"].as_object().into_iter().flat_map(serde_json::Map::values) {
                 self.own("volumes", volume);
             }
-            self.action(server, "poweron").await;
+            if started {
+                self.action(server, "poweron").await;
+            }
         }
     }
 
     /// What is told of the world when a user does this.
     pub(crate) async fn act(&mut self, user: User) {
         match user {
-            User::MakeServer => self.make_server(json!([])).await,
-            User::CloneServer { server } => {
-                if let Some(server) = self.server_of_ours(server) {
-                    self.make_server(server["tags"].clone()).await;
+            User::MakeServer => self.make_server(json!([]), true).await,
+            User::CloneServer { server: chosen } => {
+                if let Some(server) = self.server_of_ours(chosen) {
+                    // Some are started at once, others later.
+                    self.make_server(server["tags"].clone(), chosen % 4 != 3).await;
                 }
             }
             User::AttachVolume { server } => {
@@ -157,6 +160,10 @@ impl Users {
             }
             User::Rename { server } => {
                 let Some(server) = self.server_of_ours(server) else { return };
+                // What was not handed over and has a new name is somebody's: nothing of ours removes it.
+                if server["state"] == "stopped" {
+                    return;
+                }
                 let name = self.name();
                 let path = format!("/instance/v1/zones/{ZONE}/servers/{}", server["id"].as_str().unwrap_or_default());
                 self.call("PATCH", &path, Some(json!({ "name": name }))).await;

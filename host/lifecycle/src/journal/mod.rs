@@ -146,6 +146,8 @@ impl Journal {
         }
     }
 
+    /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with
+    /// [`Error::CleanupUnderWay`].
     pub(crate) async fn begin(&self, operation: NewOperation) -> Result<(), Error> {
         self.write(Write::Open(Box::new(operation))).await.map(drop)
     }
@@ -211,15 +213,6 @@ impl Journal {
     /// The servers that the outcomes of a creation name.
     pub(crate) fn servers_made(&self, id: &OperationId) -> Result<Vec<String>, Error> {
         read::servers_made(&self.reader.lock(), id)
-    }
-
-    /// The open cleanup of this creation or of this server, if there is one.
-    pub(crate) fn open_cleanup(
-        &self,
-        creation: Option<&OperationId>,
-        server: Option<&str>,
-    ) -> Result<Option<OperationId>, Error> {
-        self.read(|reader| read::open_cleanup(reader, creation, server))
     }
 
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.

@@ -176,13 +176,10 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
     )
 }
 
-/// The open cleanup of this creation or of this server. Asked in SQL: a hundred removals at once must not each read the
-/// rows of all the others.
-pub(super) fn open_cleanup(
-    connection: &Connection,
-    creation: Option<&OperationId>,
-    server: Option<&str>,
-) -> Result<Option<OperationId>, Error> {
+/// The open cleanup of the creation or of the server that this row of a cleanup names. Asked in SQL: a hundred removals
+/// at once must not each read the rows of all the others.
+pub(super) fn open_cleanup(connection: &Connection, specification: &Value) -> Result<Option<OperationId>, Error> {
+    let word = |key| specification.get(key).and_then(Value::as_str);
     let found = collect(
         connection,
         "select id from operations
@@ -194,7 +191,10 @@ pub(super) fn open_cleanup(
                     else false end
          limit 1",
         // The empty text is nobody's id.
-        &[creation.map_or_else(String::new, ToString::to_string), server.unwrap_or_default().to_owned()],
+        &[
+            word("creation").or_else(|| word("tagged")).unwrap_or_default().to_owned(),
+            word("server").unwrap_or_default().to_owned(),
+        ],
         |row| Checked { row, table: "operations", name: "?".to_owned() }.id("id"),
     )?;
     Ok(found.into_iter().next())

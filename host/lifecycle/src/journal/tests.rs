@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -144,27 +144,31 @@ fn a_slow_read_holds_no_other_work() {
 }
 
 #[tokio::test]
-async fn an_open_cleanup_is_found_by_its_creation_or_its_server_and_by_nothing_else() {
+async fn one_cleanup_of_a_creation_or_of_a_server_is_open_at_a_time() {
     let (_folder, state) = state();
-    let journal = Journal::open(&state, Durability::Process).unwrap();
-    let (cleanup, other) = (id(1), id(2));
-    let specification = json!({"creation": id(7), "server": null});
-    journal
-        .begin(NewOperation { kind: OperationKind::CleanupServer, specification, ..new(&cleanup, 5) })
-        .await
-        .unwrap();
-    let specification = json!({"creation": null, "server": "a-server"});
-    journal.begin(NewOperation { kind: OperationKind::CleanupServer, specification, ..new(&other, 5) }).await.unwrap();
+    // Committed by a thread, as outside of tests, so that those who begin at once do.
+    let journal = Journal::open(&state, Durability::Full).unwrap();
+    let cleanup = |number, specification| NewOperation {
+        kind: OperationKind::CleanupServer,
+        specification,
+        ..new(&id(number), 5)
+    };
+    let begin = async |number: u64, specification: Value| match journal.begin(cleanup(number, specification)).await {
+        Ok(()) => None,
+        Err(Error::CleanupUnderWay { operation }) => Some(operation),
+        Err(error) => panic!("{error}"),
+    };
+    let of_creation = || json!({"creation": id(7), "server": null});
+    assert_eq!(tokio::join!(begin(1, of_creation()), begin(2, of_creation())), (None, Some(id(1))));
+    assert_eq!(begin(3, json!({"creation": null, "server": "a-server"})).await, None);
     // A creation that names itself is no cleanup.
-    let specification = json!({"creation": id(8)});
-    journal.begin(NewOperation { specification, ..new(&id(3), 5) }).await.unwrap();
-    let found = |creation: Option<OperationId>, server| journal.open_cleanup(creation.as_ref(), server).unwrap();
-    assert_eq!(found(Some(id(7)), None), Some(cleanup.clone()));
-    assert_eq!(found(Some(id(8)), Some("a-server")), Some(other));
-    assert_eq!(found(Some(id(8)), None), None);
-    assert_eq!(found(None, None), None, "nothing asked for is nothing found");
-    journal.close(closing(&cleanup, OperationState::Done)).await.unwrap();
-    assert_eq!(found(Some(id(7)), None), None);
+    journal.begin(NewOperation { specification: json!({"creation": id(8)}), ..new(&id(4), 5) }).await.unwrap();
+    assert_eq!(begin(5, json!({"creation": id(8), "server": "a-server"})).await, Some(id(3)));
+    assert_eq!(begin(5, json!({"creation": null, "server": null, "tagged": id(7)})).await, Some(id(1)));
+    assert_eq!(begin(5, json!({"creation": id(8), "server": null})).await, None);
+    assert_eq!(begin(6, json!({"creation": null, "server": null})).await, None, "nothing named is nothing found");
+    journal.close(closing(&id(1), OperationState::Done)).await.unwrap();
+    assert_eq!(begin(9, of_creation()).await, None);
 }
 
 #[tokio::test]

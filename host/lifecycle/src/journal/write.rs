@@ -5,7 +5,8 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::record::{Closing, NewEntry, NewOperation};
+use super::read::open_cleanup;
+use super::record::{Closing, NewEntry, NewOperation, OperationKind};
 use crate::Error;
 use crate::identifier::OperationId;
 
@@ -48,6 +49,12 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
     let failed = Error::journal_write;
     match write {
         Write::Open(new) => {
+            // In the transaction that opens it: another process may be about to do the same.
+            if new.kind == OperationKind::CleanupServer
+                && let Some(operation) = open_cleanup(connection, &new.specification)?
+            {
+                return Err(Error::CleanupUnderWay { operation });
+            }
             let inserted = connection
                 .prepare_cached(
                     "insert into operations

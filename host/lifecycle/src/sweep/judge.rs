@@ -143,7 +143,8 @@ impl Case<'_> {
     /// Whether it can be what a creation made whose answer was lost: then nobody uses it.
     fn came_of_a_lost_answer(&self, resource: &Listed, known: &Known) -> bool {
         known.claims.may_have_lost(resource.name.kind)
-            && (resource.name.kind != ResourceKind::Server || resource.never_started)
+            && (resource.name.kind != ResourceKind::Server
+                || resource.never_started && known.claims.calls_its_server(&resource.label))
     }
 
     /// Unexplained, unless it hangs on something that is there and stays.
@@ -318,8 +319,9 @@ mod tests {
         let answered = known(OperationState::Done, false, &[]);
         let unsure = known(OperationState::Done, false, &[lost("create-ip"), lost("create-server")]);
         let (ip, clone) = (listed(ResourceKind::Ip, "another", &[]), listed(ResourceKind::Server, "clone", &[]));
-        let double = Listed { never_started: true, ..clone.clone() };
-        for (resource, with_lost) in [(&ip, true), (&clone, false), (&double, true)] {
+        let copy = Listed { never_started: true, label: "copy".into(), ..clone.clone() };
+        let double = Listed { never_started: true, label: OPERATION.into(), ..clone.clone() };
+        for (resource, with_lost) in [(&ip, true), (&clone, false), (&copy, false), (&double, true)] {
             assert!(stays(&judge(resource, Some(&answered), &here, &[])), "{resource:?}");
             assert_eq!(goes(&judge(resource, Some(&unsure), &here, &[])), with_lost, "{resource:?}");
         }

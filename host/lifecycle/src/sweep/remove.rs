@@ -91,7 +91,8 @@ fn volumes_of(server: &Listed, known: &BTreeMap<OperationId, Option<Known>>) -> 
     let operation = tags::operation_of(&server.tags);
     let Some(known) = operation.and_then(|id| known.get(&id)).and_then(Option::as_ref) else { return Vec::new() };
     let named = known.claims.known().cloned();
-    let lost = server.never_started && known.claims.may_have_lost(ResourceKind::Server);
+    let as_created = server.never_started && known.claims.calls_its_server(&server.label);
+    let lost = as_created && known.claims.may_have_lost(ResourceKind::Server);
     let with_it = lost.then(|| known.claims.volumes_with(&server.name.id, &server.volumes, &server.name.zone));
     named
         .chain(with_it.into_iter().flatten())

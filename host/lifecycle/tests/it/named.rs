@@ -406,6 +406,8 @@ fn a_second_cleanup_of_the_same_server_and_one_of_a_server_being_made_are_refuse
         assert!(matches!(&error, Error::CleanupUnderWay { operation } if operation == first.id()), "{error}");
         first.run(&Control::new()).await.unwrap();
         world.assert_empty("after the first");
+        let second = lifecycle.begin_cleanup(&target).await.unwrap();
+        assert!(second.run(&Control::new()).await.unwrap().report.is_clean());
         let unknown = OperationId::parse("ci-000000000000").unwrap();
         assert!(matches!(
             lifecycle.begin_cleanup(&Target::Operation(unknown)).await,

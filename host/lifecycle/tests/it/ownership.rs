@@ -235,6 +235,31 @@ fn a_clone_that_carries_copied_tags_survives_the_removal_of_the_original() {
 }
 
 #[test]
+fn a_clone_is_not_taken_for_what_a_lost_answer_made() {
+    for start in [false, true] {
+        run(async {
+            let world = World::new(119).await;
+            let lifecycle = world.start();
+            let lost = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::DroppedConnection);
+            let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+            let tags = ["owner=team".to_owned(), "group=ci".to_owned(), format!("operation={}", pending.id())];
+            let original = Server {
+                commercial_type: "DEV1-S".into(),
+                tags: tags.iter().map(|tag| format!("windlass-{tag}")).collect(),
+                ..Server::default()
+            };
+            let clone = clone_of(&world, &original, start).await;
+            world.simulator.add_fault(lost.nth(1)).unwrap();
+            let created = pending.run(&Control::new()).await.unwrap();
+            assert_ne!(created.server.id, clone.id, "started: {start}");
+            let now = world.client.instance(&zone()).get_server(&clone.id).await.unwrap();
+            assert_eq!((now.state, now.name, now.volumes), (clone.state, clone.name, clone.volumes));
+            assert_eq!(world.resources().servers.len(), 2, "started: {start}");
+        });
+    }
+}
+
+#[test]
 fn a_clone_survives_the_removal_of_a_server_that_no_journal_knows() {
     run(async {
         let world = World::new(106).await;
