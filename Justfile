@@ -10,7 +10,7 @@ _default:
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
 demo *arguments: _wasm_target
     @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime," \
-        "which runs them: less than ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
+        "which runs them: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
 # Searches for a violation of the promise: random work, faults, users and lost power from each seed, one world a seed. A violation is told in
@@ -32,6 +32,13 @@ simulate-breakages *arguments: _wasm_target
 # Searches for inputs that break what reads untrusted bytes: `just fuzz` (each target for a minute), `just fuzz 600`, `just fuzz 60 journal`.
 fuzz seconds="60" target="": _wasm_target
     @tests/fuzz/run {{ seconds }} {{ target }}
+
+# Changes the pure parts of the code (.cargo/mutants.toml), one place at a time, and tells which changes no test notices: first with each
+# crate's unit tests, then what these let pass with all of its tests. An hour or two; `just mutants --file '**/ownership.rs'`.
+mutants *arguments: _wasm_target
+    @command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
+    cargo mutants --output {{ target }} {{ arguments }} -- --lib || [ $? -lt 4 ]
+    cargo mutants --output {{ target }} --iterate {{ arguments }}
 
 # All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
 test *parts: _wasm_target
