@@ -78,7 +78,8 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
                     return false;
                 }
                 if let Some(resource) = found.get(step.resource as usize) {
-                    let end = act(run, claims, resource, step.action, local_going);
+                    // Once a step has ended, time has passed since everything was looked at.
+                    let end = act(run, claims, resource, step.action, local_going, ends.is_empty());
                     running.push(async move { (position, end.await) });
                 }
                 true
@@ -139,11 +140,14 @@ async fn act(
     resource: &Found,
     action: Action,
     local_going: &BTreeSet<&str>,
+    just_read: bool,
 ) -> Result<Change, Stop> {
     let step = step::Step::Plan(action, resource.name.kind).word();
     run.intend(&step, Some(resource.name.clone()), json!({})).await?;
     let change = match (action, &resource.thing) {
-        (Action::Delete, Thing::Server(server)) => delete_server(run, claims, &step, server, local_going).await?,
+        (Action::Delete, Thing::Server(server)) => {
+            delete_server(run, claims, &step, server, local_going, just_read).await?
+        }
         (Action::Delete, Thing::Ip(ip)) => delete_ip(run, claims, &step, ip).await?,
         (Action::Delete, Thing::BlockVolume(volume)) => delete_block_volume(run, claims, &step, volume).await?,
         (Action::Delete, Thing::LocalVolume(volume)) => delete_local_volume(run, claims, &step, volume).await?,
@@ -265,17 +269,19 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&s
 ///
 /// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE
 /// takes a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume
-/// that is to stay is stopped and deleted.
+/// that is to stay is stopped and deleted. What hangs on it is told by the server as it is now: it is read again unless
+/// it was `just_read`.
 async fn delete_server(
     run: &Run,
     claims: &Claims,
     step: &str,
     server: &Owned<Server>,
     local_going: &BTreeSet<&str>,
+    just_read: bool,
 ) -> Result<Change, Stop> {
     let id = server.get().id.clone();
     let deadline = Instant::now() + SERVER_GOES;
-    let mut latest = Some(server.clone());
+    let mut latest = just_read.then(|| server.clone());
     for _ in 0..SERVER_PASSES {
         let id = &id;
         let first = latest.take();

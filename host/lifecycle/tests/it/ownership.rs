@@ -182,6 +182,36 @@ fn a_local_volume_that_a_user_attached_survives_a_policy_that_does_not_speak_of_
 }
 
 #[test]
+fn a_local_volume_that_a_user_attaches_while_a_server_is_cleaned_up_survives() {
+    run(async {
+        let world = World::new(120).await;
+        let lifecycle = world.start();
+        let created = create(&lifecycle, world.everything()).await;
+        let block = attach_block(&world, &created.server.id).await;
+        let slow = FaultKind::Delay(Duration::from_secs(5));
+        world.simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/detach-volume", slow)).unwrap();
+        let (control, mut events) = Control::with_events();
+        let attaching = async {
+            let mut local = None;
+            while let Some(Event { what, .. }) = events.recv().await {
+                if matches!(&what, Happening::StepBegan { step } if step.starts_with("detach-")) {
+                    local = Some(attach_local(&world, &created.server.id).await);
+                }
+            }
+            local.expect("the user's volume is taken off first")
+        };
+        let cleanup = async {
+            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation.clone()), &control).await.unwrap();
+            drop(control);
+            cleaned
+        };
+        let (cleaned, local) = tokio::join!(cleanup, attaching);
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        assert_only(&world, &[&block, &local], "the user's volumes");
+    });
+}
+
+#[test]
 fn marking_the_volumes_of_a_half_made_server_spares_what_was_attached_to_it() {
     run(async {
         let world = World::new(104).await;
