@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use windlass_test_world::{Story, run};
@@ -50,4 +52,20 @@ fn no_seed_of_a_fresh_range_breaks_a_law() {
         seed += 1;
     }
     println!("{} seeds from {from}: no violation", seed - from);
+}
+
+/// `just simulate-breakages` takes an hour; that it can still be run, this looks at.
+#[test]
+fn every_breakage_still_fits_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut breakages = 0;
+    for entry in std::fs::read_dir(root.join("tests/world/breakages")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            breakages += 1;
+            let fits = Command::new("git").args(["apply", "--check"]).arg(&path).current_dir(&root).output().unwrap();
+            assert!(fits.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&fits.stderr));
+        }
+    }
+    assert!(breakages >= 10, "{breakages}");
 }
