@@ -179,7 +179,7 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
 /// The open cleanup of the creation or of the server that this row of a cleanup names. Asked in SQL: a hundred removals
 /// at once must not each read the rows of all the others.
 pub(super) fn open_cleanup(connection: &Connection, specification: &Value) -> Result<Option<OperationId>, Error> {
-    let word = |key| specification.get(key).and_then(Value::as_str);
+    let word = |key: &str| specification.get(key).and_then(Value::as_str);
     let found = collect(
         connection,
         "select id from operations

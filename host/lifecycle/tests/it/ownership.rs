@@ -198,7 +198,7 @@ fn a_local_volume_that_a_user_attaches_while_a_server_is_cleaned_up_survives() {
                     local = Some(attach_local(&world, &created.server.id).await);
                 }
             }
-            local.expect("the user's volume is taken off first")
+            local.unwrap()
         };
         let cleanup = async {
             let cleaned = lifecycle.cleanup(&Target::Operation(created.operation.clone()), &control).await.unwrap();
@@ -274,9 +274,8 @@ fn a_clone_is_not_taken_for_what_a_lost_answer_made() {
             let pending = lifecycle.begin_create(world.everything()).await.unwrap();
             let tags = ["owner=team".to_owned(), "group=ci".to_owned(), format!("operation={}", pending.id())];
             let original = Server {
-                commercial_type: "DEV1-S".into(),
                 tags: tags.iter().map(|tag| format!("windlass-{tag}")).collect(),
-                ..Server::default()
+                ..create(&lifecycle, world.everything()).await.server
             };
             let clone = clone_of(&world, &original, start).await;
             world.simulator.add_fault(lost.nth(1)).unwrap();
@@ -284,7 +283,7 @@ fn a_clone_is_not_taken_for_what_a_lost_answer_made() {
             assert_ne!(created.server.id, clone.id, "started: {start}");
             let now = world.client.instance(&zone()).get_server(&clone.id).await.unwrap();
             assert_eq!((now.state, now.name, now.volumes), (clone.state, clone.name, clone.volumes));
-            assert_eq!(world.resources().servers.len(), 2, "started: {start}");
+            assert_eq!(world.resources().servers.len(), 3, "started: {start}");
         });
     }
 }
