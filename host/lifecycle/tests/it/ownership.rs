@@ -182,32 +182,37 @@ fn a_local_volume_that_a_user_attached_survives_a_policy_that_does_not_speak_of_
 }
 
 #[test]
-fn a_local_volume_that_a_user_attaches_while_a_server_is_cleaned_up_survives() {
+fn a_local_volume_that_a_user_attaches_to_a_server_that_waits_for_its_removal_survives() {
     run(async {
-        let world = World::new(120).await;
+        let mut world = World::new(120).await;
+        // More than are removed at the same time.
         let lifecycle = world.start();
-        let created = create(&lifecycle, world.everything()).await;
-        let block = attach_block(&world, &created.server.id).await;
-        let slow = FaultKind::Delay(Duration::from_secs(5));
-        world.simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/detach-volume", slow)).unwrap();
+        let mut servers = Vec::new();
+        for _ in 0..5 {
+            servers.push(create(&lifecycle, world.everything()).await.server.id);
+        }
+        // They are removed in the order of their ids.
+        let last = servers.into_iter().max().unwrap();
+        world.folder = tempfile::tempdir().unwrap();
+        let stranger = process(world.client.clone(), world.folder.path(), 5);
         let (control, mut events) = Control::with_events();
         let attaching = async {
-            let mut local = None;
             while let Some(Event { what, .. }) = events.recv().await {
-                if matches!(&what, Happening::StepBegan { step } if step.starts_with("detach-")) {
-                    local = Some(attach_local(&world, &created.server.id).await);
+                if matches!(&what, Happening::StepBegan { step } if step == "delete-server") {
+                    break;
                 }
             }
-            local.unwrap()
+            attach_local(&world, &last).await
         };
-        let cleanup = async {
-            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation.clone()), &control).await.unwrap();
+        let sweeping = async {
+            let all = SweepRequest { running_too: true, ..sweep_of_all() };
+            let sweep = stranger.sweep(&all, &control).await.unwrap();
             drop(control);
-            cleaned
+            sweep
         };
-        let (cleaned, local) = tokio::join!(cleanup, attaching);
-        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
-        assert_only(&world, &[&block, &local], "the user's volumes");
+        let (sweep, local) = tokio::join!(sweeping, attaching);
+        assert!(sweep.is_clean(), "{sweep:?}");
+        assert_only(&world, &[&local], "the user's volume");
     });
 }
 
