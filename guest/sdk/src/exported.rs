@@ -22,6 +22,7 @@ impl<P: Policy> Configured<P> {
     /// # Errors
     /// The policy's own words, or that it was configured before.
     pub fn configure(&self, settings: &str) -> Result<(), String> {
+        report_panics();
         self.0.set(configure(settings)?).map_err(|_| String::from("this instance is configured already"))
     }
 
@@ -43,12 +44,20 @@ impl<P: Policy> Default for Configured<P> {
 /// `describe` of the contract.
 #[must_use]
 pub fn describe<P: Policy>(name: &str, version: &str, summary: &str) -> Description {
+    report_panics();
     Description {
         name: name.into(),
         version: version.into(),
         summary: summary.into(),
         settings_schema: schema_of::<P>(),
     }
+}
+
+/// Has a panic say in the log what went wrong, before it traps. Set in `configure`, it is part of the snapshot from
+/// which every decision starts.
+fn report_panics() {
+    #[cfg(target_arch = "wasm32")]
+    std::panic::set_hook(Box::new(|panic| crate::log::error(panic.to_string())));
 }
 
 /// The JSON Schema (2020-12) of a policy's settings, as one line of text.

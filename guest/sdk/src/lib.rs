@@ -1,6 +1,6 @@
 //! Knows the contract between policies and the host, from a policy's side; must not know what any policy decides.
 //!
-//! A whole policy, compiled to a component that imports nothing:
+//! A whole policy, compiled to a component that imports nothing but the log, where a panic is heard:
 //!
 //! ```
 //! use windlass_guest_sdk::prelude::*;

@@ -1,4 +1,5 @@
-//! Lines for the host's log. They are recorded with the decision, and bounded in number and length.
+//! Lines for the host's log. They are recorded with the decision, and bounded in number and length. What a panic says
+//! is such a line, too.
 //!
 //! Granted to every policy. Not to be called from `configure`.
 

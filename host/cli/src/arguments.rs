@@ -313,6 +313,8 @@ pub(crate) enum PolicyCommand {
     /// The policies in use, slot by slot, as the configuration has them
     #[command(visible_alias = "ls")]
     List,
+    /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
+    Status,
 }
 
 #[derive(Debug, Args)]

@@ -15,8 +15,8 @@ use crate::guest_time::GuestTime;
 use crate::host_calls::HostCalls;
 use crate::limits::Limits;
 use crate::policy::LoadedPolicy;
-use crate::slots::Slot;
-use crate::text::without_controls;
+use crate::slots::{CONTRACT_VERSION, Slot};
+use crate::text::{MAX_REASON_BYTES, one_line, without_controls};
 
 pub use crate::host_calls::HostCall;
 
@@ -57,6 +57,8 @@ pub(crate) struct Guest {
     log_lines_left: u64,
     log_bytes_left: u64,
     log_dropped: u64,
+    /// The last line at level `error`, also when the log was full: a panic says there what went wrong.
+    last_error: Option<String>,
     pub(crate) host_calls: Option<Box<HostCalls>>,
 }
 
@@ -69,8 +71,14 @@ impl Guest {
             log_lines_left: limits.log_lines,
             log_bytes_left: limits.log_bytes,
             log_dropped: 0,
+            last_error: None,
             host_calls,
         }
+    }
+
+    /// Whether it has written a line.
+    pub(crate) fn has_logged(&self) -> bool {
+        !self.log.is_empty() || self.log_dropped > 0
     }
 
     /// What it runs from here on is no longer its own time, until it [goes on](go_on).
@@ -79,6 +87,9 @@ impl Guest {
     }
 
     fn log(&mut self, level: LogLevel, message: &str) {
+        if level == LogLevel::Error {
+            self.last_error = Some(without_controls(message, MAX_REASON_BYTES));
+        }
         if self.log_lines_left == 0 || self.log_bytes_left == 0 {
             self.log_dropped += 1;
             return;
@@ -92,7 +103,7 @@ impl Guest {
 
 /// Offers `windlass:policy/log`, which every policy may import.
 pub(crate) fn link_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.instance(concat!("windlass:policy/log@", "0.1.0"))?.func_wrap(
+    linker.instance(&format!("windlass:policy/log@{CONTRACT_VERSION}"))?.func_wrap(
         "write",
         |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
             store.data_mut().log(level, &message);
@@ -154,16 +165,28 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, reason: impl Into<String>) -> Failure {
-        Failure { kind, reason: reason.into() }
+    /// The reason in one line, and cut: it may quote a guest, or what a capability was answered.
+    pub(crate) fn new(kind: FailureKind, reason: impl AsRef<str>) -> Failure {
+        Failure { kind, reason: one_line(reason.as_ref()).into() }
+    }
+
+    /// What the engine reports, and what the guest said of it before.
+    pub(crate) fn of_guest(error: &wasmtime::Error, limits: &Limits, guest: &Guest) -> Failure {
+        let failure = Failure::from_engine(error, limits);
+        match &guest.last_error {
+            Some(words) if failure.kind == FailureKind::Trap => {
+                Failure::new(failure.kind, format!("{}: {words}", failure.reason))
+            }
+            _ => failure,
+        }
     }
 
     /// Names what the engine reports. It has types for some of it and texts for the rest; the tests with hostile guests
     /// hold both to what is expected here.
-    pub(crate) fn from_engine(error: &wasmtime::Error, limits: &Limits) -> Failure {
+    fn from_engine(error: &wasmtime::Error, limits: &Limits) -> Failure {
         for cause in error.chain() {
             if let Some(LimitReached(kind, reason)) = cause.downcast_ref() {
-                return Failure::new(*kind, *reason);
+                return Failure::new(*kind, reason);
             }
             if let Some(failure) = cause.downcast_ref::<crate::host_calls::HostCallFailed>() {
                 return Failure::new(FailureKind::HostCall, failure.to_string());
@@ -194,12 +217,9 @@ impl Failure {
         if text.contains("store handle limit") {
             return Failure::new(FailureKind::HandleLimit, format!("it holds more than {} handles", limits.handles));
         }
-        Failure::new(FailureKind::MalformedAnswer, without_controls(&text, MAX_REASON_BYTES))
+        Failure::new(FailureKind::MalformedAnswer, text)
     }
 }
-
-/// The longest reason for a failure, in bytes.
-const MAX_REASON_BYTES: usize = 1024;
 
 /// What a call used and did.
 #[derive(Debug, Default)]
@@ -290,8 +310,8 @@ fn finish<A>(
     answer: wasmtime::Result<(A,)>,
 ) -> (Result<A, Failure>, Trace) {
     let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
-    let answer = answer.map(|(answer,)| answer).map_err(|error| Failure::from_engine(&error, policy.limits()));
     let guest = store.into_data();
+    let answer = answer.map(|(answer,)| answer).map_err(|error| Failure::of_guest(&error, policy.limits(), &guest));
     let trace = Trace {
         duration: started.elapsed(),
         fuel,

@@ -20,6 +20,9 @@ pub trait Capability: Send + Sync + 'static {
     /// The version of the interface: `0.1.0`.
     fn version(&self) -> &str;
 
+    /// The WIT package that has the interface, as text. What a component imports must have the types that stand there.
+    fn wit(&self) -> &str;
+
     /// The functions of the interface, as WIT names them. A component can import only these.
     fn functions(&self) -> &[&str];
 

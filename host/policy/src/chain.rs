@@ -1,21 +1,22 @@
 //! Asking the policies of a slot in their order until one decides.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::call::{self, Failure, Trace};
 use crate::decision::{DecidedBy, Decision, DecisionIds, FailureKind, Fallback, PolicyIdentity};
-use crate::decision_log::{Asked, DecisionLog, DecisionRecord, Outcome};
-use crate::host_calls::{Answers, HostCalls};
+use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
+use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
+use crate::policy_log;
 use crate::slots::{Deferred, OnFailure, Slot, SlotName};
+use crate::status::StatusSignal;
 use crate::text::{one_line, tidy_reason};
 
-/// What a record takes of the log's queue, roughly: by itself, and for each item of a batch.
-const RECORD_BYTES: usize = 1024;
-const ITEM_BYTES: usize = 96;
+/// How the reason begins for which an answer was rejected.
+pub(crate) const REFUSED: &str = "its answer was refused: ";
 
 /// One link of a chain, as an operation holds it.
 #[derive(Clone)]
@@ -60,6 +61,8 @@ pub(crate) struct Deciding {
     pub(crate) ids: DecisionIds,
     /// Room for decisions that may wait for a capability.
     pub(crate) waiting: Semaphore,
+    /// To be told when a policy does better or worse than before.
+    pub(crate) status: Arc<StatusSignal>,
 }
 
 /// The policies as they were at one moment. Cheap to clone. An operation takes one when it begins and asks it to its
@@ -105,13 +108,14 @@ impl PinnedPolicies {
     /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability.
     ///
     /// # Assumptions
-    /// A policy that was granted a capability needs a tokio runtime with time.
+    /// The calling thread has [`DECISION_STACK_BYTES`](crate::DECISION_STACK_BYTES) of stack left. A policy that was
+    /// granted a capability needs a tokio runtime with time.
     pub async fn decide<S: Slot>(
         &self,
         question: S::Question,
         check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
     ) -> Decision<S> {
-        let (record, bytes, fallbacks) = self.ask::<S>(question, check).await;
+        let (record, fallbacks) = self.ask::<S>(question, check).await;
         let decision = Decision {
             id: record.id,
             answer: record.answer.clone(),
@@ -119,29 +123,28 @@ impl PinnedPolicies {
             decided_by: record.decided_by.clone(),
             fallbacks,
         };
-        self.deciding.log.record(record, bytes);
+        self.deciding.log.record(record);
         decision
     }
 
-    /// Asks the chain, and makes the record with its size in the log's queue.
+    /// Asks the chain, and makes the record.
     pub(crate) async fn ask<S: Slot>(
         &self,
         question: S::Question,
         check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
-    ) -> (DecisionRecord<S::Question, S::Answer>, usize, Vec<Fallback>) {
+    ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>) {
         let started = Instant::now();
-        let mut asking = Asking::<S>::new();
+        let mut pending = PendingDecision::<S>::new();
         for link in self.generation.chain(S::NAME) {
-            if !asking.ask(link, &question, &check, &How::Live(&self.deciding)).await {
+            if !pending.ask(link, &question, &check, &Circumstances::Live(&self.deciding)).await {
                 break;
             }
         }
-        let (answer, decided_by) = asking.close(&question);
+        let (answer, decided_by) = pending.close(&question);
         let id = self.deciding.ids.next();
         let duration = started.elapsed();
         metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str())
             .record(duration.as_secs_f64());
-        let bytes = RECORD_BYTES + S::items(&question) * ITEM_BYTES;
         let record = DecisionRecord {
             id,
             at_ms: id.at_ms(),
@@ -150,43 +153,54 @@ impl PinnedPolicies {
             reason: S::reason(&answer).map(str::to_owned),
             answer,
             decided_by,
-            asked: asking.asked,
+            asked: pending.asked,
             duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
             lost_before: 0,
         };
-        (record, bytes, asking.fallbacks)
+        (record, pending.fallbacks)
     }
 }
 
 /// Where a decision's circumstances come from.
 #[derive(Clone, Copy)]
-pub(crate) enum How<'a> {
+pub(crate) enum Circumstances<'a> {
     /// From the world: capabilities are called, failures count.
     Live(&'a Deciding),
-    /// From what was recorded of each policy that was asked: nothing is called, nothing counts.
-    Replay(&'a [Asked]),
+    /// From a record: nothing is called, nothing counts.
+    Replay {
+        /// What was recorded of this very link. None: it was not asked then.
+        own: Option<&'a LinkRecord>,
+        /// What was recorded of all links that were asked.
+        all: &'a [LinkRecord],
+    },
 }
 
-/// What of the question is still to be decided.
-enum Open {
+/// What of the question nobody has decided yet.
+enum Undecided {
     Whole,
     Items(Vec<usize>),
     Nothing,
 }
 
-/// A decision on its way.
-pub(crate) struct Asking<S: Slot> {
+/// A decision on its way along a chain.
+pub(crate) struct PendingDecision<S: Slot> {
     answer: Option<S::Answer>,
-    open: Open,
-    pub(crate) asked: Vec<Asked>,
+    undecided: Undecided,
+    pub(crate) asked: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
     /// The last policy that decided something.
     last: Option<PolicyIdentity>,
 }
 
-impl<S: Slot> Asking<S> {
-    pub(crate) fn new() -> Asking<S> {
-        Asking { answer: None, open: Open::Whole, asked: Vec::new(), fallbacks: Vec::new(), last: None }
+impl<S: Slot> PendingDecision<S> {
+    pub(crate) fn new() -> PendingDecision<S> {
+        PendingDecision {
+            answer: None,
+            undecided: Undecided::Whole,
+            asked: Vec::new(),
+            fallbacks: Vec::new(),
+            last: None,
+        }
     }
 
     /// Asks one link. Returns false when no further link is to be asked.
@@ -195,40 +209,42 @@ impl<S: Slot> Asking<S> {
         link: &ChainLink,
         question: &S::Question,
         check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
-        how: &How<'_>,
+        circumstances: &Circumstances<'_>,
     ) -> bool {
         let part;
-        let question = match &self.open {
-            Open::Whole => question,
-            Open::Items(items) => {
+        let question = match &self.undecided {
+            Undecided::Whole => question,
+            Undecided::Items(items) => {
                 part = S::part(question, items);
                 &part
             }
-            Open::Nothing => return false,
+            Undecided::Nothing => return false,
         };
         let (result, trace) = match link {
             ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
-            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, how).await,
+            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, circumstances).await,
         };
-        let items = match &self.open {
-            Open::Items(items) => Some(items.iter().map(|item| u32::try_from(*item).unwrap_or(u32::MAX)).collect()),
-            Open::Whole | Open::Nothing => None,
+        let items = match &self.undecided {
+            Undecided::Items(items) => {
+                Some(items.iter().map(|item| u32::try_from(*item).unwrap_or(u32::MAX)).collect())
+            }
+            Undecided::Whole | Undecided::Nothing => None,
         };
         let outcome = match result {
             Ok(answer) => self.take(answer, link.identity()),
             Err(failure) => {
-                self.failed(link, &failure, how);
+                self.failed(link, &failure, circumstances);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
                     ChainLink::Unavailable(..) => None,
                 };
                 let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
-                self.asked.push(Asked::new(link.identity(), items, Outcome::from(failure), trace));
+                self.asked.push(LinkRecord::new(link.identity(), items, Outcome::from(failure), trace));
                 return !keep;
             }
         };
-        self.asked.push(Asked::new(link.identity(), items, outcome, trace));
-        !matches!(self.open, Open::Nothing)
+        self.asked.push(LinkRecord::new(link.identity(), items, outcome, trace));
+        !matches!(self.undecided, Undecided::Nothing)
     }
 
     /// Takes over what an answer decides.
@@ -238,8 +254,8 @@ impl<S: Slot> Asking<S> {
         if deferred == Deferred::Whole {
             return Outcome::Deferred;
         }
-        match (&self.open, self.answer.as_mut()) {
-            (Open::Items(items), Some(whole)) => S::merge(whole, items, answer),
+        match (&self.undecided, self.answer.as_mut()) {
+            (Undecided::Items(items), Some(whole)) => S::merge(whole, items, answer),
             _ => self.answer = Some(answer),
         }
         self.last = Some(identity.clone());
@@ -247,27 +263,26 @@ impl<S: Slot> Asking<S> {
             Deferred::Items(items) => {
                 let left = items.len();
                 // Positions in the part become positions in the whole.
-                let items = match &self.open {
-                    Open::Items(open) => items.into_iter().map(|item| open[item]).collect(),
-                    Open::Whole | Open::Nothing => items,
+                let items = match &self.undecided {
+                    Undecided::Items(open) => items.into_iter().map(|item| open[item]).collect(),
+                    Undecided::Whole | Undecided::Nothing => items,
                 };
-                self.open = Open::Items(items);
+                self.undecided = Undecided::Items(items);
                 Outcome::DecidedPart { deferred: u32::try_from(left).unwrap_or(u32::MAX) }
             }
             Deferred::Nothing | Deferred::Whole => {
-                self.open = Open::Nothing;
+                self.undecided = Undecided::Nothing;
                 Outcome::Decided
             }
         }
     }
 
-    fn failed(&mut self, link: &ChainLink, failure: &Failure, how: &How<'_>) {
+    fn failed(&mut self, link: &ChainLink, failure: &Failure, circumstances: &Circumstances<'_>) {
         let policy = link.identity().clone();
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
-        if matches!(how, How::Replay(_)) {
-            return;
-        }
-        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str()).increment(1);
+        let Circumstances::Live(deciding) = circumstances else { return };
+        let name = link.identity().name.to_string();
+        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str(), "policy" => name).increment(1);
         if let ChainLink::Policy(policy) = link
             && failure.kind != FailureKind::Suspended
         {
@@ -278,6 +293,7 @@ impl<S: Slot> Asking<S> {
                 }
                 _ => policy.health.failed(&failure.reason),
             };
+            deciding.status.changed();
             tracing::warn!(slot = %S::NAME, policy = %policy.identity, reason = failure.reason, "a policy failed");
             if suspended {
                 tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended until it is replaced");
@@ -287,12 +303,12 @@ impl<S: Slot> Asking<S> {
 
     /// The answer, completed by the last resort where nobody decided.
     pub(crate) fn close(&mut self, question: &S::Question) -> (S::Answer, DecidedBy) {
-        match (std::mem::replace(&mut self.open, Open::Nothing), self.answer.take()) {
-            (Open::Nothing, Some(answer)) => match self.last.take() {
+        match (std::mem::replace(&mut self.undecided, Undecided::Nothing), self.answer.take()) {
+            (Undecided::Nothing, Some(answer)) => match self.last.take() {
                 Some(identity) => (answer, DecidedBy::Policy(identity)),
                 None => (answer, DecidedBy::Keep),
             },
-            (Open::Items(items), Some(mut answer)) => {
+            (Undecided::Items(items), Some(mut answer)) => {
                 S::merge(&mut answer, &items, S::keep(&S::part(question, &items)));
                 (answer, DecidedBy::Keep)
             }
@@ -306,35 +322,36 @@ async fn ask_policy<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
     check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
-    how: &How<'_>,
+    circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
-    match how {
-        How::Live(_) if policy.health.is_suspended() => {
+    match circumstances {
+        Circumstances::Live(_) if policy.health.is_suspended() => {
             let last = policy.health.last_failure().unwrap_or_default();
             let reason =
                 format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
             return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
         }
-        How::Replay(asked) => {
-            // What the host decided about the policy then, not the policy itself, is taken from the record.
-            let recorded = asked.iter().find(|asked| asked.policy == policy.identity);
-            if let Some(Asked { outcome: Outcome::Fallback { kind, reason }, .. }) = recorded
-                && matches!(kind, FailureKind::Suspended | FailureKind::HostBusy)
-            {
-                return (Err(Failure::new(*kind, reason.clone())), Trace::default());
-            }
+        // What the moment did to the policy then says nothing about the policy: it is taken from the record.
+        Circumstances::Replay { own: Some(LinkRecord { outcome: Outcome::Fallback { kind, reason }, .. }), .. }
+            if kind.depends_on_the_moment() =>
+        {
+            return (Err(Failure::new(*kind, reason)), Trace::default());
         }
-        How::Live(_) => {}
+        Circumstances::Live(_) | Circumstances::Replay { .. } => {}
     }
     let (answer, trace) = if policy.may_wait {
         // Boxed, so that a decision that can't wait doesn't carry the room for one that can.
-        Box::pin(ask_waiting::<S>(policy, question, how)).await
+        Box::pin(ask_waiting::<S>(policy, question, circumstances)).await
     } else {
         call::ask::<S>(policy, question)
     };
     let answer = answer.and_then(|answer| checked::<S>(question, answer, check));
-    if answer.is_ok() && matches!(how, How::Live(_)) {
-        policy.health.succeeded();
+    if let Circumstances::Live(deciding) = circumstances {
+        policy_log::tell(policy, &trace.log);
+        if answer.is_ok() && policy.health.failures_in_a_row() > 0 {
+            policy.health.succeeded();
+            deciding.status.changed();
+        }
     }
     (answer, trace)
 }
@@ -342,22 +359,40 @@ async fn ask_policy<S: Slot>(
 async fn ask_waiting<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
-    how: &How<'_>,
+    circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
-    match how {
-        How::Live(deciding) => match deciding.waiting.acquire().await {
-            Ok(_room) => {
-                let calls = HostCalls::new(policy.limits(), Answers::Live);
-                call::ask_waiting::<S>(policy, question, calls).await
-            }
-            // The semaphore is never closed.
-            Err(_) => (Err(Failure::new(FailureKind::HostBusy, "the host is shutting down")), Trace::default()),
+    let (answers, _room) = match circumstances {
+        Circumstances::Live(deciding) => match room(deciding, policy.limits().host_call_time_ms).await {
+            Ok(room) => (Answers::Live, Some(room)),
+            Err(failure) => return (Err(failure), Trace::default()),
         },
-        How::Replay(asked) => {
-            let recorded = asked.iter().flat_map(|asked| asked.host_calls.iter().cloned()).collect();
-            let calls = HostCalls::new(policy.limits(), Answers::Recorded(recorded));
-            call::ask_waiting::<S>(policy, question, calls).await
+        Circumstances::Replay { own: Some(own), .. } => {
+            (Answers::Recorded(Playback::of_its_own(&own.host_calls)), None)
         }
+        Circumstances::Replay { own: None, all } => {
+            let calls = all.iter().flat_map(|link| link.host_calls.iter().cloned());
+            (Answers::Recorded(Playback::of_others(calls)), None)
+        }
+    };
+    call::ask_waiting::<S>(policy, question, HostCalls::new(policy.limits(), answers)).await
+}
+
+/// Waits until there is room for one more decision that may wait for a capability, as long as its calls may take.
+async fn room(deciding: &Deciding, milliseconds: u64) -> Result<SemaphorePermit<'_>, Failure> {
+    if let Ok(room) = deciding.waiting.try_acquire() {
+        return Ok(room);
+    }
+    let busy = |why: &str| Failure::new(FailureKind::HostBusy, why);
+    if tokio::runtime::Handle::try_current().is_err() {
+        return Err(busy("too many decisions wait for capabilities, and without a tokio runtime none can wait"));
+    }
+    match tokio::time::timeout(Duration::from_millis(milliseconds), deciding.waiting.acquire()).await {
+        Ok(Ok(room)) => Ok(room),
+        // The semaphore is never closed.
+        Ok(Err(_)) => Err(busy("the host is shutting down")),
+        Err(_) => Err(busy(&format!(
+            "too many decisions wait for capabilities: there was no room within {milliseconds} ms (`host_call_time_ms`)"
+        ))),
     }
 }
 
@@ -370,8 +405,6 @@ fn checked<S: Slot>(
         .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
     match checked {
         Ok(()) => Ok(answer),
-        Err(problem) => {
-            Err(Failure::new(FailureKind::RejectedAnswer, format!("its answer was refused: {}", one_line(&problem))))
-        }
+        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }
 }

@@ -3,14 +3,16 @@
 //!
 //! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled
 //! into the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been
-//! there: nothing is trusted that would not be trusted otherwise. Whatever goes wrong in between, the host compiles for
-//! itself.
+//! there: nothing is trusted that would not be trusted otherwise. Where the child can't be started, or refuses, the
+//! host compiles for itself. Where it takes too long, or a signal ends it (as when memory runs out), the policy is
+//! refused: the same bytes would do the same to the host.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
@@ -36,6 +38,8 @@ const MAX_HEAD_BYTES: u64 = 256 << 10;
 pub struct Compiler {
     program: PathBuf,
     arguments: Vec<OsString>,
+    /// How long a child may take.
+    patience: Duration,
 }
 
 /// The first line on the child's standard input. The component follows.
@@ -60,6 +64,27 @@ pub enum CompileError {
     Refused(#[from] Refusal),
 }
 
+/// Why a child put nothing into the cache, as the host sees it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChildError {
+    #[error("compiling it took a process of its own more than {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// Signal 9 is how a system ends what takes too much memory, 6 how a process ends itself that gets none.
+    #[error("compiling it in a process of its own ended that process by signal {0}, as too much memory does")]
+    Killed(i32),
+    #[error("the compiling process ended with {0}")]
+    Failed(ExitStatus),
+    #[error("cannot run the compiling process: {0}")]
+    Run(#[from] io::Error),
+}
+
+impl ChildError {
+    /// Whether these bytes may have been too much for the child, and would be for any other process.
+    pub(crate) fn was_stopped(&self) -> bool {
+        matches!(self, ChildError::TimedOut(_) | ChildError::Killed(_))
+    }
+}
+
 impl Compiler {
     /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that
     /// runs now, also when its file has been replaced since.
@@ -72,7 +97,8 @@ impl Compiler {
             true => PathBuf::from("/proc/self/exe"),
             false => std::env::current_exe()?,
         };
-        Ok(Compiler { program, arguments: arguments.into_iter().map(Into::into).collect() })
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Ok(Compiler { program, arguments, patience: PATIENCE })
     }
 
     /// Lets a child put the compiled policy into the cache of this state folder.
@@ -82,8 +108,9 @@ impl Compiler {
         component: &[u8],
         settings: &Map<String, Value>,
         limits: &Limits,
-    ) -> io::Result<()> {
-        let mut request = serde_json::to_vec(&Request { settings: settings.clone(), limits: limits.clone() })?;
+    ) -> Result<(), ChildError> {
+        let request = serde_json::to_vec(&Request { settings: settings.clone(), limits: limits.clone() });
+        let mut request = request.map_err(io::Error::from)?;
         request.push(b'\n');
         // No variable of this process is the child's business, least of all credentials.
         let mut child = Command::new(&self.program)
@@ -101,30 +128,31 @@ impl Compiler {
                 input.write_all(&request)?;
                 input.write_all(component)
             });
-            let ended = wait(&mut child);
+            let ended = self.wait(&mut child);
             // With the child gone, nothing keeps the writer.
             let written = written.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
-            ended.and(written)
+            ended.and(written.map_err(ChildError::from))
         })
     }
-}
 
-/// Waits for the end of a child, and ends it where it takes too long.
-fn wait(child: &mut Child) -> io::Result<()> {
-    let latest = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return match status.success() {
-                true => Ok(()),
-                false => Err(io::Error::other(format!("the compiling process ended with {status}"))),
-            };
+    /// Waits for the end of a child, and ends it where it takes too long.
+    fn wait(&self, child: &mut Child) -> Result<(), ChildError> {
+        let latest = Instant::now() + self.patience;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return match (status.success(), status.signal()) {
+                    (true, _) => Ok(()),
+                    (false, Some(signal)) => Err(ChildError::Killed(signal)),
+                    (false, None) => Err(ChildError::Failed(status)),
+                };
+            }
+            if Instant::now() >= latest {
+                child.kill()?;
+                child.wait()?;
+                return Err(ChildError::TimedOut(self.patience));
+            }
+            std::thread::sleep(LOOK);
         }
-        if Instant::now() >= latest {
-            child.kill()?;
-            child.wait()?;
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
-        std::thread::sleep(LOOK);
     }
 }
 
@@ -181,6 +209,10 @@ mod tests {
         Compiler::this_program(["--ignored", "--exact", "compiler::tests::the_compiling_process"]).unwrap()
     }
 
+    fn shell(line: &str) -> Compiler {
+        Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()], patience: PATIENCE }
+    }
+
     fn state() -> (tempfile::TempDir, Dir) {
         let folder = tempfile::tempdir().unwrap();
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
@@ -212,9 +244,31 @@ mod tests {
         for program in ["/bin/false", "/nonexistent/compiler"] {
             let (_folder, state) = state();
             let mut options = HostOptions::new(state);
-            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new() });
+            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new(), patience: PATIENCE });
             let host = Host::new(options).unwrap();
             assert_eq!(host.status().links.len(), SlotName::ALL.len(), "{program}");
+        }
+    }
+
+    #[test]
+    fn what_a_child_could_not_compile_within_its_time_or_memory_is_refused_and_not_compiled_here() {
+        let (_folder, state) = state();
+        for (line, patience, words) in [
+            ("kill -9 $$", PATIENCE, "ended that process by signal 9, as too much memory does"),
+            ("kill -6 $$", PATIENCE, "by signal 6"),
+            ("exec sleep 600", Duration::ZERO, "took a process of its own more than 0 s"),
+        ] {
+            let mut options = HostOptions::new(state.try_clone().unwrap());
+            options.compiler = Some(Compiler { patience, ..shell(line) });
+            // The built-in defaults are this host's own, so they are compiled here the first time.
+            let host = Host::new(options).unwrap();
+            let compiled = || state.read_dir("cache").unwrap().count();
+            assert_eq!(compiled(), SlotName::ALL.len(), "{line}");
+            let settings = json!({"attempts": 3}).as_object().unwrap().clone();
+            let link = Link { source: Source::Bytes(component().into()), settings, ..Link::default() };
+            let error = host.load(SlotName::Retry, &link).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("so it is refused"), "{line}: {error}");
+            assert_eq!(compiled(), SlotName::ALL.len(), "{line}");
         }
     }
 
@@ -235,8 +289,7 @@ mod tests {
     #[test]
     fn a_child_gets_the_state_folder_and_none_of_the_variables_of_its_parent() {
         let (_folder, state) = state();
-        let script = |line: &str| Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()] };
-        let run = |line: &str| script(line).run(&state, component(), &Map::new(), &Limits::default());
+        let run = |line: &str| shell(line).run(&state, component(), &Map::new(), &Limits::default());
         // Cargo sets both for every test.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         run("cat > request; test -z \"$CARGO_MANIFEST_DIR$CARGO\"").unwrap();

@@ -87,6 +87,29 @@ pub enum FailureKind {
     HostBusy,
 }
 
+impl FailureKind {
+    /// Whether the host or the clock had a part in it, so that the same policy may decide the same question another
+    /// time. What else fails a policy lies in the policy and its question alone.
+    pub fn depends_on_the_moment(self) -> bool {
+        match self {
+            FailureKind::TimeLimit
+            | FailureKind::Suspended
+            | FailureKind::HostCall
+            | FailureKind::Unavailable
+            | FailureKind::HostBusy => true,
+            FailureKind::Trap
+            | FailureKind::FuelLimit
+            | FailureKind::MemoryLimit
+            | FailureKind::TableLimit
+            | FailureKind::StackLimit
+            | FailureKind::AnswerLimit
+            | FailureKind::HandleLimit
+            | FailureKind::MalformedAnswer
+            | FailureKind::RejectedAnswer => false,
+        }
+    }
+}
+
 /// A policy that was to decide and did not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -18,6 +18,11 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// A guest's stack, in bytes. wasmtime's default; a decision needs a few KiB of it.
 const STACK_BYTES: usize = 512 << 10;
 
+/// How much stack a thread that decides must have left, in bytes: a guest may use 512 KiB of it, whatever it means to,
+/// and the engine and the log need some below that. Threads of std and of tokio have 2 MiB. A policy that was granted a
+/// capability runs on a stack of its own.
+pub const DECISION_STACK_BYTES: usize = 2 * STACK_BYTES;
+
 /// The stack on which a policy runs that may wait for a capability: the guest's, and as much again and more for the
 /// host functions that it calls. Reserved, and touched only as far as it is used.
 const FIBER_STACK_BYTES: usize = 2 << 20;
@@ -53,7 +58,8 @@ const SMALL_RESERVATION_BYTES: u64 = MAX_MEMORY_BYTES;
 pub(crate) struct Engines {
     pub(crate) plain: Engine,
     fuel: std::sync::OnceLock<Engine>,
-    ticker: Ticker,
+    /// Every policy that was loaded holds it, too: whoever can ask one must be able to end it.
+    pub(crate) ticker: Arc<Ticker>,
 }
 
 impl Engines {
@@ -153,13 +159,13 @@ pub(crate) fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(TICK.as_nanos())).map_or(u64::MAX / 2, |ticks| ticks + 1)
 }
 
-/// A thread that advances the epoch of its engines. Ends when it is dropped.
-struct Ticker {
+/// A thread that advances the epoch of its engines, without which no guest is ever stopped. Ends when it is dropped.
+pub(crate) struct Ticker {
     engines: Arc<parking_lot::Mutex<Vec<EngineWeak>>>,
 }
 
 impl Ticker {
-    fn start() -> Result<Ticker, Error> {
+    fn start() -> Result<Arc<Ticker>, Error> {
         let engines = Arc::new(parking_lot::Mutex::new(Vec::<EngineWeak>::new()));
         let weak = Arc::downgrade(&engines);
         let tick = move || {
@@ -172,7 +178,7 @@ impl Ticker {
             }
         };
         thread::Builder::new().name("policy-ticker".into()).spawn(tick).map_err(Error::Thread)?;
-        Ok(Ticker { engines })
+        Ok(Arc::new(Ticker { engines }))
     }
 
     fn add(&self, engine: &Engine) {

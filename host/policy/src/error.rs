@@ -119,6 +119,15 @@ pub enum Refusal {
         offered: String,
     },
 
+    /// It imports a capability with other types than the capability has.
+    #[error("it imports `{import}` with other types than this host's: {problem}")]
+    ImportType {
+        /// The import.
+        import: String,
+        /// Where they differ, and what was expected there.
+        problem: String,
+    },
+
     /// A grant is wrong.
     #[error("grants: `{grant}`: {problem}")]
     Grant {
@@ -163,6 +172,10 @@ pub enum Refusal {
     /// It didn't answer the example question of its slot.
     #[error("it failed the dry run with the slot's example question: {0}")]
     DryRun(String),
+
+    /// The process that compiled it had to be stopped, or was. It is not compiled in this one.
+    #[error("{0}; so it is refused, and not compiled in the host's own process")]
+    CompilerStopped(String),
 
     /// It could not be compiled or prepared.
     #[error("cannot prepare it: {0}")]

@@ -1,10 +1,12 @@
 //! Files of the state folder: bounded reads, atomic writes, private to their owner.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, FileType, FileTypeExt, Metadata, OpenOptions, OpenOptionsExt};
 use rand::Rng;
+use rustix::fs::OFlags;
 
 /// The end of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
@@ -17,13 +19,15 @@ pub(crate) fn private_folder(state: &Dir, name: &str) -> io::Result<Dir> {
     state.open_dir(name)
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most so many bytes. What is no regular file is refused, and never waited for.
 pub(crate) fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
-    let file = folder.open(name)?;
-    let metadata = file.metadata()?;
+    let name = name.as_ref();
+    // Opening a device can do something, so it is looked at before.
+    let metadata = folder.metadata(name)?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(irregular(metadata.file_type()));
     }
+    let (file, metadata) = open_regular(folder, name, OFlags::empty())?;
     if metadata.len() > most {
         return Err(too_large(metadata.len(), most));
     }
@@ -34,6 +38,19 @@ pub(crate) fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> i
         return Err(too_large(bytes.len() as u64, most));
     }
     Ok(bytes)
+}
+
+/// Opens a file for reading, with more flags of the system's. A pipe that has taken its place meanwhile is not waited
+/// for.
+pub(crate) fn open_regular(folder: &Dir, name: &Path, flags: OFlags) -> io::Result<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed());
+    let file = folder.open_with(name, &options)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(irregular(metadata.file_type()));
+    }
+    Ok((file, metadata))
 }
 
 fn too_large(bytes: u64, most: u64) -> io::Error {
@@ -61,8 +78,9 @@ pub(crate) fn temporary_name(name: &str) -> String {
     format!(".{name}.{:016x}{TEMPORARY}", rand::rng().next_u64())
 }
 
-/// Removes the oldest files until those that stay have at most so many bytes.
-pub(crate) fn cut_to(folder: &Dir, most: u64) -> io::Result<()> {
+/// Has the oldest files removed until those that stay have at most so many bytes. `remove` returns whether a file is
+/// gone, or stays because somebody uses it.
+pub(crate) fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Result<bool>) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
         let entry = entry?;
@@ -78,10 +96,33 @@ pub(crate) fn cut_to(folder: &Dir, most: u64) -> io::Result<()> {
         if total <= most {
             break;
         }
-        match folder.remove_file(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => total -= bytes,
+        if remove(&name)? {
+            total -= bytes;
         }
     }
     Ok(())
+}
+
+/// Removes a file. Another process may have done so.
+pub(crate) fn remove(folder: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
+    match folder.remove_file(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What a file is that is no regular file.
+fn irregular(file_type: FileType) -> io::Error {
+    let what = if file_type.is_dir() {
+        "a directory"
+    } else if file_type.is_fifo() {
+        "a named pipe"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else if file_type.is_block_device() || file_type.is_char_device() {
+        "a device"
+    } else {
+        "something else"
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file"))
 }

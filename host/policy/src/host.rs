@@ -9,7 +9,6 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use parking_lot::{Condvar, Mutex};
 use rand::Rng;
-use serde::Serialize;
 use tokio::sync::Semaphore;
 use windlass_concurrency::Generations;
 
@@ -30,11 +29,12 @@ use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
 use crate::slots::SlotName;
+use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
 /// How a host is made.
 pub struct HostOptions {
-    /// The folder for the compiled cache and its key, kept policies and the decision log. Several processes may share
-    /// it.
+    /// The folder for the compiled cache and its key, kept policies, the decision log and the
+    /// [status](crate::running_hosts). Several processes may share it.
     pub state_dir: Dir,
     /// Where relative paths of policies start. Default: the current folder.
     pub policy_folder: PathBuf,
@@ -42,7 +42,8 @@ pub struct HostOptions {
     pub capabilities: Vec<Arc<dyn Capability>>,
     /// The limits of a policy whose link has none of its own.
     pub limits: Limits,
-    /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5.
+    /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5. A
+    /// built-in default is always asked.
     pub suspend_after: u32,
     /// The bounds of the decision log.
     pub decision_log: DecisionLogOptions,
@@ -83,6 +84,8 @@ pub struct Host {
 }
 
 struct Inner {
+    /// Says how the others are doing, so it ends before them.
+    _status: StatusWriter,
     loader: Loader,
     kept: Kept,
     limits: Limits,
@@ -91,7 +94,7 @@ struct Inner {
     state_dir: Dir,
     built_ins: BuiltIns,
     /// Locked while policies are loaded. Never locked by a decision.
-    generations: Generations<Configured, Generation>,
+    generations: Arc<Generations<Configured, Generation>>,
     deciding: Arc<Deciding>,
     /// Policies that were loaded for operations of an earlier process.
     restored: Mutex<Vec<Weak<LoadedPolicy>>>,
@@ -103,6 +106,8 @@ type BuiltIns = [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()];
 #[derive(Default)]
 struct Configured {
     slots: [Vec<ConfiguredLink>; SlotName::ALL.len()],
+    /// When the built-in defaults were put in place.
+    since_ms: u64,
 }
 
 /// A configured link and how it is doing.
@@ -111,8 +116,8 @@ struct ConfiguredLink {
     policy: Arc<LoadedPolicy>,
     stamp: Option<Stamp>,
     loaded_at_ms: u64,
-    /// Why the newest file isn't in use.
-    error: Option<String>,
+    /// Why the newest file isn't in use, and since when.
+    refused: Option<(String, u64)>,
 }
 
 /// What tells that a file has changed.
@@ -122,42 +127,6 @@ struct Stamp {
     changed: (i64, i64),
     bytes: u64,
     inode: u64,
-}
-
-/// How one link of a chain is doing.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct LinkStatus {
-    /// Its slot.
-    pub slot: SlotName,
-    /// Its place in the chain, from 0.
-    pub position: usize,
-    /// The policy in use.
-    pub policy: PolicyIdentity,
-    /// One sentence of the policy about itself.
-    pub summary: String,
-    /// Where it came from.
-    pub source: String,
-    /// When it was loaded, in milliseconds since 1970-01-01T00:00:00Z.
-    pub loaded_at_ms: u64,
-    /// Whether it is no longer asked, since it failed too often in a row.
-    pub suspended: bool,
-    /// Its failures in a row.
-    pub failures_in_a_row: u32,
-    /// Its last failure.
-    pub last_failure: Option<String>,
-    /// Why the file that is there now isn't in use. The last good one stays.
-    pub error: Option<String>,
-}
-
-/// How a host is doing.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct HostStatus {
-    /// Every link of every chain, in the order in which they are asked.
-    pub links: Vec<LinkStatus>,
-    /// Records of decisions that were lost, because more was decided than the disk took.
-    pub lost_records: u64,
 }
 
 /// What a reload did.
@@ -180,6 +149,7 @@ impl Host {
             log: DecisionLog::open(&options.state_dir, process, options.decision_log)?,
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
+            status: Arc::<StatusSignal>::default(),
         });
         let compiler = match options.compiler {
             Some(compiler) => {
@@ -198,8 +168,13 @@ impl Host {
         };
         let kept = Kept::open(&options.state_dir)?;
         let built_ins = load_built_ins(&loader, &kept, &options.limits)?;
-        let generation = generation_of(&Configured::default(), &built_ins);
+        let configured = Configured { since_ms: now_ms(), ..Configured::default() };
+        let generation = generation_of(&configured, &built_ins);
+        let generations = Arc::new(Generations::new(configured, generation));
+        let told = (generations.clone(), deciding.clone());
+        let tell = move || status(&told.0, &told.1);
         let inner = Inner {
+            _status: StatusWriter::start(&options.state_dir, process, deciding.status.clone(), tell)?,
             loader,
             kept,
             limits: options.limits,
@@ -207,7 +182,7 @@ impl Host {
             watch_interval: options.watch_interval,
             state_dir: options.state_dir,
             built_ins,
-            generations: Generations::new(Configured::default(), generation),
+            generations,
             deciding,
             restored: Mutex::default(),
         };
@@ -223,16 +198,16 @@ impl Host {
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
         let mut configured = self.inner.generations.lock();
-        let mut next = Configured::default();
+        let mut next = Configured { since_ms: configured.since_ms, ..Configured::default() };
         for slot in SlotName::ALL {
             for link in policies.chain(slot) {
-                let before =
-                    configured.slots[slot.index()].iter().find(|known| known.link == *link).map(|it| &it.policy);
+                let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
                 next.slots[slot.index()].push(self.inner.load_link(slot, link, before)?);
             }
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
+        self.inner.deciding.status.changed();
         Ok(())
     }
 
@@ -330,31 +305,9 @@ impl Host {
             .map_err(|source| Error::StateFolder { what: "remove unused policies".into(), source })
     }
 
-    /// How every link of every chain is doing.
+    /// How every link of every chain is doing. Waits while policies are loaded.
     pub fn status(&self) -> HostStatus {
-        let configured = self.inner.generations.lock();
-        let current = self.inner.generations.current();
-        let mut links = Vec::new();
-        for slot in SlotName::ALL {
-            let known = &configured.slots[slot.index()];
-            for (position, policy) in current.chain(slot).iter().enumerate() {
-                let ChainLink::Policy(policy) = policy else { continue };
-                let link = known.get(position);
-                links.push(LinkStatus {
-                    slot,
-                    position,
-                    policy: policy.identity.clone(),
-                    summary: policy.description.summary.clone(),
-                    source: policy.link.source.to_string(),
-                    loaded_at_ms: link.map_or(0, |link| link.loaded_at_ms),
-                    suspended: policy.is_suspended(),
-                    failures_in_a_row: policy.health.failures_in_a_row(),
-                    last_failure: policy.health.last_failure(),
-                    error: link.and_then(|link| link.error.clone()),
-                });
-            }
-        }
-        HostStatus { links, lost_records: self.inner.deciding.log.lost_in_all() }
+        status(&self.inner.generations, &self.inner.deciding)
     }
 
     /// Waits until all decisions up to now are written to the log. Blocks for milliseconds.
@@ -393,24 +346,20 @@ impl Drop for Watch {
 
 impl Inner {
     /// Loads a configured link, unless the policy that was there before is the same.
-    fn load_link(
-        &self,
-        slot: SlotName,
-        link: &Link,
-        before: Option<&Arc<LoadedPolicy>>,
-    ) -> Result<ConfiguredLink, Error> {
+    fn load_link(&self, slot: SlotName, link: &Link, before: Option<&ConfiguredLink>) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
         let (component, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
         let digest = Digest::of(&component);
-        let same = before
-            .filter(|policy| policy.identity.component == digest && policy.link == *link && policy.limits == limits);
-        let policy = match same {
-            Some(policy) => policy.clone(),
-            None => Arc::new(self.loader.load(slot, link, component.clone(), limits).map_err(refused)?),
+        let same = before.filter(|ConfiguredLink { policy, .. }| {
+            policy.identity.component == digest && policy.link == *link && policy.limits == limits
+        });
+        let (policy, loaded_at_ms) = match same {
+            Some(same) => (same.policy.clone(), same.loaded_at_ms),
+            None => (Arc::new(self.loader.load(slot, link, component.clone(), limits).map_err(refused)?), now_ms()),
         };
         self.kept.keep(&policy.identity, link, &component)?;
-        Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms: now_ms(), error: None })
+        Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms, refused: None })
     }
 
     fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<(Arc<[u8]>, Option<Stamp>), Refusal> {
@@ -441,6 +390,7 @@ impl Inner {
 
     fn reload(&self, only_changed: bool) -> Reload {
         let mut outcome = Reload::default();
+        let mut changed = false;
         let mut configured = self.generations.lock();
         for slot in SlotName::ALL {
             for known in &mut configured.slots[slot.index()] {
@@ -449,10 +399,11 @@ impl Inner {
                 if only_changed && now == known.stamp {
                     continue;
                 }
-                match self.load_link(slot, &known.link, Some(&known.policy)) {
+                changed = true;
+                match self.load_link(slot, &known.link, Some(&*known)) {
                     Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
                         known.stamp = loaded.stamp;
-                        known.error = None;
+                        known.refused = None;
                     }
                     Ok(loaded) => {
                         tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity, "a policy was replaced");
@@ -463,10 +414,10 @@ impl Inner {
                         // Until the file changes once more there is no use in trying again.
                         known.stamp = now;
                         let text = error.to_string();
-                        if known.error.as_ref() != Some(&text) {
+                        if known.refused.as_ref().is_none_or(|(known, _)| *known != text) {
                             tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be replaced; the last good one stays");
                         }
-                        known.error = Some(text);
+                        known.refused = Some((text, now_ms()));
                         outcome.errors.push(error);
                     }
                 }
@@ -474,6 +425,10 @@ impl Inner {
         }
         if !outcome.swapped.is_empty() {
             configured.swap(generation_of(&configured, &self.built_ins));
+        }
+        drop(configured);
+        if changed {
+            self.deciding.status.changed();
         }
         outcome
     }
@@ -499,6 +454,35 @@ impl Inner {
         restored.push(Arc::downgrade(&policy));
         Ok(policy)
     }
+}
+
+fn status(generations: &Generations<Configured, Generation>, deciding: &Deciding) -> HostStatus {
+    let configured = generations.lock();
+    let current = generations.current();
+    let mut links = Vec::new();
+    for slot in SlotName::ALL {
+        let known = &configured.slots[slot.index()];
+        for (position, policy) in current.chain(slot).iter().enumerate() {
+            let ChainLink::Policy(policy) = policy else { continue };
+            let link = known.get(position);
+            let refused = link.and_then(|link| link.refused.as_ref());
+            links.push(LinkStatus {
+                slot,
+                position,
+                policy: policy.identity.clone(),
+                summary: policy.description.summary.clone(),
+                source: policy.link.source.to_string(),
+                loaded_at_ms: link.map_or(configured.since_ms, |link| link.loaded_at_ms),
+                suspended: policy.is_suspended(),
+                failures_in_a_row: policy.health.failures_in_a_row(),
+                last_failure: policy.health.last_failure(),
+                error: refused.map(|(error, _)| error.clone()),
+                refused_at_ms: refused.map(|(_, at_ms)| *at_ms),
+            });
+        }
+    }
+    let log = &deciding.log;
+    HostStatus { links, lost_records: log.lost_in_all(), dropped_records: log.dropped_in_all() }
 }
 
 /// The generation of these links, each chain ended by the built-in default.

@@ -17,7 +17,7 @@ use crate::configuration::{Link, Source};
 use crate::decision::PolicyIdentity;
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::files::{private_folder, read_bounded, write_atomically};
+use crate::files::{private_folder, read_bounded, remove, write_atomically};
 use crate::limits::MAX_COMPONENT_BYTES;
 use crate::slots::OnFailure;
 
@@ -141,14 +141,6 @@ impl Kept {
             remove(&self.folder, &name)?;
         }
         Ok(removed)
-    }
-}
-
-/// Another process may have removed it.
-fn remove(folder: &Dir, name: &str) -> io::Result<()> {
-    match folder.remove_file(name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

@@ -43,13 +43,16 @@ mod files;
 mod guest_time;
 mod host;
 mod host_calls;
+mod json_text;
 mod kept;
 mod limits;
 mod load;
 mod policy;
+mod policy_log;
 mod replay;
 mod settings_schema;
 pub mod slots;
+mod status;
 mod text;
 mod values;
 
@@ -61,19 +64,22 @@ pub use configuration::{Link, Policies, Source};
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;
-pub use host::{Host, HostOptions, HostStatus, LinkStatus, Reload, Watch};
+pub use host::{Host, HostOptions, Reload, Watch};
 pub use limits::Limits;
 pub use policy::{Description, LoadedPolicy};
+pub use status::{HostStatus, LinkStatus, RunningHost, running_hosts};
 // Deciding.
 pub use chain::PinnedPolicies;
 pub use decision::{DecidedBy, Decision, DecisionId, FailureKind, Fallback, PolicyIdentity};
 pub use digest::Digest;
+pub use engine::DECISION_STACK_BYTES;
 // What was decided.
 pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
-    Asked, DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, Outcome,
-    Redaction,
+    DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, LinkRecord,
+    Outcome, Redaction,
 };
+pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};
 // Foreign words in an error, for all floors above.
 pub use text::cut;

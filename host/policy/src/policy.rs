@@ -1,5 +1,7 @@
 //! A policy that is loaded and ready to decide.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift};
@@ -8,7 +10,9 @@ use windlass_concurrency::Health;
 use crate::call::Guest;
 use crate::configuration::{Link, Source};
 use crate::decision::PolicyIdentity;
+use crate::engine::Ticker;
 use crate::limits::Limits;
+use crate::policy_log::LineRoom;
 use crate::slots::OnFailure;
 
 /// What a policy says about itself: `describe` of `windlass:policy/policy`.
@@ -40,6 +44,10 @@ pub struct LoadedPolicy {
     /// Whether it can reach a capability, so that a decision may have to wait.
     pub(crate) may_wait: bool,
     pub(crate) health: Health,
+    /// For its lines in the host's log.
+    pub(crate) line_room: LineRoom,
+    /// What ends it when its time is over.
+    pub(crate) _ticker: Arc<Ticker>,
 }
 
 impl LoadedPolicy {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::chain::{Asking, ChainLink, How, PinnedPolicies};
-use crate::decision::{DecidedBy, FailureKind};
-use crate::decision_log::{Asked, DecisionRecord, Outcome};
+use crate::chain::{ChainLink, Circumstances, PendingDecision, PinnedPolicies, REFUSED};
+use crate::decision::{DecidedBy, FailureKind, PolicyIdentity};
+use crate::decision_log::{DecisionRecord, LinkRecord, Outcome};
 use crate::error::Error;
 use crate::host::Host;
 use crate::policy::LoadedPolicy;
 use crate::slots::{Slot, SlotName, with_slot};
-use crate::text::one_line;
+use crate::text::{one_line, short};
 
 /// How many differences are listed.
 const MAX_DIFFERENCES: usize = 20;
@@ -40,15 +40,20 @@ pub struct Replay {
     /// Who decided now.
     pub decided_by: DecidedBy,
     /// Every policy that was asked now.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<LinkRecord>,
     /// Where the answers differ: `verdict.wait: recorded 1000, replayed 2000`. The first twenty.
     pub differences: Vec<String>,
+    /// Why another answer proves nothing against the policies that were asked then: what they were given is not all on
+    /// record, or the clock ended one of them now. Empty: it proves that one of them is not pure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inconclusive: Vec<String>,
 }
 
 impl Host {
-    /// Puts a recorded question again. Capabilities aren't called: their recorded answers are played back, and a call
-    /// that the record doesn't have is refused. Nothing is recorded, and failures don't count towards suspension. An
-    /// answer that the host refused then is refused again.
+    /// Puts a recorded question again. Capabilities aren't called: to a policy that was asked then, its own recorded
+    /// answers are played back in their order, to another one those of all. A call that the record doesn't have is
+    /// refused. Nothing is recorded, and failures don't count towards suspension. What the caller, the host or the
+    /// clock did to a policy then is taken from the record.
     ///
     /// # Errors
     /// The record has no question (it was too large), its question doesn't fit the slot, or a policy that was asked
@@ -61,8 +66,10 @@ impl Host {
             ReplayAgainst::TheSame => {
                 let identities: Vec<_> = record.asked.iter().map(|asked| asked.policy.clone()).collect();
                 let pin = self.pinned(&identities);
-                for link in pin.generation.chain(record.slot) {
-                    if let ChainLink::Unavailable(identity, why) = link {
+                for (link, asked) in pin.generation.chain(record.slot).iter().zip(&record.asked) {
+                    if let ChainLink::Unavailable(identity, why) = link
+                        && failure_of(asked).is_none_or(|(kind, _)| kind != FailureKind::Unavailable)
+                    {
                         return Err(failed(format!(
                             "it was asked of {identity}, which can't be loaded any more: {why}"
                         )));
@@ -78,31 +85,58 @@ impl Host {
     }
 }
 
+fn failure_of(asked: &LinkRecord) -> Option<(FailureKind, &str)> {
+    match &asked.outcome {
+        Outcome::Fallback { kind, reason } => Some((*kind, reason)),
+        _ => None,
+    }
+}
+
+/// Finds the record of each link of a chain: the same policy may stand in it twice.
+struct RecordedLinks<'a> {
+    left: Vec<&'a LinkRecord>,
+}
+
+impl<'a> RecordedLinks<'a> {
+    fn take(&mut self, identity: &PolicyIdentity) -> Option<&'a LinkRecord> {
+        let position = self.left.iter().position(|link| link.policy == *identity)?;
+        Some(self.left.remove(position))
+    }
+}
+
 impl PinnedPolicies {
     async fn replay<S: Slot>(&self, record: &DecisionRecord) -> Result<Replay, String> {
         let question: S::Question = serde_json::from_value(record.question.clone()).map_err(|error| {
             format!("its question does not fit the slot {}: {}", S::NAME, one_line(&error.to_string()))
         })?;
-        let mut asking = Asking::<S>::new();
+        let mut recorded = RecordedLinks { left: record.asked.iter().collect() };
+        let mut pending = PendingDecision::<S>::new();
+        let mut inconclusive = Vec::new();
         for link in self.generation.chain(S::NAME) {
-            let identity = link.identity();
+            let own = recorded.take(link.identity());
             // The caller's own check isn't part of the record; what it refused then is.
-            let refused = record.asked.iter().find_map(|asked| match &asked.outcome {
-                Outcome::Fallback { kind: FailureKind::RejectedAnswer, reason } if asked.policy == *identity => {
-                    Some(reason)
-                }
-                _ => None,
-            });
-            let check = |_: &S::Question, _: &S::Answer| refused.map_or(Ok(()), |reason| Err(reason.clone()));
-            if !asking.ask(link, &question, &check, &How::Replay(&record.asked)).await {
+            let refused = own.and_then(failure_of).filter(|(kind, _)| *kind == FailureKind::RejectedAnswer);
+            let check = |_: &S::Question, _: &S::Answer| {
+                refused.map_or(Ok(()), |(_, reason)| Err(reason.strip_prefix(REFUSED).unwrap_or(reason).to_owned()))
+            };
+            let circumstances = Circumstances::Replay { own, all: &record.asked };
+            let goes_on = pending.ask(link, &question, &check, &circumstances).await;
+            if let (Some(own), Some(now)) = (own, pending.asked.last()) {
+                inconclusive.extend(excuse(own, now));
+            }
+            if !goes_on {
                 break;
             }
         }
-        let (answer, decided_by) = asking.close(&question);
+        let (answer, decided_by) = pending.close(&question);
         let answer = serde_json::to_value(answer).map_err(|error| error.to_string())?;
         let mut differences = Vec::new();
         compare("", &record.answer, &answer, &mut differences);
-        Ok(Replay { same: differences.is_empty(), answer, decided_by, asked: asking.asked, differences })
+        let same = differences.is_empty();
+        if same {
+            inconclusive.clear();
+        }
+        Ok(Replay { same, answer, decided_by, asked: pending.asked, differences, inconclusive })
     }
 
     /// Puts a question that is given as JSON in the contract's spelling, and returns the record: for trying policies by
@@ -113,8 +147,11 @@ impl PinnedPolicies {
     pub async fn decide_json(&self, slot: SlotName, question: Value) -> Result<DecisionRecord, Error> {
         with_slot!(slot, S => {
             let typed: <S as Slot>::Question = serde_json::from_value(question.clone())
-                .map_err(|error| Error::Configuration(format!("the question does not fit the slot {slot}: {error}")))?;
-            let (record, bytes, _) = self.ask::<S>(typed, |_, _| Ok(())).await;
+                .map_err(|error| {
+                    let problem = error.to_string();
+                    Error::Configuration(format!("the question does not fit the slot {slot}: {}", one_line(&problem)))
+                })?;
+            let (record, _) = self.ask::<S>(typed, |_, _| Ok(())).await;
             let json = |value: Result<Value, serde_json::Error>| {
                 value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
             };
@@ -131,9 +168,27 @@ impl PinnedPolicies {
                 duration_ns: record.duration_ns,
                 lost_before: 0,
             };
-            self.deciding.log.record(record, bytes);
+            self.deciding.log.record(record);
             Ok(as_json)
         })
+    }
+}
+
+/// Why a policy may decide otherwise than it did and be pure all the same.
+fn excuse(then: &LinkRecord, now: &LinkRecord) -> Option<String> {
+    let policy = &then.policy;
+    if let Some(call) = then.host_calls.iter().find(|call| call.redacted) {
+        let function = short(&call.function);
+        return Some(format!(
+            "{policy} was given more by `{function}` than is on record: its answer is redacted there"
+        ));
+    }
+    match (failure_of(then), failure_of(now)) {
+        (Some((kind, _)), _) if kind.depends_on_the_moment() => None,
+        (_, Some((kind, reason))) if kind.depends_on_the_moment() => {
+            Some(format!("{policy} was ended now by what did not end it then: {reason}"))
+        }
+        _ => None,
     }
 }
 
@@ -147,7 +202,8 @@ fn compare(place: &str, recorded: &Value, replayed: &Value, differences: &mut Ve
             let absent = Value::Null;
             let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
             for key in keys {
-                let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+                let key_words = short(key);
+                let place = if place.is_empty() { key_words.into() } else { format!("{place}.{key_words}") };
                 compare(&place, one.get(key).unwrap_or(&absent), other.get(key).unwrap_or(&absent), differences);
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 use wasmtime::component::{Type, Val};
 
-use crate::text::brief;
+use crate::text::{brief, short};
 
 /// How deep a value may be nested. The contract's types are some five levels deep.
 const MAX_DEPTH: usize = 32;
@@ -120,7 +120,7 @@ fn convert(value: &Value, expected: &Type, depth: usize) -> Result<Val, Mismatch
         Type::Record(record) => {
             let map = value.as_object().ok_or_else(|| wrong("an object"))?;
             if let Some(key) = map.keys().find(|key| !record.fields().any(|field| field.name == key.as_str())) {
-                return Err((String::new(), format!("there is no field `{key}`")));
+                return Err((String::new(), format!("there is no field `{}`", short(key))));
             }
             let field = |field: wasmtime::component::types::Field<'_>| {
                 // An absent key is a null, which only an option accepts.
@@ -132,14 +132,14 @@ fn convert(value: &Value, expected: &Type, depth: usize) -> Result<Val, Mismatch
         Type::Variant(variant) => {
             let (name, content) = case(value).ok_or_else(|| wrong("the name of a case, or an object with one key"))?;
             let Some(case) = variant.cases().find(|case| case.name == name) else {
-                return Err((String::new(), format!("there is no case `{name}`")));
+                return Err((String::new(), format!("there is no case `{}`", short(name))));
             };
             Val::Variant(name.to_owned(), payload(name, content, case.ty)?)
         }
         Type::Enum(names) => {
             let name = value.as_str().ok_or_else(|| wrong("the name of a case"))?;
             if !names.names().any(|known| known == name) {
-                return Err((String::new(), format!("there is no case `{name}`")));
+                return Err((String::new(), format!("there is no case `{}`", short(name))));
             }
             Val::Enum(name.to_owned())
         }

@@ -42,6 +42,8 @@ enum World {
     Wasi,
     /// It imports an interface that nobody has heard of.
     Stranger,
+    /// It imports `windlass:scaleway/look-ups` with other types than it has.
+    OtherLookUps,
     /// It exports a resource of its own.
     Resource,
     /// Its `retry` answers something else than the contract's.
@@ -96,6 +98,13 @@ pub(crate) const GUESTS: &[Raw] = &[
         ..WELL
     },
     Raw {
+        name: "other-look-ups",
+        text: "A policy that imports `get-server` of `windlass:scaleway/look-ups` as if its answer were a number.",
+        world: World::OtherLookUps,
+        imports: r#"(import "windlass:scaleway/look-ups@0.1.0" "get-server" (func $foreign (param i32 i32 i32 i32) (result i32)))"#,
+        ..WELL
+    },
+    Raw {
         name: "other-types",
         text: "A policy whose `retry` has the contract's name and other types.",
         world: World::OtherTypes,
@@ -146,6 +155,12 @@ pub(crate) const GUESTS: &[Raw] = &[
         name: "bad-name",
         text: "`describe` gives a name with capitals, spaces and an escape sequence.",
         description: ["Not A Name \\1b[2J", "1.0.0", "Defers everything.", "{}"],
+        ..WELL
+    },
+    Raw {
+        name: "reversed-summary",
+        text: "`describe` gives a summary that would be shown from right to left.",
+        description: ["reversed-summary", "1.0.0", "Defers \\e2\\80\\ae.gnihtyreve", "{}"],
         ..WELL
     },
     Raw {
@@ -237,6 +252,10 @@ fn packages(world: World) -> &'static [(&'static str, &'static str)] {
             &[("wasi.wit", "package wasi:cli@0.2.0; interface environment { get-initial-cwd-length: func() -> u32; }")]
         }
         World::Stranger => &[("acme.wit", "package acme:secrets@1.0.0; interface vault { open: func() -> u32; }")],
+        World::OtherLookUps => &[(
+            "scaleway.wit",
+            "package windlass:scaleway@0.1.0; interface look-ups { get-server: func(zone: string, id: string) -> u32; }",
+        )],
         World::OtherTypes => &[(
             "other.wit",
             "package windlass:policy@0.1.0;
@@ -275,6 +294,13 @@ fn world(world: World) -> &'static str {
             "package windlass:hostile@0.1.0;
              world hostile {
                  import acme:secrets/vault@1.0.0;
+                 export windlass:policy/policy@0.1.0; export windlass:policy/retry@0.1.0;
+             }"
+        }
+        World::OtherLookUps => {
+            "package windlass:hostile@0.1.0;
+             world hostile {
+                 import windlass:scaleway/look-ups@0.1.0;
                  export windlass:policy/policy@0.1.0; export windlass:policy/retry@0.1.0;
              }"
         }
@@ -341,7 +367,8 @@ fn text(guest: &Raw) -> String {
     )
 }
 
-/// The length of a string in which `\"` and `\1b` stand for one byte each.
+/// The length of a string in which `\"` and two digits after `\` (`\1b`) stand for one byte each.
 fn unescaped_length(string: &str) -> usize {
-    string.len() - string.matches("\\\"").count() - 2 * string.matches("\\1b").count()
+    let quotes = string.matches("\\\"").count();
+    string.len() - quotes - 2 * (string.matches('\\').count() - quotes)
 }

@@ -110,10 +110,13 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
         for difference in &replay.differences {
             text.push_str(&format!("  {}\n", printable(difference)));
         }
+        for excuse in &replay.inconclusive {
+            text.push_str(&format!("  which proves nothing: {}\n", printable(excuse)));
+        }
         text
     });
     // The same policies must answer the same; that another policy answers otherwise is why it was asked.
-    if !replay.same && matches!(against, ReplayAgainst::TheSame) {
+    if !replay.same && replay.inconclusive.is_empty() && matches!(against, ReplayAgainst::TheSame) {
         return Err(Failure::undone("the policies that decided then answer otherwise now")
             .because("a policy's decision must depend on nothing but its question and its recorded calls"));
     }

@@ -7,15 +7,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
-    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus, LoadedPolicy,
-    Outcome, Refusal, Source,
+    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
+    LoadedPolicy, Outcome, Refusal, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::{read_bounded, read_stdin, read_text};
-use crate::output::{fields, table};
+use crate::output::{age, bold, fields, instant, printable, table};
 use crate::units::Size;
 
 /// A policy file larger than this is not read at all.
@@ -31,6 +31,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Check(arguments) => check(context, &arguments),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
         PolicyCommand::List => list(context),
+        PolicyCommand::Status => status(context),
     }
 }
 
@@ -416,4 +417,100 @@ fn list(context: &Context) -> Result<(), Failure> {
         )
     });
     Ok(())
+}
+
+/// Document of `policy status`.
+#[derive(Serialize)]
+struct Statuses {
+    /// The oldest first.
+    hosts: Vec<OneStatus>,
+}
+
+#[derive(Serialize)]
+struct OneStatus {
+    process: u32,
+    program: String,
+    started_at: u64,
+    lost_records: u64,
+    dropped_records: u64,
+    policies: Vec<LinkStatus>,
+}
+
+impl From<RunningHost> for OneStatus {
+    fn from(host: RunningHost) -> Self {
+        let HostStatus { links, lost_records, dropped_records } = host.status;
+        OneStatus {
+            process: host.process,
+            program: host.program,
+            started_at: host.started_at_ms,
+            lost_records,
+            dropped_records,
+            policies: links,
+        }
+    }
+}
+
+/// What running hosts say of themselves. Starts none.
+fn status(context: &Context) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let hosts = running_hosts(state.handle())
+        .map_err(|error| Failure::usage("the status of running hosts cannot be read").because(error.to_string()))?;
+    let statuses = Statuses { hosts: hosts.into_iter().map(OneStatus::from).collect() };
+    context.output.result(&statuses, || {
+        if statuses.hosts.is_empty() {
+            return "no host runs on this state directory\n".to_owned();
+        }
+        statuses.hosts.iter().map(status_words).collect::<Vec<_>>().join("\n")
+    });
+    Ok(())
+}
+
+fn status_words(host: &OneStatus) -> String {
+    let program = printable(&host.program);
+    let mut text = format!("{} (process {}, since {})\n", bold(&program), host.process, instant(host.started_at));
+    if host.lost_records > 0 {
+        text.push_str(&format!("{} records of decisions were never written\n", host.lost_records));
+    }
+    text.push_str(&table(
+        &["slot", "asked", "policy", "version", "component", "in place", "is", "why"],
+        host.policies.iter().map(|link| {
+            let (is, why) = state_words(link);
+            vec![
+                link.slot.to_string(),
+                (link.position + 1).to_string(),
+                link.policy.name.to_string(),
+                link.policy.version.to_string(),
+                link.policy.component.short(),
+                age(link.loaded_at_ms),
+                is,
+                why,
+            ]
+        }),
+    ));
+    text
+}
+
+/// How a policy is doing, and why; the rest is as it should be.
+fn state_words(link: &LinkStatus) -> (String, String) {
+    let mut is = Vec::new();
+    let mut why = Vec::new();
+    if link.suspended {
+        is.push("suspended".to_owned());
+    } else if link.failures_in_a_row > 0 {
+        is.push(format!("failing, {} in a row", link.failures_in_a_row));
+    }
+    if !is.is_empty() {
+        why.extend(link.last_failure.clone());
+    }
+    if let Some(error) = &link.error {
+        is.push("not replaced".to_owned());
+        let when = link.refused_at_ms.map(|at| format!("{} ago: ", age(at))).unwrap_or_default();
+        why.push(format!("{when}{error}"));
+    }
+    if is.is_empty() {
+        is.push("deciding".to_owned());
+    }
+    // In one line each, since a table has none but its own.
+    let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    (is.join("; "), why.join("; "))
 }

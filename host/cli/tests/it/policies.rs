@@ -1,4 +1,4 @@
-use crate::support::{Ran, World};
+use crate::support::{Ran, Running, STATE, World, eventually};
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
 
 #[test]
@@ -160,4 +160,45 @@ fn a_plan_that_forgets_a_resource_is_replaced_by_the_default_and_the_log_says_wh
     let id = first["id"].as_str().unwrap();
     let text = world.run(&["decision", "show", id]).expect(0).stdout;
     assert!(text.contains("1. windlass-hostile-guest") && text.contains("2. windlass-guest-rollback"), "{text}");
+}
+
+#[test]
+fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_died() {
+    // Time stands still, so that no server ever runs, and whoever waits for one waits on.
+    let world = World::new("0");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    world.configure(&format!("[policies.rollback]\npath = '{}'\n", file.display()));
+    let statuses = || world.json(&["policy", "status"])["hosts"].as_array().unwrap().clone();
+    assert_eq!(statuses(), Vec::<serde_json::Value>::new());
+    let text = world.run(&["policy", "status"]).expect(0).stdout;
+    assert_eq!(text, "no host runs on this state directory\n");
+
+    let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+    let running = Running::start(&mut world.command(&create));
+    let link = |hosts: &[serde_json::Value]| {
+        let links = hosts.first()?["policies"].as_array()?;
+        links.iter().find(|link| link["policy"]["name"] == "keep-volumes-for-inspection").cloned()
+    };
+    let seen = eventually("the host says what it has", || link(&statuses()));
+    assert_eq!((&seen["slot"], &seen["suspended"], &seen["error"]), (&"rollback".into(), &false.into(), &().into()));
+    let hosts = statuses();
+    let host = &hosts[0];
+    assert_eq!((&host["program"], &host["lost_records"]), (&"windlass".into(), &0.into()));
+
+    world.write("keep.wasm", b"no policy");
+    let refused = eventually("the host says what it refused", || {
+        link(&statuses()).filter(|link| link["error"].as_str().is_some_and(|error| error.contains("it is text")))
+    });
+    assert!(refused["refused-at-ms"].as_u64() >= refused["loaded-at-ms"].as_u64(), "{refused}");
+    let text = world.run(&["policy", "status"]).expect(0).stdout;
+    assert!(
+        text.contains("windlass (process ") && text.contains("not replaced") && text.contains("it is text"),
+        "{text}"
+    );
+
+    running.signal("KILL");
+    drop(running);
+    assert_eq!(statuses(), Vec::<serde_json::Value>::new());
+    let left = std::fs::read_dir(world.home.path().join(STATE).join("hosts")).unwrap().count();
+    assert_eq!(left, 0, "what the dead host left is removed");
 }

@@ -12,6 +12,7 @@ use windlass_scaleway::{Client, Error, Zone, has_all_tags};
 use super::redaction::is_key_tag;
 
 const INTERFACE: &str = "windlass:scaleway/look-ups";
+const WIT: &str = include_str!("../../../../wit/scaleway/look-ups.wit");
 const FUNCTIONS: [&str; 3] = ["server-types", "get-server", "list-servers"];
 
 /// How many servers one answer holds; the contract says so.
@@ -38,6 +39,10 @@ impl Capability for LookUps {
 
     fn version(&self) -> &str {
         super::VERSION
+    }
+
+    fn wit(&self) -> &str {
+        WIT
     }
 
     fn functions(&self) -> &[&str] {

@@ -6,7 +6,7 @@ use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Asked, DecisionRecord, FOLDER, Outcome, SUFFIX};
+use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SUFFIX};
 use crate::decision::{DecidedBy, DecisionId};
 use crate::error::Error;
 use crate::files::read_bounded;
@@ -60,7 +60,7 @@ pub struct DecisionSummary {
     /// Who decided.
     pub decided_by: DecidedBy,
     /// Every policy of the chain that was asked.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<LinkRecord>,
     /// From the question to the answer, in nanoseconds.
     pub duration_ns: u64,
     /// How many records are missing before this one.

@@ -27,18 +27,18 @@ pub struct DecisionRecord<Q = Value, A = Value> {
     /// Who decided.
     pub decided_by: DecidedBy,
     /// Every policy of the chain that was asked, in order.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<LinkRecord>,
     /// From the question to the answer, in nanoseconds.
     pub duration_ns: u64,
-    /// How many records were lost before this one, because the queue was full.
+    /// How many records were lost before this one, because the queue was full or could not be written.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_before: u64,
 }
 
-/// One policy's part in a decision.
+/// One link's part in a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Asked {
+pub struct LinkRecord {
     /// The policy.
     pub policy: PolicyIdentity,
     /// In a batch: the items that it was asked about, when not about all.
@@ -62,9 +62,9 @@ pub struct Asked {
     pub log_dropped: u64,
 }
 
-impl Asked {
-    pub(crate) fn new(policy: &PolicyIdentity, items: Option<Vec<u32>>, outcome: Outcome, trace: Trace) -> Asked {
-        Asked {
+impl LinkRecord {
+    pub(crate) fn new(policy: &PolicyIdentity, items: Option<Vec<u32>>, outcome: Outcome, trace: Trace) -> LinkRecord {
+        LinkRecord {
             policy: policy.clone(),
             items,
             outcome,

@@ -1,24 +1,29 @@
 //! The writing side: a bounded queue and a thread.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
-use super::{DecisionRecord, FOLDER, Redaction, SUFFIX};
+use super::{DecisionRecord, FOLDER, Redaction, SUFFIX, weight};
 use crate::decision::now_ms;
 use crate::error::Error;
 use crate::files;
+use crate::host_calls::HostCall;
+use crate::json_text::JsonText;
 
 /// The bounds of the decision log.
 #[derive(Clone, Debug)]
 pub struct DecisionLogOptions {
-    /// The bytes of all segments together; the oldest go first. Default 64 MiB.
+    /// The bytes of all segments together; the oldest go first, but none that a host has open. Default 64 MiB.
     pub total_bytes: u64,
     /// The bytes at which a new segment is begun. Default 4 MiB.
     pub segment_bytes: u64,
@@ -26,7 +31,7 @@ pub struct DecisionLogOptions {
     pub record_bytes: usize,
     /// How many records may wait to be written. Default 16,384.
     pub queue_records: usize,
-    /// How many bytes of memory they may take, roughly. Default 32 MiB.
+    /// How many bytes of memory they may take. One record may take more when it is alone. Default 32 MiB.
     pub queue_bytes: usize,
     /// What is taken out of recorded host calls.
     pub redaction: Redaction,
@@ -53,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A record of whatever slot, on its way to the writer.
 trait Entry: Send {
-    /// Writes it as one line of JSON.
+    /// Writes it as one line of JSON of at most so many bytes, but for its identities and reasons.
     fn write(
         self: Box<Self>,
         redaction: &Redaction,
@@ -72,19 +77,9 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
         line: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
         self.lost_before = lost_before;
-        for call in self.asked.iter_mut().flat_map(|asked| &mut asked.host_calls) {
-            call.arguments.iter_mut().for_each(|argument| redaction.apply(argument));
-            redaction.apply(&mut call.answer);
-        }
-        serde_json::to_writer(&mut *line, &*self)?;
-        if line.len() > most {
-            line.clear();
-            for asked in &mut self.asked {
-                asked.host_calls.clear();
-                asked.log.clear();
-                asked.items = None;
-            }
-            let small = DecisionRecord {
+        self.asked.iter_mut().flat_map(|asked| &mut asked.host_calls).for_each(|call| redact(call, redaction));
+        if !fits(&*self, most, line)? {
+            let mut small = DecisionRecord {
                 id: self.id,
                 at_ms: self.at_ms,
                 slot: self.slot,
@@ -96,19 +91,74 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
                 duration_ns: self.duration_ns,
                 lost_before,
             };
-            serde_json::to_writer(&mut *line, &small)?;
+            if !fits(&small, most, line)? {
+                for asked in &mut small.asked {
+                    asked.host_calls.clear();
+                    asked.log.clear();
+                    asked.items = None;
+                }
+                line.clear();
+                serde_json::to_writer(&mut *line, &small)?;
+            }
         }
         line.push(b'\n');
         Ok(())
     }
 }
 
+fn redact(call: &mut HostCall, redaction: &Redaction) {
+    let mut arguments = call.arguments.value();
+    if redaction.apply(&mut arguments) {
+        call.arguments = JsonText::of(&arguments);
+    }
+    let mut answer = call.answer.value();
+    if redaction.apply(&mut answer) {
+        call.answer = JsonText::of(&answer);
+        call.redacted = true;
+    }
+}
+
+/// Writes a record into the line. Returns false where it is longer than allowed, of which no more is made.
+fn fits(record: &impl Serialize, most: usize, line: &mut Vec<u8>) -> serde_json::Result<bool> {
+    line.clear();
+    match serde_json::to_writer(Bounded { line, most }, record) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_io() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fails before the line would have more bytes than allowed.
+struct Bounded<'a> {
+    line: &'a mut Vec<u8>,
+    most: usize,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.line.len() + bytes.len() > self.most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The queue, as both sides see it.
+#[derive(Default)]
 struct Queue {
-    entries: VecDeque<(usize, Box<dyn Entry>)>,
+    entries: VecDeque<Waiting>,
+    /// What is in memory: what waits, and what the writer has taken and not written yet.
+    records: usize,
     bytes: usize,
+    /// Records that were lost since the writer looked last.
     lost: u64,
     lost_in_all: u64,
+    dropped_in_all: u64,
     /// Set while the writer sleeps until it is woken.
     asleep: bool,
     stop: bool,
@@ -117,6 +167,13 @@ struct Queue {
     written: u64,
 }
 
+/// A record and the bytes that it holds.
+struct Waiting {
+    entry: Box<dyn Entry>,
+    bytes: usize,
+}
+
+#[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -134,23 +191,14 @@ impl DecisionLog {
     pub(crate) fn open(state: &Dir, process: u32, options: DecisionLogOptions) -> Result<DecisionLog, Error> {
         let folder = files::private_folder(state, FOLDER)
             .map_err(|source| Error::StateFolder { what: "open the folder decisions".into(), source })?;
-        let queue = Queue {
-            entries: VecDeque::new(),
-            bytes: 0,
-            lost: 0,
-            lost_in_all: 0,
-            asleep: false,
-            stop: false,
-            put: 0,
-            written: 0,
-        };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), wake: Condvar::new(), done: Condvar::new() });
+        let shared = Arc::<Shared>::default();
         let mut writer = Writer {
             shared: shared.clone(),
             folder,
             process,
             segment: None,
             segments: 0,
+            lost: 0,
             options: options.clone(),
             line: Vec::new(),
         };
@@ -162,25 +210,27 @@ impl DecisionLog {
     }
 
     /// Hands a record over. Never waits for the disk.
-    pub(crate) fn record<Q, A>(&self, record: DecisionRecord<Q, A>, bytes: usize)
+    pub(crate) fn record<Q, A>(&self, record: DecisionRecord<Q, A>)
     where
         Q: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
+        let bytes = weight::of(&record);
         let entry: Box<dyn Entry> = Box::new(record);
         let mut queue = self.shared.queue.lock();
-        if queue.entries.len() >= self.options.queue_records
-            || queue.bytes + bytes > self.options.queue_bytes.max(bytes)
-        {
+        let is_full = queue.records >= self.options.queue_records
+            || (queue.records > 0 && queue.bytes.saturating_add(bytes) > self.options.queue_bytes);
+        if is_full {
             queue.lost += 1;
             queue.lost_in_all += 1;
             drop(queue);
             metrics::counter!("windlass_decision_records_lost_total").increment(1);
             return;
         }
+        queue.records += 1;
         queue.bytes += bytes;
         queue.put += 1;
-        queue.entries.push_back((bytes, entry));
+        queue.entries.push_back(Waiting { entry, bytes });
         let asleep = std::mem::take(&mut queue.asleep);
         drop(queue);
         if asleep {
@@ -199,9 +249,14 @@ impl DecisionLog {
         }
     }
 
-    /// How many records were lost in all.
+    /// How many records were never written.
     pub(crate) fn lost_in_all(&self) -> u64 {
         self.shared.queue.lock().lost_in_all
+    }
+
+    /// How many written records this host has removed to make room.
+    pub(crate) fn dropped_in_all(&self) -> u64 {
+        self.shared.queue.lock().dropped_in_all
     }
 }
 
@@ -221,19 +276,36 @@ struct Writer {
     shared: Arc<Shared>,
     folder: Dir,
     process: u32,
-    /// The open segment and its size.
+    /// The open segment and its size. It is locked, so that no host takes it for one that may go.
     segment: Option<(File, u64)>,
     /// How many were begun: the end of their names.
     segments: u32,
+    /// Lost records of which no record has told yet.
+    lost: u64,
     options: DecisionLogOptions,
     line: Vec<u8>,
 }
+
+/// Lines that are written at once.
+#[derive(Default)]
+struct Chunk {
+    text: Vec<u8>,
+    lines: u64,
+    /// How many lost records they tell of.
+    told: u64,
+    /// What they have taken of the queue.
+    records: usize,
+    bytes: usize,
+}
+
+/// The size at which a chunk is written.
+const CHUNK_BYTES: usize = 256 << 10;
 
 impl Writer {
     fn run(&mut self) {
         let mut busy_until = Instant::now();
         loop {
-            let (entries, lost, stop) = {
+            let (entries, stop) = {
                 let mut queue = self.shared.queue.lock();
                 while queue.entries.is_empty() && !queue.stop {
                     if Instant::now() < busy_until {
@@ -244,76 +316,316 @@ impl Writer {
                         queue.asleep = false;
                     }
                 }
-                queue.bytes = 0;
-                (std::mem::take(&mut queue.entries), std::mem::take(&mut queue.lost), queue.stop)
+                self.lost += std::mem::take(&mut queue.lost);
+                (std::mem::take(&mut queue.entries), queue.stop)
             };
             if entries.is_empty() && stop {
                 return;
             }
-            let count = entries.len() as u64;
-            self.write(entries, lost);
+            self.write(entries);
             busy_until = Instant::now() + LINGER;
-            self.shared.queue.lock().written += count;
-            self.shared.done.notify_all();
         }
     }
 
-    fn write(&mut self, entries: VecDeque<(usize, Box<dyn Entry>)>, mut lost: u64) {
-        /// What is written at once.
-        const CHUNK: usize = 256 << 10;
-        let mut chunk = Vec::with_capacity(CHUNK);
-        for (_, entry) in entries {
-            self.line.clear();
-            match entry.write(
-                &self.options.redaction,
-                std::mem::take(&mut lost),
-                self.options.record_bytes,
-                &mut self.line,
-            ) {
-                Ok(()) => chunk.extend_from_slice(&self.line),
-                Err(error) => tracing::error!(%error, "a decision can't be written as JSON"),
+    fn write(&mut self, entries: VecDeque<Waiting>) {
+        let mut chunk = Chunk::default();
+        for Waiting { entry, bytes } in entries {
+            chunk.records += 1;
+            chunk.bytes += bytes;
+            let lost_before = std::mem::take(&mut self.lost);
+            match entry.write(&self.options.redaction, lost_before, self.options.record_bytes, &mut self.line) {
+                Ok(()) => {
+                    chunk.text.extend_from_slice(&self.line);
+                    chunk.lines += 1;
+                    chunk.told += lost_before;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a decision can't be written as JSON");
+                    self.lost += lost_before;
+                    self.lose(1);
+                }
             }
-            if chunk.len() >= CHUNK {
-                self.append(&chunk);
-                chunk.clear();
+            if chunk.text.len() >= CHUNK_BYTES {
+                self.append(std::mem::take(&mut chunk));
             }
         }
-        self.append(&chunk);
+        self.append(chunk);
         // One very large record must not hold its memory for ever.
-        self.line.shrink_to(CHUNK);
+        self.line.clear();
+        self.line.shrink_to(CHUNK_BYTES);
     }
 
-    fn append(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
+    fn append(&mut self, chunk: Chunk) {
+        if !chunk.text.is_empty()
+            && let Err(error) = self.append_text(&chunk.text)
+        {
+            tracing::error!(%error, records = chunk.lines, "cannot write to the decision log");
+            metrics::counter!("windlass_decision_log_errors_total").increment(1);
+            // A new segment next time: the end of this one may be torn.
+            self.segment = None;
+            self.lost += chunk.told;
+            self.lose(chunk.lines);
         }
-        let appended = self.open_segment().and_then(|segment| {
-            segment.0.write_all(bytes)?;
-            segment.1 += bytes.len() as u64;
-            Ok(segment.1)
-        });
-        match appended {
-            Ok(size) if size < self.options.segment_bytes => {}
-            Ok(_) => self.segment = None,
-            Err(error) => {
-                tracing::error!(%error, "cannot write to the decision log");
-                metrics::counter!("windlass_decision_log_errors_total").increment(1);
-                // A new segment next time: the end of this one may be torn.
-                self.segment = None;
-            }
+        let mut queue = self.shared.queue.lock();
+        queue.records -= chunk.records;
+        queue.bytes -= chunk.bytes;
+        queue.written += chunk.records as u64;
+        drop(queue);
+        self.shared.done.notify_all();
+    }
+
+    fn append_text(&mut self, text: &[u8]) -> io::Result<()> {
+        let segment_bytes = self.options.segment_bytes;
+        let segment = self.open_segment()?;
+        segment.0.write_all(text)?;
+        segment.1 += text.len() as u64;
+        if segment.1 >= segment_bytes {
+            self.segment = None;
         }
+        Ok(())
+    }
+
+    /// Counts records that nobody will ever read. The next one that is written tells of them.
+    fn lose(&mut self, records: u64) {
+        self.lost += records;
+        self.shared.queue.lock().lost_in_all += records;
+        metrics::counter!("windlass_decision_records_lost_total").increment(records);
     }
 
     fn open_segment(&mut self) -> io::Result<&mut (File, u64)> {
         if self.segment.is_none() {
-            // Room for the new one, within the total.
-            files::cut_to(&self.folder, self.options.total_bytes.saturating_sub(self.options.segment_bytes))?;
+            self.make_room()?;
+            self.segment = Some((self.begin_segment()?, 0));
+        }
+        self.segment.as_mut().ok_or_else(|| io::Error::other("no segment"))
+    }
+
+    fn begin_segment(&mut self) -> io::Result<File> {
+        /// How often a new segment may be taken for an old one.
+        const ATTEMPTS: usize = 8;
+        for _ in 0..ATTEMPTS {
             let name = format!("{:012x}-{:08x}-{:08x}{SUFFIX}", now_ms(), self.process, self.segments);
             self.segments += 1;
             let mut options = OpenOptions::new();
             options.append(true).create_new(true).mode(0o600);
-            self.segment = Some((self.folder.open_with(name, &options)?, 0));
+            let file = self.folder.open_with(name, &options)?.into_std();
+            file.lock()?;
+            // Before it was locked another host may have removed it.
+            if file.metadata()?.nlink() > 0 {
+                return Ok(file);
+            }
         }
-        self.segment.as_mut().ok_or_else(|| io::Error::other("no segment"))
+        Err(io::Error::other("new segments are removed at once"))
+    }
+
+    /// Removes the oldest segments until one more has room within the total.
+    fn make_room(&self) -> io::Result<()> {
+        let most = self.options.total_bytes.saturating_sub(self.options.segment_bytes);
+        files::cut_to(&self.folder, most, |name| {
+            let Some(records) = drop_segment(&self.folder, name)? else { return Ok(false) };
+            if records > 0 {
+                self.shared.queue.lock().dropped_in_all += records;
+                metrics::counter!("windlass_decision_records_dropped_total").increment(records);
+                let segment = name.to_string_lossy();
+                tracing::info!(%segment, records, "the oldest decisions make room in the log");
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// Removes a segment, unless a host has it open. Returns how many records went with it.
+fn drop_segment(folder: &Dir, name: &OsStr) -> io::Result<Option<u64>> {
+    let file = match folder.open(name) {
+        Ok(file) => file.into_std(),
+        // Another host was quicker.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let records = lines(&file)?;
+    files::remove(folder, name)?;
+    Ok(Some(records))
+}
+
+fn lines(mut file: &File) -> io::Result<u64> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut lines = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(lines),
+            count => lines += buffer[..count].iter().filter(|byte| **byte == b'\n').count() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use cap_std::ambient_authority;
+    use serde::Serializer;
+    use serde::ser::SerializeSeq;
+
+    use super::*;
+    use crate::decision::{DecidedBy, DecisionIds};
+    use crate::slots::SlotName;
+    use crate::{DecisionFilter, DecisionReader};
+
+    fn record<Q>(question: Q) -> DecisionRecord<Q, ()> {
+        let id = DecisionIds::new(1).next();
+        DecisionRecord {
+            id,
+            at_ms: id.at_ms(),
+            slot: SlotName::Retry,
+            question,
+            answer: (),
+            reason: None,
+            decided_by: DecidedBy::Keep,
+            asked: Vec::new(),
+            duration_ns: 0,
+            lost_before: 0,
+        }
+    }
+
+    fn open(change: impl FnOnce(&mut DecisionLogOptions)) -> (tempfile::TempDir, Dir, DecisionLog) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let mut options = DecisionLogOptions::default();
+        change(&mut options);
+        let log = DecisionLog::open(&state, 1, options).unwrap();
+        (folder, state, log)
+    }
+
+    /// Text that the writer can write only when the other end of the channel is gone.
+    struct Held(String, Mutex<Receiver<()>>);
+
+    impl Serialize for Held {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if std::thread::current().name() == Some("decision-log") {
+                let _ = self.1.lock().recv();
+            }
+            serializer.serialize_str(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_record_weighs_what_it_holds_until_it_is_written() {
+        let (_folder, _state, log) = open(|options| options.queue_bytes = 1 << 20);
+        let text = |bytes: usize| record("x".repeat(bytes));
+        let (release, held) = channel();
+        log.record(record(Held("x".repeat(700 << 10), Mutex::new(held))));
+        // The writer has taken it, and holds it.
+        while !log.shared.queue.lock().entries.is_empty() {
+            std::thread::yield_now();
+        }
+        log.record(text(100 << 10));
+        assert_eq!(log.lost_in_all(), 0);
+        log.record(text(400 << 10));
+        assert_eq!(log.lost_in_all(), 1, "there is no room beside what is being written");
+        drop(release);
+        log.flush();
+        log.record(text(400 << 10));
+        log.flush();
+        assert_eq!(log.lost_in_all(), 1);
+        // Alone, a record may be larger than the queue.
+        log.record(text(2 << 20));
+        log.flush();
+        assert_eq!(log.lost_in_all(), 1);
+        let queue = log.shared.queue.lock();
+        assert_eq!((queue.records, queue.bytes, queue.written), (0, 0, 4));
+    }
+
+    /// Counts how many of its million items are serialised.
+    struct Long(AtomicUsize);
+
+    impl Serialize for Long {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut items = serializer.serialize_seq(None)?;
+            for item in 0..1_000_000 {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                items.serialize_element(&item)?;
+            }
+            items.end()
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_is_found_out_before_it_is_written() {
+        let long = Arc::new(Long(AtomicUsize::new(0)));
+        let mut line = Vec::new();
+        Box::new(record(long.clone())).write(&Redaction::default(), 3, 1000, &mut line).unwrap();
+        assert!(long.0.load(Ordering::Relaxed) < 1000, "{long} items", long = long.0.load(Ordering::Relaxed));
+        assert!(line.capacity() <= 4000, "{} bytes", line.capacity());
+        let written: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!((&written["question"], &written["lost-before"]), (&serde_json::Value::Null, &3.into()));
+    }
+
+    #[test]
+    fn what_is_too_long_goes_question_first_and_host_calls_next() {
+        let call = HostCall {
+            interface: "a".into(),
+            function: "b".into(),
+            arguments: JsonText::of(&["c".repeat(100)]),
+            answer: JsonText::of("d"),
+            duration_us: 0,
+            refused: false,
+            shortened: false,
+            redacted: false,
+        };
+        let link = |host_calls| super::super::LinkRecord {
+            policy: crate::PolicyIdentity {
+                slot: SlotName::Retry,
+                name: "a".into(),
+                version: "1.0.0".into(),
+                component: crate::Digest::of(b"a"),
+                settings: crate::Digest::of(b"b"),
+            },
+            items: None,
+            outcome: super::super::Outcome::Decided,
+            duration_ns: 0,
+            fuel: None,
+            host_calls,
+            log: Vec::new(),
+            log_dropped: 0,
+        };
+        let written = |most: usize| -> serde_json::Value {
+            let mut record = record("q".repeat(5000));
+            record.asked = vec![link(vec![call.clone(); 20])];
+            let mut line = Vec::new();
+            Box::new(record).write(&Redaction::default(), 0, most, &mut line).unwrap();
+            serde_json::from_slice(&line).unwrap()
+        };
+        let calls = |record: &serde_json::Value| record["asked"][0]["host-calls"].as_array().map_or(0, Vec::len);
+        assert!(written(20_000)["question"].is_string());
+        let record = written(6_000);
+        assert!(record["question"].is_null() && calls(&record) == 20, "{record}");
+        let record = written(1_000);
+        assert!(record["question"].is_null() && calls(&record) == 0, "{record}");
+    }
+
+    /// Refuses to be written.
+    struct Unwritable;
+
+    impl Serialize for Unwritable {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no"))
+        }
+    }
+
+    #[test]
+    fn the_next_record_tells_of_those_that_could_not_be_written() {
+        let (_folder, state, log) = open(|_| ());
+        log.record(record(Unwritable));
+        log.record(record("fine"));
+        log.flush();
+        assert_eq!(log.lost_in_all(), 1);
+        let list = DecisionReader::open(&state).unwrap().list(&DecisionFilter::default()).unwrap();
+        assert_eq!(list.decisions.iter().map(|decision| decision.lost_before).collect::<Vec<_>>(), [1]);
     }
 }

@@ -89,6 +89,33 @@ fn entries_of_another_host_are_compiled_anew() {
 }
 
 #[test]
+fn a_key_that_others_could_read_or_that_is_no_file_is_replaced_and_what_it_signed_compiled_anew() {
+    let state = State::new();
+    let key = state.folder.path().join("cache.key");
+    let elsewhere = state.folder.path().join("elsewhere");
+    let spoil: [&dyn Fn(); 3] = [
+        &|| fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap(),
+        &|| {
+            fs::rename(&key, &elsewhere).unwrap();
+            std::os::unix::fs::symlink("elsewhere", &key).unwrap();
+        },
+        &|| {
+            fs::remove_file(&key).unwrap();
+            rustix::fs::mknodat(rustix::fs::CWD, &key, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        },
+    ];
+    for (wait, spoil) in (10..).zip(spoil) {
+        let entry = with_entry(&state, wait);
+        let signed = fs::read(&entry).unwrap();
+        spoil();
+        use_guest(&state, wait);
+        let metadata = fs::symlink_metadata(&key).unwrap();
+        assert!(metadata.is_file() && metadata.permissions().mode() & 0o777 == 0o600, "{metadata:?}");
+        assert_ne!(fs::read(&entry).unwrap(), signed, "it is signed with the new key");
+    }
+}
+
+#[test]
 fn the_key_and_the_state_are_for_their_owner_only() {
     let state = State::cold();
     drop(state.host());
@@ -97,6 +124,7 @@ fn the_key_and_the_state_are_for_their_owner_only() {
     assert_eq!(mode("cache"), 0o700);
     assert_eq!(mode("policies"), 0o700);
     assert_eq!(mode("decisions"), 0o700);
+    assert_eq!(mode("hosts"), 0o700);
     let leftovers: Vec<_> = entries(&state)
         .into_iter()
         .filter(|entry| entry.extension().is_some_and(|extension| extension == "tmp"))

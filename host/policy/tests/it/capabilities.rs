@@ -11,7 +11,7 @@ use windlass_policy::{
     ReplayAgainst, wit_result,
 };
 
-use crate::guests::{ANSWER, Guest};
+use crate::guests::{ANSWER, Guest, NUMBERS_WIT};
 use crate::support::{State, any};
 
 /// How the capability behaves.
@@ -34,6 +34,9 @@ impl Capability for Numbers {
     }
     fn version(&self) -> &str {
         "0.1.0"
+    }
+    fn wit(&self) -> &str {
+        NUMBERS_WIT
     }
     fn functions(&self) -> &[&str] {
         &["double"]
@@ -139,7 +142,7 @@ fn calls_are_recorded_and_a_replay_plays_them_back() {
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(8));
     let calls = &record.asked[0].host_calls;
     assert_eq!(calls.len(), 3);
-    assert_eq!((&calls[2].arguments, &calls[2].answer), (&vec![json!(4)], &json!({"ok": 8})));
+    assert_eq!((calls[2].arguments.value(), calls[2].answer.value()), (json!([4]), json!({"ok": 8})));
 
     let replay = simulated(set.host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
     assert!(replay.same, "{replay:?}");
@@ -217,5 +220,242 @@ fn secrets_in_recorded_calls_are_taken_out_before_they_are_written() {
     let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(2), "the guest itself gets the answer");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
-    assert_eq!(record.asked[0].host_calls[0].answer, json!({"ok": "[redacted]"}));
+    let call = &record.asked[0].host_calls[0];
+    assert_eq!((call.answer.value(), call.redacted), (json!({"ok": "[redacted]"}), true));
+
+    // What the policy was given is not on record, so that it decides otherwise now is not held against it.
+    let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(!replay.same, "{replay:?}");
+    assert!(replay.inconclusive[0].contains("`double`") && replay.inconclusive[0].contains("redacted"), "{replay:?}");
+}
+
+#[test]
+fn an_import_with_other_types_than_the_capability_has_is_refused_when_it_is_loaded() {
+    let state = State::new();
+    let numbers = Numbers { mood: Mood::Doubles, calls: Arc::default() };
+    let host = Host::new(state.options().with_capability(Arc::new(numbers))).unwrap();
+    for (function, core, problem) in [
+        ("double: func(n: u64) -> result<u32, trouble>;", "i64 i32", "`double`, parameter `n`: expected u32"),
+        ("double: func(n: u32) -> result<string, trouble>;", "i32 i32", "`double`, result, `ok`: expected u32"),
+        ("double: func(n: u32) -> result<u32>;", "i32 i32", "`double`, result, `err`: expected the variant `trouble`"),
+        ("double: func() -> result<u32, trouble>;", "i32", "`double` takes 1 parameters, not 0"),
+        ("double: func(n: u32);", "i32", "`double`, result: expected a result"),
+        (
+            "variant other { not-found, limit-reached(u32) } double: func(n: u32) -> result<u32, other>;",
+            "i32 i32",
+            "`double`, result, `err`, case `limit-reached`: expected string",
+        ),
+        ("treble: func(n: u32) -> u32;", "i32) (result i32", "there is no function `treble`"),
+    ] {
+        let name = if function.starts_with("treble") { "treble" } else { "double" };
+        let imports = format!(r#"(import "test:guest/numbers@0.1.0" "{name}" (func (param {core})))"#);
+        let interfaces =
+            format!("interface numbers {{ variant trouble {{ not-found, limit-reached(string) }} {function} }}");
+        let guest = Guest {
+            imports: imports.leak(),
+            interfaces: interfaces.leak(),
+            world: "import numbers;",
+            ..Guest::deferring(SlotName::Retry)
+        };
+        let link = Link::bytes(guest.versioned()).with_grant("test:guest/numbers small");
+        let error = host.load(SlotName::Retry, &link).unwrap_err().to_string();
+        let words = format!("imports `test:guest/numbers@0.1.0` with other types than this host's: {problem}");
+        assert!(error.contains(&words), "{function}: {error}");
+    }
+}
+
+/// Two interfaces of `windlass:scaleway`, as Scaleway would answer.
+struct Scaleway {
+    interface: &'static str,
+    wit: &'static str,
+    function: &'static str,
+    answer: Value,
+}
+
+const LOOK_UPS: &str = "windlass:scaleway/look-ups";
+const REQUEST: &str = "windlass:scaleway/request";
+
+fn look_ups() -> Arc<dyn Capability> {
+    let wit = include_str!("../../../../wit/scaleway/look-ups.wit");
+    Arc::new(Scaleway { interface: LOOK_UPS, wit, function: "server-types", answer: json!({"ok": []}) })
+}
+
+fn request(body: &str) -> Arc<dyn Capability> {
+    let wit = include_str!("../../../../wit/scaleway/request.wit");
+    let answer = json!({"ok": {"status": 200, "body": body}});
+    Arc::new(Scaleway { interface: REQUEST, wit, function: "send", answer })
+}
+
+impl Capability for Scaleway {
+    fn interface(&self) -> &str {
+        self.interface
+    }
+    fn version(&self) -> &str {
+        "0.1.0"
+    }
+    fn wit(&self) -> &str {
+        self.wit
+    }
+    fn functions(&self) -> &[&str] {
+        std::slice::from_ref(&self.function)
+    }
+    fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
+        Ok(Arc::new(Scaleway { answer: self.answer.clone(), ..*self }))
+    }
+}
+
+#[async_trait::async_trait]
+impl GrantedCapability for Scaleway {
+    async fn call(&self, _: CallContext, _: &str, _: Vec<Value>) -> Result<Value, CapabilityError> {
+        Ok(self.answer.clone())
+    }
+}
+
+/// A host whose retry policy is the spender with these settings.
+fn spending(state: &State, settings: Value, capabilities: [Arc<dyn Capability>; 2]) -> Host {
+    let [one, other] = capabilities;
+    let host = Host::new(state.options().with_capability(one).with_capability(other)).unwrap();
+    let link = Link::bytes(windlass_test_guests::SPENDER.bytes).with_settings(settings);
+    let link = link.with_grant(LOOK_UPS).with_grant(REQUEST);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    host
+}
+
+#[test]
+fn of_refused_calls_about_megabytes_a_record_keeps_a_kilobyte_each() {
+    const MOST_REFUSALS: usize = 24;
+    let state = State::new();
+    let settings = json!({"look-ups": MOST_REFUSALS, "zone-bytes": (4 << 20) - 4096, "stubborn": true});
+    let host = spending(&state, settings, [look_ups(), request("")]);
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    assert!(decision.fallbacks.is_empty(), "{decision:?}");
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let calls = &record.asked[0].host_calls;
+    assert_eq!(calls.len(), MOST_REFUSALS);
+    for call in calls {
+        assert!(call.refused && call.shortened, "{call:?}");
+        assert!(call.arguments.as_str().len() <= 1024, "{} bytes", call.arguments.as_str().len());
+        assert!(call.arguments.to_string().contains("(4190208 bytes)"), "{call:?}");
+        assert!(call.answer.to_string().contains("host_call_bytes"), "{call:?}");
+    }
+    // The same guest makes the same calls, by whose beginnings they are known.
+    let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(replay.same, "{replay:?}");
+}
+
+#[test]
+fn a_call_with_a_body_of_json_is_found_in_its_record_however_it_is_spaced() {
+    let state = State::new();
+    let settings = json!({"requests": 1, "method": "POST", "body": "{ \"b\" : 1,\n \"token\" : \"hunter2\" }"});
+    // Nothing secret is in the answer, so the guest is given it again as it was.
+    let host = spending(&state, settings, [look_ups(), request("{ \"b\": 1,  \"a\": 2 }")]);
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    assert_eq!(decision.reason.as_deref(), Some("200 { \"b\": 1,  \"a\": 2 }"));
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
+    let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(replay.same, "{replay:?}");
+}
+
+#[test]
+fn what_a_policy_is_given_on_purpose_is_on_record_as_it_was_given() {
+    let state = State::new();
+    let body = r#"{"admin_password_encryption_ssh_key_id":"11111111","sudo_password":"[redacted by windlass]"}"#;
+    let host = spending(&state, json!({"requests": 1}), [look_ups(), request(body)]);
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    assert_eq!(decision.reason, Some(format!("200 {body}")));
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(replay.same && replay.inconclusive.is_empty(), "{replay:?}");
+}
+
+/// Answers each call with the number of the call.
+struct Counting(Arc<AtomicU32>);
+
+impl Capability for Counting {
+    fn interface(&self) -> &str {
+        "test:guest/numbers"
+    }
+    fn version(&self) -> &str {
+        "0.1.0"
+    }
+    fn wit(&self) -> &str {
+        NUMBERS_WIT
+    }
+    fn functions(&self) -> &[&str] {
+        &["double"]
+    }
+    fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
+        Ok(Arc::new(Counting(self.0.clone())))
+    }
+}
+
+#[async_trait::async_trait]
+impl GrantedCapability for Counting {
+    async fn call(&self, _: CallContext, _: &str, _: Vec<Value>) -> Result<Value, CapabilityError> {
+        wit_result::<_, ()>(Ok(self.0.fetch_add(1, Ordering::Relaxed) + 1))
+    }
+}
+
+#[test]
+fn each_link_of_a_chain_is_played_back_its_own_calls() {
+    // Asks, and decides only when the answer is 2.
+    let mut guest = Guest::new(
+        SlotName::Retry,
+        format!(
+            "(call $double (i32.const 1) (i32.const 600)) \
+             (if (i32.eq (i32.load (i32.const 604)) (i32.const 2)) (then \
+               (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const 22)))) \
+             (i32.const {ANSWER})"
+        ),
+    );
+    guest.imports = r#"(import "test:guest/numbers@0.1.0" "double" (func $double (param i32 i32)))"#;
+    guest.world = "import numbers;";
+    let state = State::new();
+    let host = Host::new(state.options().with_capability(Arc::new(Counting(Arc::default())))).unwrap();
+    let link = Link::bytes(guest.versioned()).with_grant("test:guest/numbers");
+    let policies = Policies::built_in().with(SlotName::Retry, link.clone()).with(SlotName::Retry, link);
+    host.configure(&policies).unwrap();
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    assert_eq!(decision.answer.verdict, retry::Verdict::Wait(22), "the second of two equal links decides");
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(replay.same, "{replay:?}");
+}
+
+#[test]
+fn a_capabilitys_words_reach_a_failure_in_one_line_and_short() {
+    struct Loud;
+    impl Capability for Loud {
+        fn interface(&self) -> &str {
+            "test:guest/numbers"
+        }
+        fn version(&self) -> &str {
+            "0.1.0"
+        }
+        fn wit(&self) -> &str {
+            NUMBERS_WIT
+        }
+        fn functions(&self) -> &[&str] {
+            &["double"]
+        }
+        fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
+            Ok(Arc::new(Loud))
+        }
+    }
+    #[async_trait::async_trait]
+    impl GrantedCapability for Loud {
+        async fn call(&self, _: CallContext, _: &str, _: Vec<Value>) -> Result<Value, CapabilityError> {
+            let name = format!("\u{1b}[31m\u{202e}{}", "x".repeat(100_000));
+            Ok(json!({ "err": Value::Object([(name, json!(1))].into_iter().collect()) }))
+        }
+    }
+    let state = State::new();
+    let host = Host::new(state.options().with_capability(Arc::new(Loud))).unwrap();
+    let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers");
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let reason = &decision.fallbacks[0].reason;
+    assert!(reason.contains("there is no case `") && reason.len() < 300, "{reason}");
+    assert!(!reason.contains(['\u{1b}', '\u{202e}']), "{reason:?}");
 }

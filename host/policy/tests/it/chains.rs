@@ -131,6 +131,25 @@ fn a_policy_that_keeps_failing_is_suspended_until_it_is_replaced() {
 }
 
 #[test]
+fn a_built_in_default_is_asked_again_however_often_its_answers_were_refused() {
+    let state = State::new();
+    let host = Host::new(HostOptions { suspend_after: 3, ..state.options() }).unwrap();
+    // As the end of a chain, and as a link with settings of its own.
+    let configured = Link::default().with_settings(serde_json::json!({"attempts": 7}));
+    for policies in [Policies::built_in(), Policies::built_in().with(SlotName::Retry, configured)] {
+        host.configure(&policies).unwrap();
+        for _ in 0..5 {
+            let decision = run(host.pin().decide::<Retry>(Retry::example(), |_, _| Err("no".into())));
+            let kinds: Vec<FailureKind> = decision.fallbacks.iter().map(|fallback| fallback.kind).collect();
+            assert!(kinds.iter().all(|kind| *kind == FailureKind::RejectedAnswer), "{kinds:?}");
+        }
+        let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+        assert!(decision.fallbacks.is_empty(), "{decision:?}");
+        assert!(host.status().links.iter().all(|link| !link.suspended));
+    }
+}
+
+#[test]
 fn on_failure_keep_decides_at_once_without_the_default() {
     let state = State::new();
     let host = state.host();

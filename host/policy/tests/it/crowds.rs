@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{CallContext, Capability, CapabilityError, GrantedCapability, Host, Link, Policies};
+use windlass_policy::{CallContext, Capability, CapabilityError, FailureKind, GrantedCapability, Host, Link, Policies};
 
-use crate::guests::Guest;
+use crate::guests::{Guest, NUMBERS_WIT};
 use crate::support::{State, any, run};
 
 #[test]
@@ -47,6 +47,9 @@ impl Capability for Slow {
     }
     fn version(&self) -> &str {
         "0.1.0"
+    }
+    fn wit(&self) -> &str {
+        NUMBERS_WIT
     }
     fn functions(&self) -> &[&str] {
         &["double"]
@@ -88,4 +91,29 @@ fn more_decisions_can_wait_at_once_than_there_is_room_for_instances() {
         assert!(decision.fallbacks.is_empty(), "{decision:?}");
         assert_eq!(decision.answer.verdict, retry::Verdict::Wait(attempt * 2));
     }
+}
+
+#[test]
+fn a_decision_that_finds_no_room_within_its_time_is_left_to_the_next_policy() {
+    let state = State::new();
+    let host = Host::new(state.options().with_capability(Arc::new(Slow))).unwrap();
+    let load = |milliseconds| {
+        let link = Link::bytes(crate::capabilities::doubling(1).versioned()).with_grant("test:guest/numbers");
+        host.load(SlotName::Retry, &link.with_limit("host_call_time_ms", milliseconds)).unwrap()
+    };
+    let (patient, hurried) = (host.pin_only(load(60_000)), host.pin_only(load(500)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let decision = runtime.block_on(async {
+        // They take all the room there is, for a second.
+        for _ in 0..192 {
+            let pin = patient.clone();
+            tokio::spawn(async move { pin.decide::<Retry>(Retry::example(), any).await });
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        hurried.decide::<Retry>(Retry::example(), any).await
+    });
+    let fallback = &decision.fallbacks[0];
+    assert_eq!(fallback.kind, FailureKind::HostBusy, "{fallback}");
+    assert!(fallback.reason.contains("no room within 500 ms (`host_call_time_ms`)"), "{fallback}");
+    assert!(matches!(decision.answer.verdict, retry::Verdict::Wait(_)), "the default decides: {decision:?}");
 }

@@ -23,6 +23,8 @@ pub(crate) struct Guest {
     /// Core imports, and what they are in the world beside the slot's own.
     pub(crate) imports: &'static str,
     pub(crate) world: &'static str,
+    /// The interfaces that its world can name.
+    pub(crate) interfaces: &'static str,
     /// Tables, globals, functions, data.
     pub(crate) declarations: String,
     /// Takes `$settings` and `$length`, leaves the address of a `result<_, string>`.
@@ -41,6 +43,7 @@ impl Guest {
             schema: r#"{"type":"object"}"#,
             imports: "",
             world: "",
+            interfaces: INTERFACES,
             declarations: String::new(),
             configure: "(i32.const 64)",
             decide: decide.into(),
@@ -123,8 +126,8 @@ impl Guest {
         let wit = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/policy");
         resolve.push_dir(wit).unwrap();
         let world = format!(
-            "package test:guest{};\n{NUMBERS}\nworld guest {{ include windlass:policy/{}-policy@0.1.0; {} }}",
-            version, self.slot, self.world
+            "package test:guest{};\n{}\nworld guest {{ include windlass:policy/{}-policy@0.1.0; {} }}",
+            version, self.interfaces, self.slot, self.world
         );
         let package = resolve.push_str("guest.wit", &world).unwrap();
         let world = resolve.select_world(&[package], Some("guest")).unwrap();
@@ -135,13 +138,22 @@ impl Guest {
 }
 
 /// What test guests can import beside the log.
-const NUMBERS: &str = r"
+const INTERFACES: &str = r"
 interface numbers {
     variant trouble { not-found, limit-reached(string) }
     double: func(n: u32) -> result<u32, trouble>;
 }
 interface things {
     resource thing {}
+}
+";
+
+/// The WIT of the capability that offers `numbers`.
+pub(crate) const NUMBERS_WIT: &str = r"
+package test:guest@0.1.0;
+interface numbers {
+    variant trouble { not-found, limit-reached(string) }
+    double: func(n: u32) -> result<u32, trouble>;
 }
 ";
 

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping, retry};
-use windlass_policy::{DecidedBy, FailureKind, Link, Outcome, Policies};
+use windlass_policy::{DECISION_STACK_BYTES, DecidedBy, FailureKind, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
 use crate::support::{State, any, run};
@@ -134,6 +134,47 @@ fn a_deep_recursion_overflows_its_own_stack_and_not_ours() {
     guest.declarations =
         "(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (i64.add (local.get 0) (i64.const 1)))))".into();
     fails(&guest, &[], FailureKind::StackLimit, "stack");
+}
+
+#[test]
+fn a_pin_stops_what_loops_also_when_its_host_is_gone() {
+    let (asked, answered) = mpsc::channel();
+    std::thread::spawn(move || {
+        let state = State::new();
+        let host = state.host();
+        let guest = harmful("(loop $for_ever (br $for_ever))");
+        let link = Link::bytes(guest.component()).with_limit("time_ms", 50);
+        host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+        let pin = host.pin();
+        drop(host);
+        // Nobody waits any more where this took too long.
+        let _ = asked.send(run(pin.decide::<Retry>(harm(), any)));
+    });
+    let decision = answered.recv_timeout(Duration::from_secs(120)).expect("the decision ends");
+    assert_eq!(decision.fallbacks[0].kind, FailureKind::TimeLimit);
+}
+
+#[test]
+fn a_decision_needs_no_more_stack_than_is_said_however_deep_its_guest_goes() {
+    // Calls the host from everywhere, the last time with next to nothing of its own stack left.
+    let mut guest = harmful("(drop (call $deeper (i64.const 1)))");
+    guest.imports = IMPORT_LOG;
+    guest.declarations = "(func $deeper (param i64) (result i64)
+        (call $log (i32.const 0) (i32.const 1024) (i32.const 20))
+        (i64.add (i64.const 1) (call $deeper (i64.add (local.get 0) (i64.const 1)))))"
+        .into();
+    let state = State::new();
+    let host = state.host();
+    let link = Link::bytes(guest.component()).with_limit("time_ms", 60_000);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let pin = host.pin();
+    let decide = move || {
+        // A runtime of its own would need stack, too.
+        let decision = pin.decide::<Retry>(harm(), any);
+        futures::FutureExt::now_or_never(decision).expect("a policy without capabilities never waits")
+    };
+    let thread = std::thread::Builder::new().stack_size(DECISION_STACK_BYTES).spawn(decide).unwrap();
+    assert_eq!(thread.join().unwrap().fallbacks[0].kind, FailureKind::StackLimit);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! What is refused when it is loaded, and what it is told: DESIGN section 8, row by row.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::fs::{FileType, Mode};
 use serde_json::json;
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, Link, Policies};
@@ -34,6 +38,27 @@ fn a_file_that_is_no_component_is_named_for_what_it_is() {
     says(&refusal(Link::bytes(&b"#!/bin/sh"[..])), &["it is text", "is `path` the right file?"]);
     let folder = tempfile::tempdir().unwrap();
     says(&refusal(Link::file(folder.path().join("none.wasm"))), &["none.wasm", "cannot read it", "No such file"]);
+}
+
+#[test]
+fn a_path_that_leads_to_no_regular_file_is_refused_at_once_for_what_it_is() {
+    let (told, refusal_of) = mpsc::channel();
+    std::thread::spawn(move || {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // Opened for reading, a pipe would wait for somebody who writes.
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe.wasm"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::fs::create_dir(at("folder.wasm")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket.wasm")).unwrap();
+        let paths = [at("pipe.wasm"), at("folder.wasm"), at("socket.wasm"), "/dev/zero".into()];
+        let refusals = paths.map(|path| refusal(Link::file(path)));
+        // Nobody waits any more where this took too long.
+        let _ = told.send(refusals);
+    });
+    let refusals = refusal_of.recv_timeout(Duration::from_secs(120)).expect("nothing waits for a pipe");
+    for (refusal, what) in refusals.iter().zip(["a named pipe", "a directory", "a socket", "a device"]) {
+        says(refusal, &["cannot read it", &format!("it is {what}, not a regular file")]);
+    }
 }
 
 #[test]
@@ -112,6 +137,8 @@ fn a_description_that_can_not_be_used_is_refused() {
         ("Not A Name", "1.0.0", "{}", "`name` must be"),
         ("", "1.0.0", "{}", "`name` must be"),
         ("fine", "latest", "{}", "`version` must be"),
+        ("fine", "01.2.3", "{}", "`version` must be"),
+        ("fine", "1.2.3-", "{}", "`version` must be"),
         ("fine", "1.0.0", "{", "`settings-schema` is not JSON"),
         ("fine", "1.0.0", r#"{"type": 7}"#, "`settings-schema` at `/type`: expected a type"),
     ] {

@@ -13,6 +13,7 @@ mod guests;
 mod hostile;
 mod loading;
 mod named_guests;
+mod observing;
 mod recording;
 mod support;
 mod swapping;

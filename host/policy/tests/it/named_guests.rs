@@ -5,7 +5,7 @@ use windlass_policy::slots::{
     Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
     rollback,
 };
-use windlass_policy::{DecidedBy, Decision, FailureKind, Host, HostOptions, Link, Policies};
+use windlass_policy::{DecidedBy, Decision, FailureKind, Host, HostOptions, Link, LogLevel, Policies};
 use windlass_test_guests as guests;
 
 use crate::support::{State, any, run};
@@ -72,6 +72,41 @@ fn a_deep_recursion_in_any_slot_is_stopped() {
 fn a_trap_and_a_panic_in_any_slot_are_fallbacks() {
     fails_everywhere("trap", None, FailureKind::Trap);
     fails_everywhere("panic", None, FailureKind::Trap);
+}
+
+#[test]
+fn what_a_panic_says_is_the_reason_of_the_failure_and_a_line_of_the_record() {
+    let state = State::new();
+    let host = host_with(&state, "panic", None);
+    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }, any));
+    let reason = &decision.fallbacks[0].reason;
+    assert!(reason.contains("unreachable") && reason.contains("panicked at") && reason.contains("hostile"), "{reason}");
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let line = &record.asked[0].log[0];
+    assert!(line.level == LogLevel::Error && line.message.contains("hostile"), "{line:?}");
+
+    // Also before it decides anything.
+    for (during, function) in [("configure", "it failed in `configure`"), ("decide", "it failed the dry run")] {
+        let settings = json!({ "behaviour": "panic", "during": during });
+        let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings);
+        let error = host.load(SlotName::Retry, &link).unwrap_err().to_string();
+        assert!(error.contains(function) && error.contains("panicked at"), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_that_repeats_itself_for_megabytes_is_recorded_within_the_bounds_of_a_record() {
+    let state = State::new();
+    let host = Host::new(state.options()).unwrap();
+    let settings = json!({ "behaviour": "wait-again-and-again", "during": "odd-decisions", "count": 200_000 });
+    let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings).with_limit("time_ms", 30_000);
+    host.configure(&Policies::built_in().with(SlotName::Rollback, link)).unwrap();
+    let question = rollback::Question { random: 1, ..Rollback::example() };
+    let decision = run(host.pin().decide::<Rollback>(question, any));
+    assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    assert!(record.answer.is_null() || record.answer.to_string().len() <= 4 << 20);
+    assert_eq!(record.id, decision.id);
 }
 
 #[test]
@@ -153,9 +188,11 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
         ("no-slot", "does not export `windlass:policy/retry@0.1.0`"),
         ("no-policy", "does not export `windlass:policy/policy@0.1.0`"),
         ("imports-wasi", "it imports `wasi:cli/environment@0.2.0`, which this host does not offer"),
+        ("other-look-ups", "it imports `windlass:scaleway/look-ups@0.1.0`, which this host does not offer"),
         ("imports-stranger", "it imports `acme:secrets/vault@1.0.0`, which this host does not offer"),
         ("other-types", "does not have the type that the contract"),
         ("bad-name", "`name` must be"),
+        ("reversed-summary", "`summary` must be one line"),
         ("bad-version", "`version` must be"),
         ("bad-schema", "`settings-schema` is not JSON"),
         ("wrong-schema", "`settings-schema` at `/type`: expected a type"),

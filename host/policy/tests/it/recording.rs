@@ -3,9 +3,13 @@
 use std::fs;
 use std::io::Write;
 
-use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping};
-use windlass_policy::{DecisionFilter, DecisionLogOptions, DecisionReader, Host, HostOptions, ReplayAgainst};
+use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
+use windlass_policy::{
+    DecisionFilter, DecisionLogOptions, DecisionReader, FailureKind, Host, HostOptions, Link, LinkRecord, Outcome,
+    Policies, ReplayAgainst,
+};
 
+use crate::guests::{ANSWER, Guest};
 use crate::support::{State, any, run};
 
 fn host(state: &State, change: impl FnOnce(&mut DecisionLogOptions)) -> Host {
@@ -39,6 +43,51 @@ fn the_log_never_grows_beyond_its_bounds_and_keeps_the_newest() {
     let list = host.decisions().unwrap().list(&DecisionFilter::default()).unwrap();
     assert_eq!((list.decisions[0].id, list.unreadable), (last.unwrap(), 0));
     assert!(list.decisions.len() < 300, "the oldest are gone");
+}
+
+#[test]
+fn a_host_never_removes_what_another_has_open_and_tells_what_it_removes() {
+    let state = State::new();
+    let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 24 << 10);
+    let (quiet, busy) = (host(&state, bounds), host(&state, bounds));
+    let ask = |host: &Host| {
+        let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+        host.flush_decisions();
+        decision.id
+    };
+    let mut kept = vec![ask(&quiet)];
+    let asked: u64 = 100;
+    for _ in 0..asked {
+        ask(&busy);
+    }
+    kept.push(ask(&quiet));
+    let list = busy.decisions().unwrap().list(&DecisionFilter::default()).unwrap();
+    let listed: Vec<_> = list.decisions.iter().map(|decision| decision.id).collect();
+    assert!(kept.iter().all(|id| listed.contains(id)), "what the quiet host decided is there");
+    let dropped = busy.status().dropped_records;
+    assert!(dropped > 0);
+    assert_eq!(listed.len() as u64 + dropped, asked + 2, "each decision is listed or counted");
+    assert_eq!((quiet.status().dropped_records, busy.status().lost_records), (0, 0));
+    drop(quiet);
+    // Its host is gone, so it is one of the old ones.
+    for _ in 0..asked {
+        ask(&busy);
+    }
+    let list = busy.decisions().unwrap().list(&DecisionFilter::default()).unwrap();
+    assert!(list.decisions.iter().all(|decision| !kept.contains(&decision.id)));
+}
+
+#[test]
+fn records_that_cannot_be_written_are_counted() {
+    let state = State::new();
+    // Each record has a segment of its own, for which there is no folder any more.
+    let host = host(&state, |log| log.segment_bytes = 1);
+    fs::remove_dir_all(state.folder.path().join("decisions")).unwrap();
+    for _ in 0..2 {
+        run(host.pin().decide::<Retry>(Retry::example(), any));
+        host.flush_decisions();
+    }
+    assert_eq!(host.status().lost_records, 2);
 }
 
 #[test]
@@ -132,6 +181,64 @@ fn a_decision_replays_as_it_was_also_where_the_caller_refused_an_answer() {
         record.answer = serde_json::json!({"verdict": "give-up", "reason": null});
         assert!(!run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap().same);
     }
+}
+
+/// Answers that 5 ms are to be waited. Spins long enough before to be stopped by the shortest limit, unless the question
+/// is the example, whose `attempt` (offset 32) is 1.
+fn slow() -> Guest {
+    Guest::new(
+        SlotName::Retry,
+        format!(
+            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const 32))) (i32.const 1)) (then \
+               (local.set $i (i32.const 400000000)) \
+               (loop $more (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br_if $more (local.get $i))))) \
+             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const 5)) (i32.const {ANSWER})"
+        ),
+    )
+}
+
+#[test]
+fn what_the_clock_did_is_not_put_down_to_a_policy() {
+    let state = State::new();
+    let host = state.host();
+    let link = Link::bytes(slow().component()).with_limit("time_ms", 60_000);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let question = retry::Question { attempt: 2, ..Retry::example() };
+    let decision = run(host.pin().decide::<Retry>(question, any));
+    assert_eq!(decision.answer.verdict, retry::Verdict::Wait(5));
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+
+    // It ran out of time then, on a busier machine, and the default decided.
+    let other = run(state.host().pin().decide::<Retry>(Retry::example(), any));
+    let mut ended = host.decisions().unwrap().show(&other.id.to_string()).unwrap();
+    let reason = "it ran longer than `time_ms` allows".to_owned();
+    let outcome = Outcome::Fallback { kind: FailureKind::TimeLimit, reason };
+    ended.asked.insert(0, LinkRecord { outcome, ..record.asked[0].clone() });
+    let replay = run(host.replay(&ended, &ReplayAgainst::TheSame)).unwrap();
+    assert!(replay.same, "{replay:?}");
+
+    // It runs out of time now: of the limits that a policy had, the newest are kept.
+    for entry in fs::read_dir(state.folder.path().join("policies")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "json") {
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replace("60000", "1")).unwrap();
+        }
+    }
+    let replay = run(state.host().replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(!replay.same, "{replay:?}");
+    assert!(replay.inconclusive[0].contains("was ended now by what did not end it then"), "{replay:?}");
+}
+
+#[test]
+fn a_policy_that_is_not_pure_is_found_out() {
+    let state = State::new();
+    let host = state.host();
+    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    let mut record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    record.answer = serde_json::json!({"verdict": "give-up", "reason": null});
+    let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(!replay.same && replay.inconclusive.is_empty(), "{replay:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Hosts on temporary state folders.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -52,4 +53,16 @@ pub(crate) fn any<Q, A>(_: &Q, _: &A) -> Result<(), String> {
 /// Runs a future to its end on a runtime of its own.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+/// Waits for a thread of the host to notice: for far more looks than it takes, also on a busy machine.
+#[track_caller]
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it never came to this: {what}");
 }

@@ -7,7 +7,7 @@ use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, FailureKind, Host, HostOptions, Link, Policies};
 
 use crate::guests::Guest;
-use crate::support::{State, any, run};
+use crate::support::{State, any, eventually, run};
 
 fn waits(pin: &windlass_policy::PinnedPolicies) -> u64 {
     match run(pin.decide::<Retry>(Retry::example(), any)).answer.verdict {
@@ -80,18 +80,6 @@ fn a_bad_file_changes_nothing_and_the_status_says_why() {
     watched.host.reload();
     assert_eq!(waits(&watched.host.pin()), 2);
     assert!(watched.host.status().links.iter().all(|link| link.error.is_none()), "the error goes with its cause");
-}
-
-/// Waits for a thread of the host to notice: for far more looks than it takes, also on a busy machine.
-#[track_caller]
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..60_000 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("it never came to this: {what}");
 }
 
 #[test]

@@ -46,6 +46,8 @@ choices! {
         ForgetAll = "forget-all",
         /// rollback: each resource is deleted and kept at the same time. Otherwise defers.
         Contradict = "contradict",
+        /// rollback: a plan that is accepted, and whose steps wait for the first one `count` times. Otherwise defers.
+        WaitAgainAndAgain = "wait-again-and-again",
         /// state-mapping: reports `deleting` for every server and does nothing: the lie that started it all. Otherwise
         /// defers.
         LieDeleting = "lie-deleting",
@@ -175,7 +177,7 @@ impl Rollback for Hostile {
         if behaviour != Behaviour::Defer {
             self.misbehave();
         }
-        let plan = match plans::plan(behaviour, &question.resources) {
+        let plan = match plans::plan(behaviour, &question.resources, self.count) {
             Some(plan) => rollback::Answer::plan(plan),
             None => rollback::Answer::defer(),
         };

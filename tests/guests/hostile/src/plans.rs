@@ -7,7 +7,7 @@ use rollback::{Action, Resource, Step};
 use crate::Behaviour;
 
 /// The plan of that behaviour; none where it is not about plans.
-pub(crate) fn plan(behaviour: Behaviour, resources: &[Resource]) -> Option<Vec<Step>> {
+pub(crate) fn plan(behaviour: Behaviour, resources: &[Resource], repeats: u64) -> Option<Vec<Step>> {
     let count = resources.len() as u32;
     let step = |resource, action, after| Step { resource, action, after };
     let delete = |resource| step(resource, Action::Delete, Vec::new());
@@ -23,6 +23,12 @@ pub(crate) fn plan(behaviour: Behaviour, resources: &[Resource]) -> Option<Vec<S
             (0..count).map(|resource| step(resource, Action::Delete, vec![(resource + 1) % count.max(1)])).collect()
         }
         Behaviour::SelfCycle => (0..count).map(|resource| step(resource, Action::Delete, vec![resource])).collect(),
+        Behaviour::WaitAgainAndAgain => (0..count)
+            .map(|resource| {
+                let after = if resource == 0 { Vec::new() } else { vec![0; repeats as usize] };
+                step(resource, Action::Delete, after)
+            })
+            .collect(),
         Behaviour::Forget => (0..count.saturating_sub(1)).map(delete).collect(),
         Behaviour::ForgetAll => Vec::new(),
         Behaviour::Contradict => {

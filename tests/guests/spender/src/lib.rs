@@ -13,12 +13,16 @@ settings! {
     pub struct Spender {
         /// How many look-ups (`server-types`) to make in each decision.
         pub look_ups: u64 = 0,
+        /// The length in bytes of the zone that they name; 0: the question's.
+        pub zone_bytes: u64 = 0,
         /// How many requests to send in each decision.
         pub requests: u64 = 0,
         /// Their method.
         pub method: String = String::from("GET"),
         /// Their path.
         pub path: String = String::from("/instance/v1/zones/fr-par-1/servers"),
+        /// Their body; empty: as `body-bytes` says.
+        pub body: String = String::new(),
         /// The length of their body in bytes; 0: none.
         pub body_bytes: u64 = 0,
         /// Whether to go on after an error.
@@ -35,18 +39,19 @@ impl Retry for Spender {
             last = result.unwrap_or_else(|error| error);
             goes_on
         };
+        let zone = if self.zone_bytes > 0 { "z".repeat(self.zone_bytes as usize) } else { question.zone };
         for _ in 0..self.look_ups {
-            let result = look_ups::server_types(&question.zone, &[]);
+            let result = look_ups::server_types(&zone, &[]);
             if !note(result.map(|types| format!("{} types", types.len())).map_err(|error| format!("{error:?}"))) {
                 break;
             }
         }
         for _ in 0..self.requests {
-            let request = HttpRequest {
-                method: self.method.clone(),
-                path: self.path.clone(),
-                body: (self.body_bytes > 0).then(|| "x".repeat(self.body_bytes as usize)),
+            let body = match self.body.is_empty() {
+                true => (self.body_bytes > 0).then(|| "x".repeat(self.body_bytes as usize)),
+                false => Some(self.body.clone()),
             };
+            let request = HttpRequest { method: self.method.clone(), path: self.path.clone(), body };
             let result = request::send(&request);
             if !note(
                 result

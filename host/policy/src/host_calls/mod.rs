@@ -1,0 +1,298 @@
+//! Calls from guests to granted capabilities: counted, bounded, recorded, and played back from a record.
+
+mod excerpt;
+mod playback;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Val, types};
+
+use crate::call::{Guest, go_on};
+use crate::capability::{CallContext, Capability, GrantedCapability};
+use crate::json_text::JsonText;
+use crate::limits::Limits;
+use crate::values::{from_json, to_json};
+
+use excerpt::Kept;
+pub(crate) use playback::Playback;
+
+/// How many refusals beyond `host_calls` a guest may hear before it is stopped.
+const SPARE_REFUSALS: u64 = 8;
+
+/// One call of a capability, as it is recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostCall {
+    /// The interface, without its version.
+    pub interface: String,
+    /// The function.
+    pub function: String,
+    /// The arguments, a list.
+    pub arguments: JsonText,
+    /// What the guest was answered.
+    pub answer: JsonText,
+    /// How long it took, in microseconds.
+    pub duration_us: u64,
+    /// True when the call was not made, because a limit was reached or because nothing may be called.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
+    /// True when the call was refused and only the beginnings of its arguments were kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+    /// True when the answer was recorded without what looks like a secret, though the guest was given it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
+}
+
+/// A defect of a capability. Fails the policy's decision.
+#[derive(Debug, thiserror::Error)]
+#[error("{interface}#{function}: {problem}")]
+pub(crate) struct HostCallFailed {
+    interface: String,
+    function: String,
+    problem: String,
+}
+
+/// Where the answers come from.
+pub(crate) enum Answers {
+    /// From the capability.
+    Live,
+    /// Nowhere: every call is refused with these words. For dry runs.
+    Refused(&'static str),
+    /// From a record.
+    Recorded(Playback),
+}
+
+/// The calls of one decision: what is left, and what was done.
+pub(crate) struct HostCalls {
+    answers: Answers,
+    calls_left: u64,
+    bytes_left: u64,
+    time_left: Duration,
+    /// How many refusals it may still hear before it is stopped: a guest that keeps calling would otherwise fill the
+    /// record.
+    refusals_left: u64,
+    records: Vec<HostCall>,
+}
+
+/// A call on its way.
+struct Call<'a> {
+    capability: &'a dyn Capability,
+    granted: &'a dyn GrantedCapability,
+    function: &'a str,
+    began: Instant,
+}
+
+/// What the guest is answered.
+struct Answered {
+    answer: Value,
+    refused: bool,
+}
+
+/// Offers the functions of a granted capability to a component. Its types are the component's own; whether they are the
+/// capability's was checked when the policy was loaded.
+pub(crate) fn link(
+    linker: &mut Linker<Guest>,
+    capability: &Arc<dyn Capability>,
+    granted: &Arc<dyn GrantedCapability>,
+) -> wasmtime::Result<()> {
+    let mut instance = linker.instance(&format!("{}@{}", capability.interface(), capability.version()))?;
+    for function in capability.functions() {
+        let (capability, granted) = (capability.clone(), granted.clone());
+        let name: Arc<str> = Arc::from(*function);
+        instance.func_new_async(function, move |store, function_type, parameters, results| {
+            let (capability, granted, name) = (capability.clone(), granted.clone(), name.clone());
+            Box::new(async move {
+                let (capability, granted) = (&*capability, &*granted);
+                let call = Call { capability, granted, function: &name, began: Instant::now() };
+                answer(store, &call, &function_type, parameters, results).await
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// Answers a call of the guest, whose own time stands still meanwhile.
+async fn answer(
+    mut store: StoreContextMut<'_, Guest>,
+    call: &Call<'_>,
+    function_type: &types::ComponentFunc,
+    parameters: &[Val],
+    results: &mut [Val],
+) -> wasmtime::Result<()> {
+    let arguments = parameters.iter().map(to_json).collect::<Result<Vec<_>, _>>();
+    let arguments = arguments.map_err(|problem| call.failed(problem))?;
+    store.data_mut().pause();
+    let Some(mut calls) = store.data_mut().host_calls.take() else {
+        return Err(call.failed("a policy that was granted nothing can't call").into());
+    };
+    let answered = calls.answer(call, arguments).await;
+    store.data_mut().host_calls = Some(calls);
+    hand_over(call, &answered?, function_type, results)?;
+    go_on(store);
+    Ok(())
+}
+
+/// Makes the answer a value of the type that the component expects.
+fn hand_over(
+    call: &Call<'_>,
+    answer: &Value,
+    function_type: &types::ComponentFunc,
+    results: &mut [Val],
+) -> Result<(), HostCallFailed> {
+    match (function_type.results().next(), results.first_mut()) {
+        (Some(expected), Some(result)) => {
+            *result = from_json(answer, &expected)
+                .map_err(|problem| call.failed(format!("its answer does not fit: {problem}")))?;
+        }
+        (None, None) => {}
+        _ => return Err(call.failed("its type has another number of results")),
+    }
+    Ok(())
+}
+
+impl HostCalls {
+    pub(crate) fn new(limits: &Limits, answers: Answers) -> HostCalls {
+        HostCalls {
+            answers,
+            calls_left: limits.host_calls,
+            bytes_left: limits.host_call_bytes,
+            time_left: Duration::from_millis(limits.host_call_time_ms),
+            refusals_left: limits.host_calls.saturating_add(SPARE_REFUSALS),
+            records: Vec::new(),
+        }
+    }
+
+    pub(crate) fn into_records(self) -> Vec<HostCall> {
+        self.records
+    }
+
+    /// Finds the answer, and records it with the call.
+    async fn answer(&mut self, call: &Call<'_>, arguments: Vec<Value>) -> Result<Value, HostCallFailed> {
+        let bytes = arguments.iter().map(json_bytes).sum();
+        let (kept, answered) = match &mut self.answers {
+            Answers::Refused(why) => (Kept::excerpt(&arguments, bytes), call.refused(why)),
+            Answers::Recorded(playback) => {
+                let answered = call.played_back(playback, &arguments);
+                // What was accepted then was within the limits.
+                let kept = if answered.refused { Kept::excerpt(&arguments, bytes) } else { Kept::whole(&arguments) };
+                (kept, answered)
+            }
+            Answers::Live => match self.admit(bytes) {
+                Err(why) => (Kept::excerpt(&arguments, bytes), call.refused(&why)),
+                Ok(()) => (Kept::whole(&arguments), self.make(call, arguments).await?),
+            },
+        };
+        self.record(call, kept, &answered)?;
+        Ok(answered.answer)
+    }
+
+    /// Takes the call off what is left, or says which limit is reached.
+    fn admit(&mut self, bytes: u64) -> Result<(), String> {
+        if self.calls_left == 0 {
+            return Err("the decision has used up its host calls (`host_calls`)".into());
+        }
+        if self.bytes_left < bytes {
+            return Err("the decision has used up its bytes (`host_call_bytes`)".into());
+        }
+        if self.time_left.is_zero() {
+            return Err("the decision has used up its time for host calls (`host_call_time_ms`)".into());
+        }
+        self.calls_left -= 1;
+        self.bytes_left -= bytes;
+        Ok(())
+    }
+
+    /// Makes the call, within what is left.
+    async fn make(&mut self, call: &Call<'_>, arguments: Vec<Value>) -> Result<Answered, HostCallFailed> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(call.failed("capabilities need a tokio runtime"));
+        }
+        let context = CallContext { time_left: self.time_left, bytes_left: self.bytes_left };
+        let made = call.granted.call(context, call.function, arguments);
+        let answer = tokio::time::timeout(self.time_left, made).await;
+        self.time_left = self.time_left.saturating_sub(call.began.elapsed());
+        let Ok(answer) = answer else {
+            self.time_left = Duration::ZERO;
+            return Ok(call.refused("the call took longer than what was left of `host_call_time_ms`"));
+        };
+        let answer = answer.map_err(|error| call.failed(error.to_string()))?;
+        let bytes = json_bytes(&answer);
+        match self.bytes_left.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left = left;
+                Ok(Answered { answer, refused: false })
+            }
+            None => {
+                let why = format!("the answer has {bytes} bytes, more than what is left of `host_call_bytes`");
+                Ok(call.refused(&why))
+            }
+        }
+    }
+
+    fn record(&mut self, call: &Call<'_>, arguments: Kept, answered: &Answered) -> Result<(), HostCallFailed> {
+        if answered.refused {
+            self.refusals_left = self
+                .refusals_left
+                .checked_sub(1)
+                .ok_or_else(|| call.failed("the policy goes on calling after its calls were used up"))?;
+        }
+        self.records.push(HostCall {
+            interface: call.capability.interface().to_owned(),
+            function: call.function.to_owned(),
+            arguments: arguments.text,
+            answer: JsonText::of(&answered.answer),
+            duration_us: u64::try_from(call.began.elapsed().as_micros()).unwrap_or(u64::MAX),
+            refused: answered.refused,
+            shortened: arguments.shortened,
+            redacted: false,
+        });
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    fn failed(&self, problem: impl Into<String>) -> HostCallFailed {
+        HostCallFailed {
+            interface: self.capability.interface().to_owned(),
+            function: self.function.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Answered {
+        Answered { answer: self.capability.refusal(self.function, why), refused: true }
+    }
+
+    /// The recorded answer. A policy that asks something else has changed, and gets no answer from anywhere.
+    fn played_back(&self, playback: &mut Playback, arguments: &[Value]) -> Answered {
+        match playback.take(self.capability.interface(), self.function, arguments) {
+            Some(call) => Answered { answer: call.answer.value(), refused: call.refused },
+            None => self.refused("replay: the record has no such call"),
+        }
+    }
+}
+
+/// The bytes of a value as JSON, counted without making it.
+fn json_bytes(value: &Value) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        // A JSON value always can be written; what can't be counted counts as too much.
+        Err(_) => u64::MAX,
+    }
+}

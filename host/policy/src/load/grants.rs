@@ -1,0 +1,82 @@
+//! Grant lines, and what a component imports held against them.
+
+use std::sync::Arc;
+
+use crate::capability::{Capability, GrantedCapability};
+use crate::error::Refusal;
+use crate::examine::{Examination, is_compatible, split_version};
+use crate::slots::{CONTRACT_VERSION, SlotName};
+use crate::text::short;
+
+/// What every policy may import: lines for the log, and the contract's types, which have no functions.
+const ALWAYS_GRANTED: [&str; 2] = ["windlass:policy/log", "windlass:policy/types"];
+
+/// The grants of one policy, understood.
+pub(super) type Granted = Vec<(Arc<dyn Capability>, Arc<dyn GrantedCapability>)>;
+
+/// Whether an interface, named without its version, needs no grant.
+pub(super) fn is_always_granted(name: &str) -> bool {
+    ALWAYS_GRANTED.contains(&name)
+}
+
+/// Understands grant lines: the name of an import, then arguments for its capability.
+pub(super) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) -> Result<Granted, Refusal> {
+    let mut arguments: Vec<(usize, Vec<String>)> = Vec::new();
+    for grant in grants {
+        let (import, rest) = grant.trim().split_once(char::is_whitespace).unwrap_or((grant.trim(), ""));
+        let name = split_version(import).0;
+        if is_always_granted(name) {
+            continue;
+        }
+        let Some(index) = capabilities.iter().position(|capability| capability.interface() == name) else {
+            let problem = format!("this host offers no such import. It offers {}", offered(capabilities));
+            return Err(Refusal::Grant { grant: grant.clone(), problem });
+        };
+        match arguments.iter_mut().find(|(known, _)| *known == index) {
+            Some((_, all)) => all.push(rest.trim().to_owned()),
+            None => arguments.push((index, vec![rest.trim().to_owned()])),
+        }
+    }
+    let accept = |(index, arguments): (usize, Vec<String>)| {
+        let capability = &capabilities[index];
+        let granted = capability.accept_grants(&arguments).map_err(|problem| {
+            let grant = format!("{} {}", capability.interface(), arguments.join(" | "));
+            Refusal::Grant { grant: grant.trim().to_owned(), problem }
+        })?;
+        Ok((capability.clone(), granted))
+    };
+    arguments.into_iter().map(accept).collect()
+}
+
+/// Whether everything that is imported is offered and was granted.
+pub(super) fn check_imports(
+    capabilities: &[Arc<dyn Capability>],
+    granted: &Granted,
+    examination: &Examination,
+    slot: SlotName,
+) -> Result<(), Refusal> {
+    for import in &examination.imports {
+        let (name, version) = split_version(import);
+        let offers = |ours: &str| version.is_some_and(|version| is_compatible(version, ours));
+        if is_always_granted(name) && offers(CONTRACT_VERSION) {
+            continue;
+        }
+        match capabilities.iter().find(|capability| capability.interface() == name) {
+            Some(capability) if offers(capability.version()) => {
+                if !granted.iter().any(|(granted, _)| granted.interface() == name) {
+                    let grant = capability.example_grant();
+                    return Err(Refusal::Ungranted { import: short(import).into(), slot, grant });
+                }
+            }
+            _ => return Err(Refusal::UnknownImport { import: short(import).into(), offered: offered(capabilities) }),
+        }
+    }
+    Ok(())
+}
+
+/// What can be imported at all.
+fn offered(capabilities: &[Arc<dyn Capability>]) -> String {
+    let mut names = vec![format!("`windlass:policy/log@{CONTRACT_VERSION}`")];
+    names.extend(capabilities.iter().map(|it| format!("`{}@{}`", it.interface(), it.version())));
+    names.join(", ")
+}

@@ -1,0 +1,219 @@
+//! From a component's bytes to a policy that is ready to decide: examine, check against grants, configure and snapshot,
+//! compile, check types, describe, try. Each job has a file; here is their order.
+
+mod description;
+mod grants;
+mod import_types;
+mod snapshot;
+
+use std::sync::Arc;
+
+use cap_std::fs::Dir;
+use futures::FutureExt;
+use serde_json::{Map, Value};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+use wasmtime::{Engine, Store};
+use windlass_concurrency::Health;
+
+use crate::cache::{Cache, CacheKey};
+use crate::call::{self, Failure, Guest, link_log, new_store};
+use crate::capability::Capability;
+use crate::compiler::Compiler;
+use crate::configuration::{Link, Source};
+use crate::decision::PolicyIdentity;
+use crate::engine::Engines;
+use crate::error::Refusal;
+use crate::examine::{Examination, split_version};
+use crate::host_calls::{self, Answers, HostCalls};
+use crate::limits::Limits;
+use crate::policy::{Description, LoadedPolicy};
+use crate::policy_log::LineRoom;
+use crate::slots::{CONTRACT_VERSION, Slot, SlotName, with_slot};
+use crate::text::one_line;
+
+pub(crate) use snapshot::compile;
+
+/// The interface that every policy exports.
+const POLICY_INTERFACE: &str = "windlass:policy/policy";
+/// The longest settings, as JSON, in bytes.
+const MAX_SETTINGS_BYTES: usize = 64 << 10;
+
+/// Loads policies for one host.
+pub(crate) struct Loader {
+    pub(crate) engines: Engines,
+    pub(crate) cache: Cache,
+    pub(crate) capabilities: Vec<Arc<dyn Capability>>,
+    pub(crate) suspend_after: u32,
+    /// Who compiles, and the state folder, where it isn't this process.
+    pub(crate) compiler: Option<(Compiler, Dir)>,
+}
+
+impl Loader {
+    /// Loads a policy for a slot. Takes tens of milliseconds when the cache doesn't have it; never called while
+    /// deciding.
+    pub(crate) fn load(
+        &self,
+        slot: SlotName,
+        link: &Link,
+        component: Arc<[u8]>,
+        limits: Limits,
+    ) -> Result<LoadedPolicy, Refusal> {
+        if component.len() as u64 > limits.component_bytes {
+            return Err(Refusal::TooLarge { bytes: component.len() as u64, limit: limits.component_bytes });
+        }
+        let examination = Examination::of(&component)?;
+        examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
+        let slot_export = examination.export(slot.interface(), CONTRACT_VERSION)?.to_owned();
+        let granted = grants::accept(&self.capabilities, &link.grants)?;
+        grants::check_imports(&self.capabilities, &granted, &examination, slot)?;
+        check_length(&link.settings)?;
+
+        let engine = match limits.fuel {
+            Some(_) => self.engines.with_fuel().map_err(|error| Refusal::Prepare(error.to_string()))?,
+            None => &self.engines.plain,
+        };
+        let key = CacheKey::of(&component, &link.settings);
+        let compiled = self.compiled(engine, key, &component, link, &limits)?;
+        import_types::check(&compiled, &granted)?;
+
+        let mut linker = Linker::new(engine);
+        let prepared = link_log(&mut linker).and_then(|()| {
+            granted.iter().try_for_each(|(capability, granted)| host_calls::link(&mut linker, capability, granted))?;
+            linker.instantiate_pre(&compiled)
+        });
+        let instance_pre = prepared.map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
+        let may_wait = examination.imports.iter().any(|import| !grants::is_always_granted(split_version(import).0));
+        let decide_export =
+            function(&compiled, &slot_export, "decide").ok_or_else(|| lacks_function(&slot_export, "decide"))?;
+        let description = describe_and_check_type(&instance_pre, &examination, slot, &decide_export, &limits)?;
+
+        // The last link of every chain: nobody could decide in its place.
+        let suspend_after = if link.source == Source::BuiltIn { 0 } else { self.suspend_after };
+        let policy = LoadedPolicy {
+            identity: PolicyIdentity {
+                slot,
+                name: description.name.as_str().into(),
+                version: description.version.as_str().into(),
+                component: key.component,
+                settings: key.settings,
+            },
+            description,
+            link: link.clone(),
+            limits,
+            instance_pre,
+            decide_export,
+            may_wait,
+            health: Health::new(suspend_after),
+            line_room: LineRoom::default(),
+            _ticker: self.engines.ticker.clone(),
+        };
+        with_slot!(slot, S => dry_run::<S>(&policy)).map_err(Refusal::DryRun)?;
+        Ok(policy)
+    }
+
+    /// The policy configured and compiled: from the cache, by the compiler's process, or here.
+    fn compiled(
+        &self,
+        engine: &Engine,
+        key: CacheKey,
+        component: &[u8],
+        link: &Link,
+        limits: &Limits,
+    ) -> Result<Component, Refusal> {
+        if let Some(compiled) = self.cache.get(engine, key) {
+            return Ok(compiled);
+        }
+        if let Some((compiler, state)) = &self.compiler {
+            match compiler.run(state, component, &link.settings, limits) {
+                Ok(()) => {
+                    if let Some(compiled) = self.cache.get(engine, key) {
+                        return Ok(compiled);
+                    }
+                }
+                // What ended a process that does nothing else must not be tried in this one. The built-in defaults are
+                // not to blame for it: they are this host's own, and nobody could decide in their place.
+                Err(error) if error.was_stopped() && link.source != Source::BuiltIn => {
+                    return Err(Refusal::CompilerStopped(error.to_string()));
+                }
+                // Also because the policy is to be refused: then it is compiled here, which finds the words.
+                Err(error) => {
+                    tracing::debug!(%error, "a policy was not compiled in a process of its own; compiling it here");
+                }
+            }
+        }
+        let compiled = compile(engine, component, &link.settings, limits)?;
+        self.cache.put(engine, key, &compiled);
+        Ok(compiled)
+    }
+}
+
+fn check_length(settings: &Map<String, Value>) -> Result<(), Refusal> {
+    let bytes = Value::Object(settings.clone()).to_string().len();
+    if bytes > MAX_SETTINGS_BYTES {
+        let problem = format!("they have {bytes} bytes, and at most {MAX_SETTINGS_BYTES} are allowed");
+        return Err(Refusal::Settings(problem));
+    }
+    Ok(())
+}
+
+/// The index of a function of an exported instance.
+fn function(component: &Component, instance: &str, function: &str) -> Option<ComponentExportIndex> {
+    let instance = component.get_export_index(None, instance)?;
+    component.get_export_index(Some(&instance), function)
+}
+
+fn lacks_function(instance: &str, function: &str) -> Refusal {
+    wrong_type(instance, function, &wasmtime::format_err!("there is no such function"))
+}
+
+fn wrong_type(instance: &str, function: &str, error: &wasmtime::Error) -> Refusal {
+    Refusal::WrongType {
+        export: format!("{instance}#{function}"),
+        version: CONTRACT_VERSION,
+        problem: one_line(&format!("{error:#}")).into(),
+    }
+}
+
+/// A function of the policy that ended badly, with its last words.
+fn failed(function: &'static str, error: &wasmtime::Error, guest: &Guest, limits: &Limits) -> Refusal {
+    Refusal::Failed { function, problem: Failure::of_guest(error, limits, guest).reason }
+}
+
+/// What the configured policy says of itself, and whether its `decide` has the contract's type.
+fn describe_and_check_type(
+    instance_pre: &InstancePre<Guest>,
+    examination: &Examination,
+    slot: SlotName,
+    decide_export: &ComponentExportIndex,
+    limits: &Limits,
+) -> Result<Description, Refusal> {
+    let host_calls = HostCalls::new(limits, Answers::Refused("no question was put"));
+    let mut store: Store<Guest> =
+        new_store(instance_pre.engine(), limits, Guest::new(limits, Some(Box::new(host_calls))));
+    let instantiated = instance_pre.instantiate_async(&mut store).now_or_never();
+    let instantiated = instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
+    let instance = instantiated.map_err(|error| failed("instantiation", &error, store.data(), limits))?;
+    with_slot!(slot, S => {
+        type Question = <S as Slot>::Question;
+        type Answer = <S as Slot>::Answer;
+        instance.get_typed_func::<(&Question,), (Answer,)>(&mut store, decide_export).map(|_| ())
+    })
+    .map_err(|error| wrong_type(slot.interface(), "decide", &error))?;
+    let policy_export = examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
+    let (description, _) =
+        description::describe(&mut store, &instance, instance_pre.component(), policy_export, limits)?;
+    Ok(description)
+}
+
+/// Puts the slot's example question. Capabilities answer that nothing is called.
+fn dry_run<S: Slot>(policy: &LoadedPolicy) -> Result<(), String> {
+    let question = S::example();
+    let answer = if policy.may_wait {
+        let calls = HostCalls::new(policy.limits(), Answers::Refused("this is a dry run: nothing is called"));
+        let asked = call::ask_waiting::<S>(policy, &question, calls).now_or_never();
+        asked.ok_or("it waits for something")?.0
+    } else {
+        call::ask::<S>(policy, &question).0
+    };
+    S::check(&question, &answer.map_err(|failure| failure.reason)?)
+}
