@@ -37,7 +37,8 @@ impl Retry for Spender {
         };
         for _ in 0..self.look_ups {
             let result = look_ups::server_types(&question.zone, &[]);
-            if !note(result.map(|types| format!("{} types", types.len())).map_err(|error| format!("{error:?}"))) {
+            let result = result.map(|found| format!("{} types", found.server_types.len()));
+            if !note(result.map_err(|error| format!("{error:?}"))) {
                 break;
             }
         }
