@@ -93,7 +93,7 @@ func (s *simulator) macConfig(t testing.TB, changes map[string]any) map[string]a
 }
 
 // The whole way through the real loop: a group scales up from a pool and down again; all hosts are in the pool then,
-// wiped once they were let go, and none is deleted.
+// wiped once they were released, and none is deleted.
 func TestAGroupOfMacsScalesUpFromItsPoolAndDownAgain(t *testing.T) {
 	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
@@ -196,8 +196,8 @@ func TestAnEmptyPoolIsWaitedForWithoutAHotLoop(t *testing.T) {
 // A Mac that is deleted, renamed, wiped or broken behind our back is replaced, and what is not ours is left alone.
 func TestMacsThatAreLostAreReplaced(t *testing.T) {
 	t.Parallel()
-	for _, deed := range []string{"deleted", "renamed", "reinstalling", "error", "locked"} {
-		t.Run(deed, func(t *testing.T) {
+	for _, change := range []string{"deleted", "renamed", "reinstalling", "error", "locked"} {
+		t.Run(change, func(t *testing.T) {
 			t.Parallel()
 			cloud := startSimulator(t, "--time-scale", "60", "--apple-silicon-pool", "prefix=pool-,count=3,type=M4-S")
 			runner := startRunner(t, cloud.macConfig(t, nil), fleeting.WithMaxSize(2))
@@ -209,11 +209,11 @@ func TestMacsThatAreLostAreReplaced(t *testing.T) {
 					victim = mac
 				}
 			}
-			if deed == "renamed" {
+			if change == "renamed" {
 				path := fmt.Sprintf("/_simulator/servers/%s/name", victim.ID)
 				cloud.call("POST", path, map[string]string{"name": "somebody-elses"}, nil)
 			} else {
-				cloud.force(victim.ID, deed)
+				cloud.force(victim.ID, change)
 			}
 			eventually(t, "the runner has forgotten it", func() bool { return !runner.knows(victim.Name) })
 			eventually(t, "it is replaced", func() bool {

@@ -17,19 +17,21 @@ settings! {
 
 impl Provisioning for DefaultProvisioning {
     fn decide(&self, question: Question) -> Answer {
-        if question.cluster_gone {
-            return Answer::stop_quietly().because("the cluster was deleted meanwhile");
-        }
         match (question.operation, question.stage) {
-            (Operation::Create, _) => Answer::recover(ClusterState::Error, existing(&question, |_| true))
-                .because("a cluster that was not finished is of no use: all its nodes go"),
+            (Operation::Other, _) | (_, Stage::Other) => Answer::recover(ClusterState::Error, Vec::new())
+                .because("this policy does not know what was being done, so it deletes nothing"),
+            (Operation::Create, _) => {
+                Answer::recover(ClusterState::Error, existing(&question, |role| role != NodeRole::Other))
+                    .because("a cluster that was not finished is of no use: all its nodes go")
+            }
             // Nothing was deleted yet, and nothing made.
             (Operation::Scale, Stage::Validate) => {
                 Answer::recover(ClusterState::Active, Vec::new()).because("nothing was changed yet")
             }
             // Finish the way down, take back the way up: the cluster is whole again, only smaller than wanted.
             (Operation::Scale, Stage::Servers | Stage::Wait | Stage::Prepare | Stage::Resize) => {
-                Answer::recover(ClusterState::Active, existing(&question, |role| role != NodeRole::Staying))
+                let goes = |role| matches!(role, NodeRole::Leaving | NodeRole::Made);
+                Answer::recover(ClusterState::Active, existing(&question, goes))
                     .because("the leaving nodes are decommissioned and the new ones hold nothing yet")
             }
             (Operation::Scale, Stage::Decommission | Stage::Configure | Stage::Start) => {

@@ -68,9 +68,21 @@ fn a_failed_hook_of_a_scaling_deletes_nothing() {
 }
 
 #[test]
-fn a_cluster_that_is_gone_stops_quietly() {
-    let gone = Question { cluster_gone: true, ..question(Operation::Scale, Stage::Start, mixed()) };
-    assert_eq!(DefaultProvisioning::default().decide(gone).verdict, Verdict::StopQuietly);
+fn what_has_no_word_in_this_contract_is_not_deleted() {
+    for (operation, stage) in [
+        (Operation::Other, Stage::Servers),
+        (Operation::Other, Stage::Other),
+        (Operation::Create, Stage::Other),
+        (Operation::Scale, Stage::Other),
+        (Operation::Terminate, Stage::Other),
+    ] {
+        let answer = recovery(question(operation, stage, mixed()));
+        assert_eq!((answer.state, answer.delete), (ClusterState::Error, vec![]), "{operation:?} {stage:?}");
+    }
+    let nodes = || vec![node("made", NodeRole::Made, true), node("other", NodeRole::Other, true)];
+    for (operation, stage) in [(Operation::Create, Stage::Servers), (Operation::Scale, Stage::Resize)] {
+        assert_eq!(recovery(question(operation, stage, nodes())).delete, [0], "{operation:?}");
+    }
 }
 
 #[test]
@@ -89,6 +101,7 @@ fn the_readme_tells_what_the_policy_does() {
                 Operation::Create => vec![node("made", NodeRole::Made, true)],
                 Operation::Scale => mixed(),
                 Operation::Terminate => vec![node("leaving", NodeRole::Leaving, true)],
+                Operation::Other => Vec::new(),
             };
             let all = question(operation, *stage, nodes.clone());
             let answer = recovery(all);
@@ -99,6 +112,7 @@ fn the_readme_tells_what_the_policy_does() {
                     NodeRole::Staying => "staying",
                     NodeRole::Leaving => "leaving",
                     NodeRole::Made => "made",
+                    NodeRole::Other => "other",
                 })
                 .collect();
             roles.sort_unstable();
@@ -116,7 +130,7 @@ fn the_readme_tells_what_the_policy_does() {
 }
 
 fn any_question() -> impl Strategy<Value = Question> {
-    let roles = vec![NodeRole::Staying, NodeRole::Leaving, NodeRole::Made];
+    let roles = vec![NodeRole::Staying, NodeRole::Leaving, NodeRole::Made, NodeRole::Other];
     let node = (proptest::sample::select(roles), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(role, exists, decommissioned, configured)| Node { decommissioned, configured, ..node("n", role, exists) },
     );
@@ -126,13 +140,11 @@ fn any_question() -> impl Strategy<Value = Question> {
         proptest::sample::select(stages),
         proptest::collection::vec(node, 0..40),
         proptest::sample::select(FailureClass::ALL),
-        any::<bool>(),
     )
-        .prop_map(|((operation, stage), nodes, class, cluster_gone)| Question {
+        .prop_map(|((operation, stage), nodes, class)| Question {
             operation,
             stage,
             nodes,
-            cluster_gone,
             ..provisioning_question(class)
         })
 }
@@ -143,12 +155,12 @@ proptest! {
         let answer = DefaultProvisioning::default().decide(question.clone());
         prop_assert!(answer.reason.is_some());
         let Verdict::Recover(recovery) = answer.verdict else {
-            prop_assert!(question.cluster_gone);
-            return Ok(());
+            return Err(TestCaseError::fail("the default never defers"));
         };
         for position in recovery.delete {
             let node = &question.nodes[position as usize];
             prop_assert!(node.exists);
+            prop_assert!(node.role != NodeRole::Other);
             prop_assert!(question.operation == Operation::Create || node.role != NodeRole::Staying);
         }
     }

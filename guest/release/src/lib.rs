@@ -7,15 +7,15 @@ mod refused;
 
 use windlass_guest_sdk::prelude::*;
 
-use release::{Answer, Machine, MachineKind, Occasion, Question, Wish};
+use release::{Answer, Machine, MachineKind, Question, Requested, Trigger};
 
 settings! {
     /// When a machine that cannot be set up is rebooted and when it is given up, and how patiently refusals are met.
     pub struct DefaultRelease {
         /// After so many failed set-ups the machine is rebooted, once. 0: never.
         pub reboot_after_failures: u32 = 3,
-        /// After so many failed set-ups the machine is let go.
-        pub let_go_after_failures: u32 = 8,
+        /// After so many failed set-ups the machine is given up: released as if its owner had done it.
+        pub give_up_after_failures: u32 = 8,
         /// The operating system that pool machines are reinstalled with. Empty: the one that each has.
         pub pool_operating_system: String = String::new(),
         /// The wait after a refusal that may pass; it doubles each time. Milliseconds.
@@ -24,13 +24,13 @@ settings! {
         pub retry_cap_ms: u64 = 900_000,
     }
     check(self) {
-        if self.let_go_after_failures == 0 {
-            return Err("`let-go-after-failures` is 0: every machine would be let go before its first set-up".into());
+        if self.give_up_after_failures == 0 {
+            return Err("`give-up-after-failures` is 0: every machine would be given up before its first set-up".into());
         }
-        if self.reboot_after_failures >= self.let_go_after_failures {
+        if self.reboot_after_failures >= self.give_up_after_failures {
             return Err(format!(
-                "`reboot-after-failures` ({}) is not below `let-go-after-failures` ({}): no machine would be rebooted (0 says so)",
-                self.reboot_after_failures, self.let_go_after_failures
+                "`reboot-after-failures` ({}) is not below `give-up-after-failures` ({}): no machine would be rebooted (0 says so)",
+                self.reboot_after_failures, self.give_up_after_failures
             ));
         }
         if self.retry_base_ms == 0 || self.retry_base_ms > self.retry_cap_ms {
@@ -45,14 +45,25 @@ settings! {
 
 impl Release for DefaultRelease {
     fn decide(&self, question: Question) -> Answer {
-        if question.wish == Some(Wish::Keep) {
-            return Answer::keep().because("its owner wants it kept");
+        if let Some(why) = kept_because(&question) {
+            return Answer::keep().because(why);
         }
-        match (&question.refusal, question.occasion) {
+        match (&question.refusal, question.trigger) {
             (Some(refusal), _) => self.after_refusal(&question, refusal),
-            (None, Occasion::BootstrapFailed) => self.after_failed_set_up(&question),
-            (None, Occasion::LetGo | Occasion::Reclaim) => self.let_go(&question),
+            (None, Trigger::BootstrapFailed) => self.after_failed_set_up(&question),
+            (None, Trigger::Released | Trigger::Reclaim | Trigger::Other) => self.end(&question),
         }
+    }
+}
+
+/// Why the machine stays whatever else is so: its owner wants it, or this policy does not understand the question.
+fn kept_because(question: &Question) -> Option<&'static str> {
+    match (question.requested, question.machine.kind, question.trigger) {
+        (Some(Requested::Keep), ..) => Some("its owner wants it kept"),
+        (Some(Requested::Other), ..) => Some("its owner wants something that this policy does not know"),
+        (_, MachineKind::Other, _) => Some("this policy does not know what kind of machine it is"),
+        (.., Trigger::Other) => Some("this policy does not know why it is asked"),
+        _ => None,
     }
 }
 
@@ -60,36 +71,39 @@ impl DefaultRelease {
     fn after_failed_set_up(&self, question: &Question) -> Answer {
         let machine = &question.machine;
         let failures = machine.bootstrap_failures;
-        if failures >= self.let_go_after_failures {
-            return self.let_go(question);
+        if failures >= self.give_up_after_failures {
+            return self.end(question);
         }
         if self.reboot_after_failures > 0 && failures >= self.reboot_after_failures && !machine.rebooted {
             return Answer::reboot().because(format!("its set-up failed {failures} times"));
         }
-        Answer::keep().because(format!("{failures} failed set-ups; it is let go after {}", self.let_go_after_failures))
+        Answer::keep()
+            .because(format!("{failures} failed set-ups; it is given up after {}", self.give_up_after_failures))
     }
 
-    /// The machine is to go: where to.
-    pub(crate) fn let_go(&self, question: &Question) -> Answer {
+    /// The machine is to leave its owner: where to.
+    pub(crate) fn end(&self, question: &Question) -> Answer {
         let machine = &question.machine;
         if machine.deletion_scheduled {
             return Answer::keep().because("its deletion is scheduled already");
         }
         let has_pool = machine.pool_prefix.as_deref().is_some_and(|prefix| !prefix.is_empty());
-        match (question.wish, machine.kind) {
-            (Some(Wish::Terminate), _) => terminate(machine, question.now),
+        match (question.requested, machine.kind) {
+            (Some(Requested::Terminate), _) => terminate(machine, question.now),
             (_, MachineKind::AppleSiliconServer) if has_pool => Answer::return_to_pool(self.pool_system()),
-            (Some(Wish::Pool), _) => Answer::keep().because("it is wanted in a pool and belongs to none"),
+            (Some(Requested::ReturnToPool), _) => Answer::keep().because("it is wanted in a pool and belongs to none"),
             (_, MachineKind::Instance) => Answer::terminate(),
             // Without a pool: a host that was ordered for this owner goes with it. One that came out of a pool which is
             // no longer known, or that nobody explains, may be somebody's.
-            (_, MachineKind::AppleSiliconServer) => match (machine.adopted, question.occasion) {
-                (false, Occasion::LetGo | Occasion::BootstrapFailed) => terminate(machine, question.now),
+            (_, MachineKind::AppleSiliconServer) => match (machine.adopted, question.trigger) {
+                (false, Trigger::Released | Trigger::BootstrapFailed) => terminate(machine, question.now),
                 (true, _) => Answer::keep().because("it came from a pool whose prefix is not known: it cannot return"),
-                (false, Occasion::Reclaim) => {
+                (false, Trigger::Reclaim | Trigger::Other) => {
                     Answer::keep().because("no owner explains it and it belongs to no pool: a person should look")
                 }
             },
+            // Kept before it comes to this.
+            (_, MachineKind::Other) => Answer::keep(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use windlass_guest_sdk::prelude::*;
 
-use release::{Answer, Deed, MachineKind, Question, Refusal};
+use release::{Action, Answer, MachineKind, Question, Refusal};
 
 use crate::DefaultRelease;
 
@@ -11,28 +11,28 @@ impl DefaultRelease {
         use FailureClass as Class;
         let class = refusal.failure.class;
         let apple = question.machine.kind == MachineKind::AppleSiliconServer;
-        match (refusal.deed, class) {
+        match (refusal.action, class) {
             // Nothing is left to be done to it.
             (_, Class::NotFound | Class::Expired) => Answer::keep().because("it is gone"),
-            (Deed::Terminate | Deed::ScheduleDeletion, Class::PreconditionFailed)
+            (Action::Terminate | Action::ScheduleDeletion, Class::PreconditionFailed)
                 if question.machine.deletion_scheduled =>
             {
                 Answer::keep().because("its deletion is scheduled already")
             }
             // The billing floor: 412 `precondition_failed`.
-            (Deed::Terminate, Class::PreconditionFailed) if apple => {
+            (Action::Terminate, Class::PreconditionFailed) if apple => {
                 Answer::schedule_deletion().because("it is under its billing floor")
             }
             // An operating system that Scaleway has withdrawn: the one that the machine has will do. Asked a second
             // time with the same refusal, a person has to look.
-            (Deed::ReturnToPool, Class::InvalidArguments)
+            (Action::ReturnToPool, Class::InvalidArguments)
                 if !self.pool_operating_system.is_empty() && question.attempt <= 2 =>
             {
                 Answer::return_to_pool(None).because(format!("`{}` cannot be installed", self.pool_operating_system))
             }
             // The recovery does not work: what would have come after it.
-            (Deed::Reboot, Class::InvalidArguments | Class::PreconditionFailed | Class::Conflict | Class::Other) => {
-                self.let_go(question)
+            (Action::Reboot, Class::InvalidArguments | Class::PreconditionFailed | Class::Conflict | Class::Other) => {
+                self.end(question)
             }
             (
                 _,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use windlass_guest_sdk::prelude::*;
 use windlass_guest_sdk::testing::{self, NOW, failure, machine, release_question};
 
-use release::{Answer, Deed, Machine, MachineKind, Occasion, PoolReturn, Question, Refusal, Verdict, Wish};
+use release::{Action, Answer, Machine, MachineKind, PoolReturn, Question, Refusal, Requested, Trigger, Verdict};
 
 use crate::DefaultRelease;
 
@@ -27,13 +27,13 @@ fn ordered_mac() -> Machine {
     Machine { pool_prefix: None, adopted: false, deletable_at: Some(NOW + 5 * HOUR_MS), ..mac() }
 }
 
-fn refused(deed: Deed, class: FailureClass, question: Question) -> Question {
-    Question { refusal: Some(Refusal { deed, failure: failure(class), not_before: None }), attempt: 2, ..question }
+fn refused(action: Action, class: FailureClass, question: Question) -> Question {
+    Question { refusal: Some(Refusal { action, failure: failure(class), not_before: None }), attempt: 2, ..question }
 }
 
 fn failed(times: u32, machine: Machine) -> Question {
     let machine = Machine { bootstrap_failures: times, ..machine };
-    Question { occasion: Occasion::BootstrapFailed, ..release_question(machine) }
+    Question { trigger: Trigger::BootstrapFailed, ..release_question(machine) }
 }
 
 const TO_POOL: Verdict = Verdict::ReturnToPool(PoolReturn { operating_system: None });
@@ -46,7 +46,7 @@ fn an_instance_is_terminated() {
 #[test]
 fn a_pool_host_returns_to_its_pool() {
     assert_eq!(decide(release_question(mac())), TO_POOL);
-    let reclaimed = Question { occasion: Occasion::Reclaim, ..release_question(mac()) };
+    let reclaimed = Question { trigger: Trigger::Reclaim, ..release_question(mac()) };
     assert_eq!(decide(reclaimed), TO_POOL);
 }
 
@@ -57,41 +57,44 @@ fn a_host_under_its_billing_floor_is_scheduled_without_a_refused_call() {
 
 #[test]
 fn a_refused_termination_is_met_by_scheduling() {
-    let question = Question { wish: Some(Wish::Terminate), ..release_question(mac()) };
+    let question = Question { requested: Some(Requested::Terminate), ..release_question(mac()) };
     assert_eq!(decide(question.clone()), Verdict::Terminate);
-    assert_eq!(decide(refused(Deed::Terminate, FailureClass::PreconditionFailed, question)), Verdict::ScheduleDeletion);
+    assert_eq!(
+        decide(refused(Action::Terminate, FailureClass::PreconditionFailed, question)),
+        Verdict::ScheduleDeletion
+    );
 }
 
 #[test]
 fn a_deletion_that_is_scheduled_is_not_scheduled_again() {
     let scheduled = Machine { deletion_scheduled: true, ..ordered_mac() };
     assert_eq!(decide(release_question(scheduled.clone())), Verdict::Keep);
-    let refused_again = refused(Deed::Terminate, FailureClass::PreconditionFailed, release_question(scheduled));
+    let refused_again = refused(Action::Terminate, FailureClass::PreconditionFailed, release_question(scheduled));
     assert_eq!(decide(refused_again), Verdict::Keep);
 }
 
 #[test]
-fn wishes_are_honoured_where_they_can_be() {
-    let wish = |wish, machine| decide(Question { wish: Some(wish), ..release_question(machine) });
-    assert_eq!(wish(Wish::Keep, mac()), Verdict::Keep);
-    assert_eq!(wish(Wish::Terminate, mac()), Verdict::Terminate);
-    assert_eq!(wish(Wish::Terminate, ordered_mac()), Verdict::ScheduleDeletion);
-    assert_eq!(wish(Wish::Pool, mac()), TO_POOL);
-    assert_eq!(wish(Wish::Pool, ordered_mac()), Verdict::Keep);
+fn requests_are_honoured_where_they_can_be() {
+    let asked = |requested, machine| decide(Question { requested: Some(requested), ..release_question(machine) });
+    assert_eq!(asked(Requested::Keep, mac()), Verdict::Keep);
+    assert_eq!(asked(Requested::Terminate, mac()), Verdict::Terminate);
+    assert_eq!(asked(Requested::Terminate, ordered_mac()), Verdict::ScheduleDeletion);
+    assert_eq!(asked(Requested::ReturnToPool, mac()), TO_POOL);
+    assert_eq!(asked(Requested::ReturnToPool, ordered_mac()), Verdict::Keep);
 }
 
 #[test]
 fn in_doubt_a_host_is_kept() {
     let lost_its_pool = Machine { adopted: true, ..ordered_mac() };
     assert_eq!(decide(release_question(lost_its_pool)), Verdict::Keep);
-    let nobodys = Question { occasion: Occasion::Reclaim, ..release_question(ordered_mac()) };
+    let nobodys = Question { trigger: Trigger::Reclaim, ..release_question(ordered_mac()) };
     assert_eq!(decide(nobodys), Verdict::Keep);
     let empty_prefix = Machine { pool_prefix: Some(String::new()), adopted: true, ..mac() };
     assert_eq!(decide(release_question(empty_prefix)), Verdict::Keep);
 }
 
 #[test]
-fn a_host_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
+fn a_host_that_cannot_be_set_up_is_rebooted_once_and_given_up_in_the_end() {
     assert_eq!(decide(failed(2, mac())), Verdict::Keep);
     assert_eq!(decide(failed(3, mac())), Verdict::Reboot);
     assert_eq!(decide(failed(4, Machine { rebooted: true, ..mac() })), Verdict::Keep);
@@ -102,16 +105,16 @@ fn a_host_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
 #[test]
 fn the_thresholds_are_settings() {
     let policy: DefaultRelease =
-        testing::configure(r#"{"reboot-after-failures": 0, "let-go-after-failures": 2}"#).unwrap_or_default();
+        testing::configure(r#"{"reboot-after-failures": 0, "give-up-after-failures": 2}"#).unwrap_or_default();
     assert_eq!(policy.decide(failed(1, mac())).verdict, Verdict::Keep);
     assert_eq!(policy.decide(failed(2, mac())).verdict, TO_POOL);
-    assert!(testing::configure::<DefaultRelease>(r#"{"let-go-after-failures": 3}"#).is_err());
+    assert!(testing::configure::<DefaultRelease>(r#"{"give-up-after-failures": 3}"#).is_err());
     assert!(testing::configure::<DefaultRelease>(r#"{"retry-base-ms": 0}"#).is_err());
 }
 
 #[test]
 fn a_refused_reboot_is_followed_by_what_comes_after_it() {
-    assert_eq!(decide(refused(Deed::Reboot, FailureClass::Conflict, failed(3, mac()))), TO_POOL);
+    assert_eq!(decide(refused(Action::Reboot, FailureClass::Conflict, failed(3, mac()))), TO_POOL);
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn an_operating_system_that_was_withdrawn_is_replaced_by_the_one_there_is_and_th
     let policy: DefaultRelease = testing::configure(r#"{"pool-operating-system": "macos-26"}"#).unwrap_or_default();
     let first = policy.decide(release_question(mac())).verdict;
     assert_eq!(first, Verdict::ReturnToPool(PoolReturn { operating_system: Some("macos-26".into()) }));
-    let second = refused(Deed::ReturnToPool, FailureClass::InvalidArguments, release_question(mac()));
+    let second = refused(Action::ReturnToPool, FailureClass::InvalidArguments, release_question(mac()));
     assert_eq!(policy.decide(second.clone()).verdict, TO_POOL);
     assert_eq!(policy.decide(Question { attempt: 3, ..second }).verdict, Verdict::Keep);
 }
@@ -133,7 +136,7 @@ fn a_refusal_that_may_pass_is_waited_for() {
         FailureClass::PermissionDenied,
         FailureClass::AuthenticationDenied,
     ] {
-        let verdict = decide(refused(Deed::ReturnToPool, class, release_question(mac())));
+        let verdict = decide(refused(Action::ReturnToPool, class, release_question(mac())));
         assert!(matches!(verdict, Verdict::RetryAfter(_)), "{class}: {verdict:?}");
     }
 }
@@ -142,7 +145,7 @@ fn a_refusal_that_may_pass_is_waited_for() {
 fn scaleways_own_date_decides_the_wait_within_the_cap() {
     let question = |not_before| Question {
         refusal: Some(Refusal {
-            deed: Deed::ScheduleDeletion,
+            action: Action::ScheduleDeletion,
             failure: failure(FailureClass::PreconditionFailed),
             not_before: Some(not_before),
         }),
@@ -153,9 +156,29 @@ fn scaleways_own_date_decides_the_wait_within_the_cap() {
 }
 
 #[test]
+fn what_has_no_word_in_this_contract_keeps_the_machine() {
+    for machine in [instance(), mac(), ordered_mac()] {
+        let released = release_question(machine.clone());
+        for question in [
+            Question { trigger: Trigger::Other, ..released.clone() },
+            Question { requested: Some(Requested::Other), ..released.clone() },
+            release_question(Machine { kind: MachineKind::Other, ..machine }),
+        ] {
+            assert_eq!(decide(question.clone()), Verdict::Keep, "{question:?}");
+            let again = refused(Action::Terminate, FailureClass::PreconditionFailed, question.clone());
+            assert_eq!(decide(again), Verdict::Keep, "{question:?}");
+        }
+        for class in FailureClass::ALL {
+            let verdict = decide(refused(Action::Other, *class, released.clone()));
+            assert!(matches!(verdict, Verdict::Keep | Verdict::RetryAfter(_)), "{class}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
 fn a_machine_that_is_gone_needs_nothing_more() {
     let answer = DefaultRelease::default().decide(refused(
-        Deed::Terminate,
+        Action::Terminate,
         FailureClass::NotFound,
         release_question(instance()),
     ));
@@ -186,26 +209,26 @@ fn the_readme_tells_what_the_policy_does() {
         .iter()
         .map(|(name, machine)| {
             let asked = || release_question(machine.clone());
-            let wished = |wish| word(Question { wish: Some(wish), ..asked() });
-            let terminate = Question { wish: Some(Wish::Terminate), ..asked() };
+            let requested = |requested| word(Question { requested: Some(requested), ..asked() });
+            let terminate = Question { requested: Some(Requested::Terminate), ..asked() };
             vec![
                 (*name).to_owned(),
                 word(asked()),
-                word(Question { occasion: Occasion::Reclaim, ..asked() }),
-                wished(Wish::Pool),
-                wished(Wish::Terminate),
-                wished(Wish::Keep),
-                word(refused(Deed::Terminate, FailureClass::PreconditionFailed, terminate)),
+                word(Question { trigger: Trigger::Reclaim, ..asked() }),
+                requested(Requested::ReturnToPool),
+                requested(Requested::Terminate),
+                requested(Requested::Keep),
+                word(refused(Action::Terminate, FailureClass::PreconditionFailed, terminate)),
             ]
         })
         .collect();
     let header = [
         "the machine",
-        "let go",
+        "released",
         "reclaimed",
-        "wish: pool",
-        "wish: terminate",
-        "wish: keep",
+        "requested: return to pool",
+        "requested: terminate",
+        "requested: keep",
         "terminate refused (412)",
     ];
     testing::readme::assert_table(README, "decisions", &header, &rows);
@@ -232,24 +255,24 @@ fn any_question() -> impl Strategy<Value = Question> {
             deletable_at: Some(deletable_at),
             ..if apple { mac() } else { instance() }
         });
-    let deeds = [Deed::ReturnToPool, Deed::Terminate, Deed::ScheduleDeletion, Deed::Reboot];
+    let actions = [Action::ReturnToPool, Action::Terminate, Action::ScheduleDeletion, Action::Reboot, Action::Other];
     let refusal =
-        (proptest::sample::select(deeds.to_vec()), proptest::sample::select(FailureClass::ALL), any::<Option<u64>>())
-            .prop_map(|(deed, class, not_before)| Refusal { deed, failure: failure(class), not_before });
-    let occasions = vec![Occasion::LetGo, Occasion::BootstrapFailed, Occasion::Reclaim];
-    let wishes = vec![Wish::Pool, Wish::Terminate, Wish::Keep];
+        (proptest::sample::select(actions.to_vec()), proptest::sample::select(FailureClass::ALL), any::<Option<u64>>())
+            .prop_map(|(action, class, not_before)| Refusal { action, failure: failure(class), not_before });
+    let triggers = vec![Trigger::Released, Trigger::BootstrapFailed, Trigger::Reclaim, Trigger::Other];
+    let requests = vec![Requested::ReturnToPool, Requested::Terminate, Requested::Keep, Requested::Other];
     (
         machine,
         proptest::option::of(refusal),
-        proptest::sample::select(occasions),
-        proptest::option::of(proptest::sample::select(wishes)),
+        proptest::sample::select(triggers),
+        proptest::option::of(proptest::sample::select(requests)),
         1u32..,
         any::<u64>(),
     )
-        .prop_map(|(machine, refusal, occasion, wish, attempt, random)| Question {
+        .prop_map(|(machine, refusal, trigger, requested, attempt, random)| Question {
             refusal,
-            occasion,
-            wish,
+            trigger,
+            requested,
             attempt,
             random,
             ..release_question(machine)
@@ -258,16 +281,16 @@ fn any_question() -> impl Strategy<Value = Question> {
 
 proptest! {
     #[test]
-    fn no_host_is_destroyed_against_a_wish_or_in_doubt(question in any_question()) {
+    fn no_host_is_destroyed_against_a_request_or_in_doubt(question in any_question()) {
         let answer = DefaultRelease::default().decide(question.clone());
         prop_assert_ne!(&answer.verdict, &Verdict::Defer);
         let machine = &question.machine;
         let ends = matches!(answer.verdict, Verdict::Terminate | Verdict::ScheduleDeletion);
         if ends && machine.kind == MachineKind::AppleSiliconServer {
-            prop_assert!(question.wish != Some(Wish::Keep));
-            let by_wish = question.wish == Some(Wish::Terminate);
+            prop_assert!(question.requested != Some(Requested::Keep));
+            let by_request = question.requested == Some(Requested::Terminate);
             let refused = question.refusal.is_some();
-            prop_assert!(by_wish || refused || (machine.pool_prefix.is_none() && !machine.adopted));
+            prop_assert!(by_request || refused || (machine.pool_prefix.is_none() && !machine.adopted));
         }
         if let Verdict::ReturnToPool(_) = answer.verdict {
             prop_assert!(machine.pool_prefix.is_some());

@@ -29,9 +29,9 @@ settings! {
         /// After so many attempts a refused precondition counts as lasting. A volume is "in use" for some seconds after
         /// its server has gone.
         pub precondition_attempts: u32 = 5,
-        /// As `attempts`, for steps that undo or clean up: giving those up leaves something behind.
+        /// As `attempts`, for steps of an undo or a removal: giving those up leaves something behind.
         pub undo_attempts: u32 = 20,
-        /// As `budget-ms`, for steps that undo or clean up. Milliseconds.
+        /// As `budget-ms`, for steps of an undo or a removal. Milliseconds.
         pub undo_budget_ms: u64 = 900_000,
     }
     check(self) {
@@ -98,18 +98,13 @@ fn manner(question: &Question) -> Manner {
     }
 }
 
-/// Whether the step takes something away, so that giving it up leaves something behind.
-fn undoes(question: &Question) -> bool {
-    let starts = |text: &str, prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
-    starts(&question.operation, &["cleanup", "rollback", "sweep"])
-        || starts(&question.step, &["delete", "detach", "terminate", "power-off", "rollback"])
-}
-
 impl Retry for DefaultRetry {
     fn decide(&self, question: Question) -> Answer {
-        let undoes = undoes(&question);
-        let budget = if undoes { self.undo_budget_ms } else { self.budget_ms };
-        let attempts = if undoes { self.undo_attempts } else { self.attempts };
+        // What is left until the operation's deadline is the host's own bound of every wait.
+        let (budget, attempts) = match question.undoing {
+            true => (self.undo_budget_ms, self.undo_attempts),
+            false => (self.budget_ms, self.attempts),
+        };
         let (attempts, wait) = match manner(&question) {
             Manner::Never(why) => return Answer::give_up().because(why),
             Manner::Backoff => {

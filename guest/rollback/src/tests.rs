@@ -105,6 +105,20 @@ fn a_physical_host_is_never_destroyed_by_a_rollback() {
 }
 
 #[test]
+fn what_has_no_word_in_this_contract_is_kept_with_what_is_attached_to_it() {
+    let unknown_server = Resource { evidence: Evidence::Other, ..resource(ResourceKind::Server, "server") };
+    let resources = [
+        unknown_server,
+        attached(ResourceKind::BlockVolume, "its volume", 0),
+        resource(ResourceKind::Other, "thing"),
+        resource(ResourceKind::Ip, "ip"),
+    ];
+    assert_eq!(words(&resources), ["keep server", "keep its volume", "keep thing", "delete ip"]);
+    let answer = (DefaultRollback {}).decide(rollback_question(resources));
+    assert!(answer.reason.is_some());
+}
+
+#[test]
 fn nothing_left_is_an_empty_plan() {
     assert_eq!(plan(&[]), []);
 }
@@ -138,8 +152,24 @@ fn the_readme_tells_what_the_policy_does() {
 }
 
 fn any_resource(count: usize) -> impl Strategy<Value = Resource> {
-    (proptest::sample::select(ResourceKind::ALL), proptest::option::of(0..=count as u32), any::<bool>())
-        .prop_map(|(kind, attached_to, owned)| Resource { attached_to, owned, ..resource(kind, "x") })
+    let evidence = vec![Evidence::Journal, Evidence::TagSearch, Evidence::Attachment, Evidence::Other];
+    (
+        proptest::sample::select(ResourceKind::ALL),
+        proptest::option::of(0..=count as u32),
+        any::<bool>(),
+        proptest::sample::select(evidence),
+    )
+        .prop_map(|(kind, attached_to, owned, evidence)| Resource {
+            attached_to,
+            owned,
+            evidence,
+            ..resource(kind, "x")
+        })
+}
+
+/// Ours, and of a kind or found in a way that this version of the contract has no word for.
+fn is_unknown(resource: &Resource) -> bool {
+    resource.owned && (resource.kind == ResourceKind::Other || resource.evidence == Evidence::Other)
 }
 
 fn any_resources() -> impl Strategy<Value = Vec<Resource>> {
@@ -159,7 +189,7 @@ proptest! {
             if !resource.owned {
                 prop_assert_eq!(step.action, Action::Keep);
             }
-            if resource.kind == ResourceKind::AppleSiliconServer {
+            if resource.kind == ResourceKind::AppleSiliconServer || is_unknown(resource) {
                 prop_assert_eq!(step.action, Action::Keep);
             }
         }
@@ -167,7 +197,10 @@ proptest! {
         for (position, resource) in resources.iter().enumerate() {
             let last = plan.iter().rfind(|step| step.resource as usize == position);
             let ends = last.is_some_and(|step| step.action == Action::Delete);
-            prop_assert_eq!(ends, resource.owned && resource.kind != ResourceKind::AppleSiliconServer);
+            let holder = resource.attached_to.and_then(|holder| resources.get(holder as usize));
+            let held = resource.kind != ResourceKind::Server && holder.is_some_and(is_unknown);
+            let stays = resource.kind == ResourceKind::AppleSiliconServer || is_unknown(resource) || held;
+            prop_assert_eq!(ends, resource.owned && !stays);
         }
     }
 

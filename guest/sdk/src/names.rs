@@ -36,6 +36,7 @@ named!(ResourceKind {
     LocalVolume = "local-volume",
     PrivateNic = "private-nic",
     AppleSiliconServer = "apple-silicon-server",
+    Other = "other",
 });
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 
 /// Typed, read-only look-ups. Grant: `windlass:scaleway/look-ups`.
 pub mod look_ups {
-    pub use crate::bindings::imports::windlass::scaleway::look_ups::{LookUpError, Server, ServerType, Stock};
+    pub use crate::bindings::imports::windlass::scaleway::look_ups::{
+        LookUpError, Money, Server, ServerList, ServerType, ServerTypeList, Stock,
+    };
     #[cfg(target_arch = "wasm32")]
     pub use crate::bindings::imports::windlass::scaleway::look_ups::{get_server, list_servers, server_types};
     #[cfg(not(target_arch = "wasm32"))]

@@ -3,7 +3,7 @@
 
 use windlass_guest_sdk::prelude::*;
 
-use state_mapping::{Answer, Operation, Report, Server, ServerState, StateDetail};
+use state_mapping::{Answer, Operation, Question, Report, Server, ServerState, StateDetail};
 
 settings! {
     /// How long a server may take to become usable.
@@ -22,10 +22,15 @@ settings! {
 }
 
 impl StateMapping for DefaultStateMapping {
-    fn decide(&self, server: &Server, _now: Timestamp) -> Answer {
+    fn decide(&self, server: &Server, _listing: &Question) -> Answer {
         // What we are doing counts for more than what Scaleway says about it in passing.
-        if server.in_flight == Operation::Cleanup {
-            return Answer::report(Report::Deleting);
+        match server.in_flight {
+            Operation::Cleanup => return Answer::report(Report::Deleting),
+            Operation::Other => {
+                return Answer::report(Report::None)
+                    .because("an operation that this policy does not know is in flight");
+            }
+            Operation::None | Operation::Create | Operation::Suspend | Operation::Resume => {}
         }
         match server.state {
             ServerState::Running => running(server),
@@ -33,7 +38,7 @@ impl StateMapping for DefaultStateMapping {
             ServerState::Stopping => self.stopping(server),
             ServerState::Stopped | ServerState::StoppedInPlace => self.stopped(server),
             ServerState::Locked => self.locked(server),
-            ServerState::Unknown => unknown(server),
+            ServerState::Other => unknown(server),
         }
     }
 }
@@ -45,7 +50,7 @@ fn running(server: &Server) -> Answer {
         Operation::Create => Report::Creating,
         Operation::Suspend => Report::Suspending,
         Operation::Resume => Report::Resuming,
-        Operation::None | Operation::Cleanup => Report::Running,
+        Operation::None | Operation::Cleanup | Operation::Other => Report::Running,
     })
 }
 
@@ -54,7 +59,7 @@ fn under_way(server: &Server) -> Option<Report> {
     match server.in_flight {
         Operation::Suspend => Some(Report::Suspending),
         Operation::Resume => Some(Report::Resuming),
-        Operation::None | Operation::Create | Operation::Cleanup => None,
+        Operation::None | Operation::Create | Operation::Cleanup | Operation::Other => None,
     }
 }
 
@@ -64,8 +69,8 @@ fn unknown(server: &Server) -> Answer {
         Operation::Create => Answer::report(Report::Creating),
         Operation::Suspend => Answer::report(Report::Suspending),
         Operation::Resume => Answer::report(Report::Resuming),
-        Operation::None | Operation::Cleanup => {
-            Answer::report(Report::Nothing).because("Scaleway reports a state that this host does not know")
+        Operation::None | Operation::Cleanup | Operation::Other => {
+            Answer::report(Report::None).because("Scaleway reports a state that this host does not know")
         }
     }
 }

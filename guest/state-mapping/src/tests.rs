@@ -1,7 +1,7 @@
 use windlass_guest_sdk::prelude::*;
-use windlass_guest_sdk::testing::{self, NOW, server, state_mapping_question};
+use windlass_guest_sdk::testing::{self, server, state_mapping_question};
 
-use state_mapping::{Answer, Deed, Mapping, Operation, Report, Server, ServerState, StateDetail, Verdict};
+use state_mapping::{Action, Answer, Mapping, Operation, Report, Server, ServerState, StateDetail, Verdict};
 
 use crate::DefaultStateMapping;
 
@@ -15,7 +15,7 @@ const STATES: [ServerState; 7] = [
     ServerState::Stopped,
     ServerState::StoppedInPlace,
     ServerState::Locked,
-    ServerState::Unknown,
+    ServerState::Other,
 ];
 const DETAILS: [StateDetail; 13] = [
     StateDetail::None,
@@ -32,11 +32,11 @@ const DETAILS: [StateDetail; 13] = [
     StateDetail::Rebooting,
     StateDetail::Other,
 ];
-const OPERATIONS: [Operation; 5] =
-    [Operation::None, Operation::Create, Operation::Cleanup, Operation::Suspend, Operation::Resume];
+const OPERATIONS: [Operation; 6] =
+    [Operation::None, Operation::Create, Operation::Cleanup, Operation::Suspend, Operation::Resume, Operation::Other];
 
 fn decide(server: &Server) -> Answer {
-    DefaultStateMapping::default().decide(server, NOW)
+    DefaultStateMapping::default().decide(server, &state_mapping_question([]))
 }
 
 fn mapping(server: &Server) -> Mapping {
@@ -62,6 +62,7 @@ fn every_server() -> impl Iterator<Item = Server> {
                             has_run: bits & 1 == 1,
                             in_flight,
                             suspended: bits & 2 == 2,
+                            ..server(state)
                         })
                     })
                 })
@@ -73,11 +74,11 @@ fn every_server() -> impl Iterator<Item = Server> {
 #[test]
 fn deleting_is_said_only_with_a_cleanup_in_flight_or_a_reap() {
     for server in every_server() {
-        let Mapping { report, deed } = mapping(&server);
+        let Mapping { report, action } = mapping(&server);
         if report == Report::Deleting {
-            assert!(server.in_flight == Operation::Cleanup || deed == Deed::Reap, "{server:?}");
+            assert!(server.in_flight == Operation::Cleanup || action == Action::Reap, "{server:?}");
         }
-        if deed == Deed::Reap {
+        if action == Action::Reap {
             assert_eq!(report, Report::Deleting, "{server:?}");
         }
     }
@@ -102,14 +103,14 @@ fn only_what_nobody_can_use_or_delete_is_given_up() {
 #[test]
 fn a_locked_server_gives_its_capacity_back_and_is_not_reaped_against_the_wall() {
     let locked = Server { has_run: true, in_flight: Operation::None, ..server(ServerState::Locked) };
-    assert_eq!(mapping(&locked), Mapping { report: Report::Timeout, deed: Deed::Nothing });
+    assert_eq!(mapping(&locked), Mapping { report: Report::Timeout, action: Action::None });
     assert_eq!(mapping(&Server { state: ServerState::Running, ..locked }).report, Report::Running, "unlocked again");
 }
 
 #[test]
 fn a_server_that_runs_is_never_reaped() {
     for server in every_server().filter(|server| server.state == ServerState::Running) {
-        assert_eq!(mapping(&server).deed, Deed::Nothing, "{server:?}");
+        assert_eq!(mapping(&server).action, Action::None, "{server:?}");
     }
 }
 
@@ -121,8 +122,8 @@ fn a_stopped_server_that_nothing_works_on_is_suspended_by_us_or_reaped_in_the_en
             && server.age > DEADLINE_MS
     }) {
         let expected = match server.suspended {
-            true => Mapping { report: Report::Suspended, deed: Deed::Nothing },
-            false => Mapping { report: Report::Deleting, deed: Deed::Reap },
+            true => Mapping { report: Report::Suspended, action: Action::None },
+            false => Mapping { report: Report::Deleting, action: Action::Reap },
         };
         assert_eq!(mapping(&server), expected, "{server:?}");
     }
@@ -132,7 +133,7 @@ fn a_stopped_server_that_nothing_works_on_is_suspended_by_us_or_reaped_in_the_en
 fn a_server_that_stopped_after_it_ran_is_reaped_however_young_it_is() {
     for state in [ServerState::Stopped, ServerState::StoppedInPlace] {
         let young = Server { age: 0, state_age: 0, ..server(state) };
-        assert_eq!(mapping(&young), Mapping { report: Report::Deleting, deed: Deed::Reap });
+        assert_eq!(mapping(&young), Mapping { report: Report::Deleting, action: Action::Reap });
     }
 }
 
@@ -143,30 +144,39 @@ fn nothing_that_is_suspended_by_us_is_reaped_while_it_stands_still() {
             && matches!(server.state, ServerState::Stopped | ServerState::StoppedInPlace | ServerState::Stopping)
             && server.detail != StateDetail::Rebooting
     }) {
-        assert_eq!(mapping(&server).deed, Deed::Nothing, "{server:?}");
+        assert_eq!(mapping(&server).action, Action::None, "{server:?}");
     }
 }
 
 #[test]
 fn a_cleanup_in_flight_is_never_started_again() {
     for server in every_server().filter(|server| server.in_flight == Operation::Cleanup) {
-        assert_eq!(mapping(&server), Mapping { report: Report::Deleting, deed: Deed::Nothing }, "{server:?}");
+        assert_eq!(mapping(&server), Mapping { report: Report::Deleting, action: Action::None }, "{server:?}");
     }
 }
 
 #[test]
 fn a_word_that_is_not_understood_destroys_nothing() {
-    for server in every_server().filter(|server| server.state == ServerState::Unknown) {
-        assert_eq!(mapping(&server).deed, Deed::Nothing, "{server:?}");
+    for server in
+        every_server().filter(|server| server.state == ServerState::Other || server.in_flight == Operation::Other)
+    {
+        assert_eq!(mapping(&server).action, Action::None, "{server:?}");
+    }
+}
+
+#[test]
+fn what_an_unknown_operation_works_on_is_not_handed_out() {
+    for server in every_server().filter(|server| server.in_flight == Operation::Other) {
+        assert_eq!(mapping(&server).report, Report::None, "{server:?}");
     }
 }
 
 #[test]
 fn the_pause_between_creation_and_power_on_is_creating_until_the_deadline() {
     let new = Server { age: DEADLINE_MS, has_run: false, in_flight: Operation::Create, ..server(ServerState::Stopped) };
-    assert_eq!(mapping(&new), Mapping { report: Report::Creating, deed: Deed::Nothing });
+    assert_eq!(mapping(&new), Mapping { report: Report::Creating, action: Action::None });
     let late = Server { age: DEADLINE_MS + 1, ..new };
-    assert_eq!(mapping(&late).deed, Deed::Reap);
+    assert_eq!(mapping(&late).action, Action::Reap);
 }
 
 #[test]
@@ -186,8 +196,8 @@ fn booting_kernel_for_ever_is_running_because_images_without_an_agent_never_say_
 fn a_reboot_comes_back_and_is_not_reaped_before_the_deadline() {
     for state in [ServerState::Stopping, ServerState::Starting] {
         let rebooting = Server { detail: StateDetail::Rebooting, state_age: DEADLINE_MS, ..server(state) };
-        assert_eq!(mapping(&rebooting), Mapping { report: Report::Creating, deed: Deed::Nothing });
-        assert_eq!(mapping(&Server { state_age: DEADLINE_MS + 1, ..rebooting }).deed, Deed::Reap);
+        assert_eq!(mapping(&rebooting), Mapping { report: Report::Creating, action: Action::None });
+        assert_eq!(mapping(&Server { state_age: DEADLINE_MS + 1, ..rebooting }).action, Action::Reap);
     }
 }
 
@@ -198,7 +208,7 @@ fn the_ordinary_cases_carry_no_reason_and_a_reap_always_does() {
         let ordinary = !matches!(
             answer.verdict,
             Verdict::Mapped(
-                Mapping { deed: Deed::Reap, .. } | Mapping { report: Report::Nothing | Report::Timeout, .. }
+                Mapping { action: Action::Reap, .. } | Mapping { report: Report::None | Report::Timeout, .. }
             )
         );
         assert_eq!(answer.reason.is_none(), ordinary, "{server:?}");
@@ -235,10 +245,10 @@ fn the_readme_tells_what_the_policy_does() {
         ("suspending / resuming it", Suspend, true, false, old),
     ];
     let word = |server: &Server| {
-        let Mapping { report, deed } = mapping(server);
-        match deed {
-            Deed::Reap => "**reap**".to_owned(),
-            Deed::Nothing => format!("{report:?}").rsplit("::").next().unwrap_or_default().to_lowercase(),
+        let Mapping { report, action } = mapping(server);
+        match action {
+            Action::Reap => "**reap**".to_owned(),
+            Action::None => format!("{report:?}").rsplit("::").next().unwrap_or_default().to_lowercase(),
         }
     };
     let kinds = [
@@ -249,7 +259,7 @@ fn the_readme_tells_what_the_policy_does() {
         ("stopped", ServerState::Stopped, StateDetail::None),
         ("stopped in place", ServerState::StoppedInPlace, StateDetail::StoppedInPlace),
         ("locked", ServerState::Locked, StateDetail::None),
-        ("a word this host does not know", ServerState::Unknown, StateDetail::None),
+        ("a word this host does not know", ServerState::Other, StateDetail::None),
     ];
     let rows: Vec<Vec<String>> = kinds
         .iter()
@@ -264,6 +274,7 @@ fn the_readme_tells_what_the_policy_does() {
                     has_run: *has_run,
                     in_flight,
                     suspended: *suspended,
+                    ..server(*state)
                 };
                 row.push(match in_flight {
                     Suspend => format!("{} / {}", word(&at(Suspend)), word(&at(Resume))),

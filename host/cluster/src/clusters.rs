@@ -27,7 +27,7 @@ use crate::run::{Book, Run};
 use crate::selection::{ScaleRequest, select};
 use crate::specification::ClusterSpecification;
 use crate::stages::validate;
-use crate::store::{Begin, ClusterStore, StoreError, StoredCluster, Wishes};
+use crate::store::{Begin, ClusterStore, Requests, StoreError, StoredCluster};
 
 /// Operations of a history at most, and events.
 const MOST_OPERATIONS: u32 = 1_000;
@@ -38,7 +38,7 @@ const MOST_EVENTS: u32 = 1_000_000;
 pub struct ClusterLimits {
     /// Servers of one step that are made or removed at a time. The lifecycle's and the client's own limits lie below.
     pub parallel_nodes: usize,
-    /// How often a running operation looks whether another process wishes its end.
+    /// How often a running operation looks whether another process requests its end.
     pub watch_interval: Duration,
     /// How often servers and addresses are looked at that are not ready yet.
     pub poll_interval: Duration,
@@ -149,8 +149,8 @@ pub struct ClusterStatus {
     pub operation: Option<ClusterOperation>,
     /// Whether the process that runs it lives. One that died waits for [`Clusters::resume`].
     pub operation_lives: bool,
-    /// Whether its deletion is wished.
-    pub deletion_wished: bool,
+    /// Whether its deletion is requested.
+    pub deletion_requested: bool,
 }
 
 /// An operation and what happened in it.
@@ -344,7 +344,7 @@ impl Clusters {
                     ended => ended,
                 };
             };
-            self.shared.store.wish(name, Wishes { cancel: false, delete: true }).await?;
+            self.shared.store.request(name, Requests { cancel: false, delete: true }).await?;
             if !self.lives(&stored).await {
                 match self.resume_one(stored, control).await.outcome {
                     Err(error) if !ended_by_another(&error) && !matches!(error, Error::Failed(_)) => return Err(error),
@@ -389,7 +389,7 @@ impl Clusters {
         self.begin(Begin { expected: Some(stored.fence), cluster, nodes, operation }, Vec::new(), control).await
     }
 
-    /// Wishes that the operation under way is called off, wherever it runs. False when none is.
+    /// Requests that the operation under way is called off, wherever it runs. False when none is.
     ///
     /// # Errors
     /// [`Error::Unknown`], and the store's.
@@ -398,7 +398,7 @@ impl Clusters {
         if stored.open.is_none() {
             return Ok(false);
         }
-        Ok(self.shared.store.wish(name, Wishes { cancel: true, delete: false }).await?)
+        Ok(self.shared.store.request(name, Requests { cancel: true, delete: false }).await?)
     }
 
     /// Every cluster, by name; without nodes.
@@ -429,7 +429,7 @@ impl Clusters {
             nodes: stored.nodes,
             operation: stored.open,
             operation_lives,
-            deletion_wished: stored.wishes.delete,
+            deletion_requested: stored.requests.delete,
         }
     }
 
@@ -525,9 +525,9 @@ impl Clusters {
         if terminates || unfinished {
             return ended;
         }
-        // Wished while it ran, however it ended.
+        // Requested while it ran, however it ended.
         match self.shared.store.cluster(&name).await? {
-            Some(stored) if stored.open.is_none() && stored.wishes.delete => {}
+            Some(stored) if stored.open.is_none() && stored.requests.delete => {}
             _ => return ended,
         }
         match self.terminate_boxed(&name, &control).await {

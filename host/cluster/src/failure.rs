@@ -15,8 +15,8 @@ pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure
     Failure {
         class,
         message: bounded(message.as_ref()),
-        method: String::new(),
-        path: String::new(),
+        method: None,
+        path: None,
         status: None,
         error_type: None,
         resource: None,
@@ -27,9 +27,11 @@ pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure
 /// A failure in one line for people.
 pub(crate) fn words(failure: &Failure) -> String {
     let mut words = if failure.message.is_empty() { class_word(failure.class) } else { failure.message.clone() };
-    if !failure.method.is_empty() && !words.contains(&failure.path) {
+    if let (Some(method), Some(path)) = (&failure.method, &failure.path)
+        && !words.contains(path.as_str())
+    {
         let status = failure.status.map(|status| format!("{status}, ")).unwrap_or_default();
-        words.push_str(&format!(" ({status}{} {})", failure.method, failure.path));
+        words.push_str(&format!(" ({status}{method} {path})"));
     }
     words
 }

@@ -54,14 +54,16 @@ pub(crate) async fn handle(run: &Run, stop: Stop) -> Result<ClusterOutcome, Erro
 async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>, Stop> {
     let Stop::Failed(failed) = stop else { return Err(stop) };
     let kind = run.book.lock().operation.kind;
-    let wishes = run.shared.store.wishes(&run.name, run.fence).await.map_err(Stop::from)?;
-    match wishes {
+    let requests = run.shared.store.requests(&run.name, run.fence).await.map_err(Stop::from)?;
+    match requests {
         // Gone, or another's by now: the next write tells which.
         None => {
             run.change(|_, _| {}).await?;
             return Err(Stop::Gone);
         }
-        Some(wishes) if wishes.delete && kind != OperationKind::Terminate => return stop_quietly(run).await.map(Ok),
+        Some(requests) if requests.delete && kind != OperationKind::Terminate => {
+            return stop_quietly(run).await.map(Ok);
+        }
         Some(_) => {}
     }
     let stored = run.book.lock().operation.recovery.clone();
@@ -103,22 +105,12 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
 /// Asks the slot, and stores what it answers before anything of it is done.
 async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
     let (question, names) = question(run, failed);
-    let decision = run
-        .policies
-        .decide::<Provisioning>(question, |question, answer| match &answer.verdict {
-            Verdict::StopQuietly if !question.cluster_gone => {
-                Err("it stops quietly, and nobody has deleted the cluster: its nodes would be forgotten".to_owned())
-            }
-            _ => Ok(()),
-        })
-        .await;
+    let decision = run.policies.decide::<Provisioning>(question, |_, _| Ok(())).await;
     run.quote::<Provisioning>(failed.stage.as_str(), &decision);
     let answer = match decision.answer.verdict {
         Verdict::Recover(recovery) => recovery,
-        // Neither can come: `defer` is never a chain's answer, and `stop-quietly` was refused above.
-        Verdict::Defer | Verdict::StopQuietly => {
-            provisioning::Recovery { state: provisioning::ClusterState::Error, delete: Vec::new() }
-        }
+        // `defer` is never a chain's answer.
+        Verdict::Defer => provisioning::Recovery { state: provisioning::ClusterState::Error, delete: Vec::new() },
     };
     let recovery = Recovery {
         stage: failed.stage,
@@ -173,7 +165,6 @@ fn question(run: &Run, failed: &StageFailure) -> (provisioning::Question, Vec<St
         operation: book.operation.kind.for_policy(),
         stage: failed.stage.for_policy(),
         cause: failed.failure.clone(),
-        cluster_gone: false,
         groups,
         nodes,
     };
@@ -270,7 +261,7 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
     metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome).record(seconds);
 }
 
-/// After a scaling, the counts say what there is. A creation's stay what was wished.
+/// After a scaling, the counts say what there is. A creation's stay what was asked for.
 fn count_nodes(cluster: &mut Cluster, kind: OperationKind, nodes: &[&Node]) {
     if kind != OperationKind::Scale {
         return;

@@ -58,7 +58,7 @@ pub use specification::{ClusterSpecification, HookSet, NodeGroup, VolumeSpecific
 // Where clusters are kept.
 #[cfg(feature = "store-laws")]
 pub use store::laws as store_laws;
-pub use store::{Begin, Change, ClusterStore, Fence, SqliteClusterStore, StoreError, StoredCluster, Wishes};
+pub use store::{Begin, Change, ClusterStore, Fence, Requests, SqliteClusterStore, StoreError, StoredCluster};
 // The user's hooks.
 pub use hooks::{
     CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure, HookInput,

@@ -134,9 +134,9 @@ async fn terminate(run: &Run) -> Result<(), Stop> {
     remove(run, Stage::Servers, &all).await
 }
 
-/// Runs the stages, and calls them off as soon as another process wishes it: the one place where a running operation
+/// Runs the stages, and calls them off as soon as another process requests it: the one place where a running operation
 /// looks whether its cluster is still wanted, since without it a wait could last for hours. It decides nothing: what
-/// the wish means, the handler sees.
+/// the request means, the handler sees.
 async fn watched(run: &Run, stages: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
     let watch = watch(run, run.shared.limits.watch_interval, &run.cancel);
     match futures::future::select(std::pin::pin!(stages), std::pin::pin!(watch)).await {
@@ -152,10 +152,10 @@ async fn watch(run: &Run, interval: Duration, cancel: &CancellationToken) {
     }
     loop {
         tokio::time::sleep(interval).await;
-        match run.shared.store.wishes(&run.name, run.fence).await {
-            Ok(Some(wishes)) if !wishes.cancel && !wishes.delete => {}
+        match run.shared.store.requests(&run.name, run.fence).await {
+            Ok(Some(requests)) if !requests.cancel && !requests.delete => {}
             // A store that cannot be read now says so at the next write, too.
-            Err(error) => tracing::warn!(cluster = %run.name, %error, "the wishes of others cannot be read"),
+            Err(error) => tracing::warn!(cluster = %run.name, %error, "the requests of others cannot be read"),
             Ok(_) => {
                 cancel.cancel();
                 return;

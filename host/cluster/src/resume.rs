@@ -36,7 +36,7 @@ impl Clusters {
     /// # Expected flow
     /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the
     /// policies with which it began; one whose recovery was decided already is recovered as decided. A *termination*,
-    /// and a deletion that was wished, is carried out.
+    /// and a deletion that was requested, is carried out.
     ///
     /// # Caveats
     /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten:
@@ -53,7 +53,7 @@ impl Clusters {
                 break;
             }
             if stored.open.is_none() {
-                if stored.wishes.delete {
+                if stored.requests.delete {
                     let outcome = self.terminate(&name, false, control).await;
                     resumed.push(ResumedCluster { cluster: name, number: 0, outcome });
                 }

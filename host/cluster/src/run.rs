@@ -17,7 +17,7 @@ use crate::clusters::Shared;
 use crate::control::ClusterControl;
 use crate::failure;
 use crate::name::ClusterName;
-use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, Stage};
+use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, OperationKind, Stage};
 use crate::store::{Change, Fence, StoreError};
 
 /// The longest single wait between two attempts, whatever a policy says.
@@ -100,7 +100,7 @@ pub(crate) struct Run {
     pub(crate) fence: Fence,
     pub(crate) policies: PinnedPolicies,
     pub(crate) control: ClusterControl,
-    /// Calls the stages off: by the caller, or because another process wishes it.
+    /// Calls the stages off: by the caller, or because another process requests it.
     pub(crate) cancel: CancellationToken,
     pub(crate) book: Mutex<Book>,
 }
@@ -284,10 +284,15 @@ impl Run {
             random: self.shared.random(),
             operation: format!("{kind}-cluster"),
             step: step.words.replace(' ', "-"),
+            undoing: kind == OperationKind::Terminate || step.stage == Stage::Decommission,
             attempt,
             elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            // An operation on a cluster has no deadline of its own; its stages have.
+            time_left: None,
             failure: failed.clone(),
             zone,
+            // A stage works on the servers of several groups.
+            group: None,
             server_type: None,
         };
         let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;

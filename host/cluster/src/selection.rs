@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn wrong_groups_nodes_and_counts_are_refused_with_a_remedy() {
         let (cluster, nodes) = cluster(&[("web", 3)]);
-        let refused = |wish: ScaleRequest| select(&cluster, &nodes, &wish).unwrap_err().to_string();
+        let refused = |asked: ScaleRequest| select(&cluster, &nodes, &asked).unwrap_err().to_string();
         assert!(refused(request(&[("wbe", 1)], &[])).contains("it has: web"));
         assert!(refused(request(&[], &["farm-web-9"])).contains("no such node"));
         assert!(refused(request(&[("web", 3)], &["farm-web-1"])).contains("lower the count"));
@@ -198,14 +198,14 @@ mod tests {
             }
             let counts: Vec<(&str, u32)> =
                 groups.iter().copied().zip(wanted.iter().copied()).take(before.len()).collect();
-            let mut wish = request(&counts, &[]);
-            wish.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node, _)| node.name.clone()).collect();
-            let Ok(selection) = select(&cluster, &nodes, &wish) else { return Ok(()) };
+            let mut asked = request(&counts, &[]);
+            asked.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node, _)| node.name.clone()).collect();
+            let Ok(selection) = select(&cluster, &nodes, &asked) else { return Ok(()) };
             let leaving = names(&selection, NodeRole::Leaving);
             for node in &nodes {
-                prop_assert!(!(node.decommissioned || wish.remove.contains(&node.name)) || leaving.contains(&node.name.as_str()));
+                prop_assert!(!(node.decommissioned || asked.remove.contains(&node.name)) || leaving.contains(&node.name.as_str()));
             }
-            for (group, wanted) in &wish.counts {
+            for (group, wanted) in &asked.counts {
                 let stay = nodes.iter().filter(|n| n.group == *group && !leaving.contains(&n.name.as_str())).count();
                 let come = selection.nodes.iter().filter(|n| n.group == *group && n.role == NodeRole::Made).count();
                 prop_assert_eq!(stay + come, *wanted as usize);
@@ -213,7 +213,7 @@ mod tests {
                 let unnamed = |leaves: bool| {
                     nodes
                         .iter()
-                        .filter(|n| n.group == *group && !n.decommissioned && !wish.remove.contains(&n.name))
+                        .filter(|n| n.group == *group && !n.decommissioned && !asked.remove.contains(&n.name))
                         .filter(|n| leaving.contains(&n.name.as_str()) == leaves)
                         .map(|n| n.index)
                         .collect::<Vec<_>>()

@@ -21,6 +21,9 @@ use crate::run::{Run, Stop};
 use crate::specification::ServerSpecification;
 use crate::undo::{Report, kept_by, undo};
 
+/// What stands for the group in the journal where the creation, and so the group, is not known.
+pub(crate) const UNKNOWN_GROUP: &str = "cleanup";
+
 /// What a cleanup did.
 #[derive(Clone, Debug, Serialize)]
 pub struct CleanedUp {
@@ -114,7 +117,7 @@ impl Lifecycle {
         };
         let group: GroupName = match &creation {
             Some(creation) => creation.group.parse()?,
-            None => "cleanup".parse()?,
+            None => UNKNOWN_GROUP.parse()?,
         };
         let policies = shared.policies.pin();
         let row = json!(specification);

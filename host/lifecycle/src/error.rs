@@ -193,9 +193,9 @@ pub enum Error {
         /// The rule it breaks.
         problem: String,
     },
-    /// The host that carries the claim is being let go.
+    /// The host that carries the claim is being released.
     #[error(
-        "host {host} carries the claim and is being let go by operation {operation}; wait until that has ended, or resume it"
+        "host {host} carries the claim and is being released by operation {operation}; wait until that has ended, or resume it"
     )]
     ReleaseUnderWay {
         /// Scaleway's id of the host.

@@ -47,8 +47,8 @@ pub fn of_error(error: &windlass_scaleway::Error) -> Failure {
     Failure {
         class: class(error.class()),
         message: bounded(&message),
-        method: error.method().unwrap_or_default().to_owned(),
-        path: error.path().unwrap_or_default().to_owned(),
+        method: error.method().map(str::to_owned),
+        path: error.path().map(str::to_owned),
         status: error.status(),
         error_type: error.error_type().map(str::to_owned),
         resource: error.resource().map(str::to_owned),
@@ -93,8 +93,8 @@ pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure
     Failure {
         class,
         message: bounded(message.as_ref()),
-        method: String::new(),
-        path: String::new(),
+        method: None,
+        path: None,
         status: None,
         error_type: None,
         resource: None,
@@ -115,10 +115,11 @@ pub(crate) fn words(failure: &Failure) -> String {
     if let Some(error_type) = &failure.error_type {
         details.push(error_type.clone());
     }
-    if !failure.method.is_empty() {
-        details.push(format!("{} {}", failure.method, failure.path));
+    if let (Some(method), Some(path)) = (&failure.method, &failure.path) {
+        details.push(format!("{method} {path}"));
     }
-    if !details.is_empty() && !words.contains(&failure.path) {
+    let says_its_path = failure.path.as_ref().is_some_and(|path| words.contains(path.as_str()));
+    if !details.is_empty() && !says_its_path {
         words.push_str(&format!(" ({})", details.join(", ")));
     }
     words

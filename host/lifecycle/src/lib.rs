@@ -9,7 +9,7 @@
 //!   server with all that belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists
 //!   what is ours.
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
-//!   [`Lifecycle::release_machine`] lets it go as the release slot decides, [`Lifecycle::reclaim`] finds claims that
+//!   [`Lifecycle::release_machine`] releases it as the release slot decides, [`Lifecycle::reclaim`] finds claims that
 //!   nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
 //! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
 //!   and prunes the journal.

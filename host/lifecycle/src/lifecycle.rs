@@ -378,7 +378,7 @@ impl Lifecycle {
     ///
     /// # Guarantees
     /// It returns a running server with everything that was asked for; or an error after everything that had been made
-    /// was removed, kept by the rollback policy's wish, or listed as left. In between the journal knows how far it is.
+    /// was removed, kept as the rollback policy said, or listed as left. In between the journal knows how far it is.
     ///
     /// # Errors
     /// [`Error::Failed`] names the first cause and what the undo did; [`Error::LeftOpen`] after [`Control::leave`].

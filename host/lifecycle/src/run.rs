@@ -14,6 +14,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
+use crate::cleanup::UNKNOWN_GROUP;
 use crate::control::{Control, Event, Happening};
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
@@ -107,7 +108,7 @@ pub(crate) struct Run {
     pub(crate) zone: Zone,
     pub(crate) policies: PinnedPolicies,
     pub(crate) control: Control,
-    /// Past this no further attempt of a creation begins.
+    /// Past this no further attempt begins, but for those of an undo.
     pub(crate) deadline: Option<Instant>,
     undoing: AtomicBool,
     ambiguous: AtomicBool,
@@ -202,6 +203,18 @@ impl Run {
             return Err(Ending::CalledOff.stop(step));
         }
         Ok(())
+    }
+
+    /// Until when an attempt may begin. An undo of what was made has no such bound.
+    fn last_attempt(&self) -> Option<Instant> {
+        let is_undo = self.kind.makes() && self.undoing.load(Ordering::Relaxed);
+        self.deadline.filter(|_| !is_undo)
+    }
+
+    /// The group of the server that this is about. What is done to hosts, and what a sweep does, is of no group.
+    fn group_of_server(&self) -> Option<String> {
+        let of_server = matches!(self.kind, OperationKind::CreateServer | OperationKind::CleanupServer);
+        (of_server && self.group.as_str() != UNKNOWN_GROUP).then(|| self.group.to_string())
     }
 
     /// Waits for something, as long as the operation is neither left nor called off.
@@ -343,10 +356,13 @@ impl Run {
             random: self.shared.randomness.word(),
             operation: self.kind.as_str().to_owned(),
             step: step.to_owned(),
+            undoing: self.undoing.load(Ordering::Relaxed),
             attempt,
             elapsed: milliseconds(elapsed),
+            time_left: self.last_attempt().map(|at| milliseconds(at.saturating_duration_since(Instant::now()))),
             failure: failed.clone(),
             zone: self.zone.to_string(),
+            group: self.group_of_server(),
             server_type: server_type.map(str::to_owned),
         };
         let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;
@@ -358,7 +374,7 @@ impl Run {
             _ => None,
         }
         .filter(|wait| elapsed + *wait <= LONGEST_WAITS)
-        .filter(|wait| self.deadline.is_none_or(|deadline| Instant::now() + *wait < deadline));
+        .filter(|wait| self.last_attempt().is_none_or(|last| Instant::now() + *wait < last));
         self.write(
             step,
             Phase::Failure,

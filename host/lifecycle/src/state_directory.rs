@@ -108,7 +108,7 @@ impl StateDirectory {
         Err(self.failed(OWNER_FILE)(io::Error::other("it vanished while it was being written")))
     }
 
-    /// A mark that this process lives: a file with an exclusive lock that the kernel lets go when the process ends,
+    /// A mark that this process lives: a file with an exclusive lock that the kernel releases when the process ends,
     /// however it ends.
     pub(crate) fn register_runner(&self, randomness: &Randomness) -> Result<Runner, Error> {
         let mut builder = DirBuilder::new();

@@ -167,7 +167,7 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
                 kind: kind_for_policy(resource.name.kind),
                 id: resource.name.id.clone(),
                 name: resource.label.clone(),
-                state: resource.state.clone(),
+                state: Some(resource.state.clone()).filter(|state| !state.is_empty()),
                 attached_to: resource.attached_to.as_deref().and_then(position),
                 owned: resource.owned(),
                 evidence: resource.evidence,

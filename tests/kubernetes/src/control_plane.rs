@@ -352,7 +352,7 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         *self.api_server.lock() = None;
         self.processes.lock().clear();
-        // Closing its input lets the remover do its deed; it is waited for, so that nothing is left when this returns.
+        // Closing its input lets the remover do its work; it is waited for, so that nothing is left when this returns.
         let mut remover = self.remover.lock();
         drop(remover.stdin.take());
         let _ = remover.wait();

@@ -76,10 +76,10 @@ impl MachineOptions {
     /// The type of its hosts.
     pub const TYPE: &'static str = "M4-S";
 
-    /// With the wish that is given to the release slot.
+    /// With the request that is given to the release slot.
     #[must_use]
-    pub fn wishing(wish: &str) -> Self {
-        Self::default().annotated("windlass.dev/release-policy", wish)
+    pub fn requesting(requested: &str) -> Self {
+        Self::default().annotated("windlass.dev/release-policy", requested)
     }
 
     /// With an annotation.

@@ -130,10 +130,10 @@ pub(crate) fn remove_at_the_end(folder: &Path) -> Result<Child> {
     guard(r#"sleep 2; rm -rf "$0""#, folder.to_str().context("a folder name that is not UTF-8")?)
 }
 
-/// A shell that does `deed` with `$0` = `argument` once this process no longer holds its input.
-fn guard(deed: &str, argument: &str) -> Result<Child> {
+/// A shell that does `action` with `$0` = `argument` once this process no longer holds its input.
+fn guard(action: &str, argument: &str) -> Result<Child> {
     Command::new("sh")
-        .args(["-c", &format!("cat >/dev/null; {deed}"), argument])
+        .args(["-c", &format!("cat >/dev/null; {action}"), argument])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

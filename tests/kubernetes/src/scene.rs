@@ -340,7 +340,7 @@ impl<'plane> Scene<'plane> {
             let server = id.rsplit('/').next().unwrap_or_default();
             let host = self.scaleway.host(server).with_context(|| format!("of {}", machine.name_any()))?;
             let claim = machine.annotations().get("windlass.dev/claim");
-            // A host that is let go since its set-up failed is on its way before its machine forgets it.
+            // A host that is released since its set-up failed is on its way before its machine forgets it.
             let leaving =
                 machine.data["status"]["phase"] == "Recovering" && (host.in_pool() || host.name.starts_with(RETURNING));
             ensure!(

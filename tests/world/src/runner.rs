@@ -43,6 +43,7 @@ pub(crate) async fn start(state_directory: PathBuf, ground: Ground) -> Result<Sc
         settings: settings(),
         zone: zone(),
         server,
+        watched_tags: Vec::new(),
         max_size: 10,
         max_parallel_creates: 20,
         suspend: false,

@@ -2,7 +2,7 @@
 
 use windlass_guest_sdk::prelude::*;
 
-use state_mapping::{Answer, Operation, Report, Server, ServerState};
+use state_mapping::{Answer, Operation, Question, Report, Server, ServerState};
 
 settings! {
     /// How long a stopped server is left alone.
@@ -13,7 +13,7 @@ settings! {
 }
 
 impl StateMapping for GraceForStopped {
-    fn decide(&self, server: &Server, _now: Timestamp) -> Answer {
+    fn decide(&self, server: &Server, _listing: &Question) -> Answer {
         let stopped = matches!(server.state, ServerState::Stopped | ServerState::StoppedInPlace);
         if !stopped || server.suspended || !server.has_run || server.in_flight != Operation::None {
             return Answer::defer();
@@ -30,13 +30,13 @@ export_policy!(GraceForStopped: state_mapping);
 
 #[cfg(test)]
 mod tests {
-    use windlass_guest_sdk::testing::{NOW, configure, server};
+    use windlass_guest_sdk::testing::{configure, server, state_mapping_question};
 
     use super::*;
 
     fn decide(server: &Server) -> Answer {
         configure::<GraceForStopped>(r#"{"grace-ms": 60000}"#)
-            .map(|policy| policy.decide(server, NOW))
+            .map(|policy| policy.decide(server, &state_mapping_question([])))
             .unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -23,21 +23,22 @@ settings! {
     }
 }
 
-/// Whether new nodes would be deleted by default. In the other stages of a scaling the default deletes nothing.
+/// Whether new nodes would be deleted by default. In the other stages of a scaling the default deletes nothing, nor
+/// where something was being done that it has no word for.
 fn deletes_new_nodes(question: &Question) -> bool {
     match question.operation {
-        Operation::Create => true,
+        Operation::Create => question.stage != Stage::Other,
         Operation::Scale => {
             matches!(question.stage, Stage::Servers | Stage::Wait | Stage::Prepare | Stage::Resize)
         }
-        Operation::Terminate => false,
+        Operation::Terminate | Operation::Other => false,
     }
 }
 
 impl Provisioning for KeepNewNodesForInspection {
     fn decide(&self, question: Question) -> Answer {
         let worth_it = self.classes.contains(&question.cause.class);
-        if question.cluster_gone || !worth_it || !deletes_new_nodes(&question) {
+        if !worth_it || !deletes_new_nodes(&question) {
             return Answer::defer();
         }
         let mut kept_of_group: BTreeMap<&str, u32> = BTreeMap::new();
@@ -45,7 +46,7 @@ impl Provisioning for KeepNewNodesForInspection {
         // The host gives a group's nodes in the order of their numbers.
         for (position, node) in (0u32..).zip(&question.nodes).filter(|(_, node)| node.exists) {
             match node.role {
-                NodeRole::Staying => {}
+                NodeRole::Staying | NodeRole::Other => {}
                 NodeRole::Leaving => delete.push(position),
                 NodeRole::Made => {
                     let of_group = kept_of_group.entry(node.group.as_str()).or_default();
@@ -136,6 +137,8 @@ mod tests {
             (Operation::Scale, Stage::Configure),
             (Operation::Scale, Stage::Start),
             (Operation::Terminate, Stage::Servers),
+            (Operation::Create, Stage::Other),
+            (Operation::Other, Stage::Servers),
         ] {
             let answer = policy("{}").decide(question(operation, stage, FailureClass::HookFailed));
             assert_eq!(answer, Answer::defer(), "{operation:?} {stage:?}");
@@ -143,11 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn another_cause_a_deleted_cluster_and_nothing_to_keep_are_left_to_the_next_policy() {
+    fn another_cause_and_nothing_to_keep_are_left_to_the_next_policy() {
         let policy = policy("{}");
         assert_eq!(policy.decide(resize(FailureClass::OutOfStock)), Answer::defer());
-        let gone = Question { cluster_gone: true, ..resize(FailureClass::HookFailed) };
-        assert_eq!(policy.decide(gone), Answer::defer());
         let mut nothing_made = resize(FailureClass::HookFailed);
         nothing_made.nodes.retain(|node| node.role != NodeRole::Made || !node.exists);
         assert_eq!(policy.decide(nothing_made), Answer::defer());

@@ -2,7 +2,7 @@
 
 use windlass_guest_sdk::prelude::*;
 
-use rollback::{Action, Answer, Plan, Question};
+use rollback::{Action, Answer, Evidence, Plan, Question};
 
 settings! {
     /// What is worth looking into.
@@ -35,6 +35,10 @@ impl Rollback for KeepVolumesForInspection {
     fn decide(&self, question: Question) -> Answer {
         let Some(cause) = question.cause.filter(|cause| self.is_worth_it(cause)) else { return Answer::defer() };
         if !question.resources.iter().any(|resource| resource.owned && is_volume(resource.kind)) {
+            return Answer::defer();
+        }
+        // What the contract has no word for is judged by who knows it.
+        if question.resources.iter().any(|resource| resource.evidence == Evidence::Other) {
             return Answer::defer();
         }
         let mut plan = Plan::new();
@@ -120,6 +124,13 @@ mod tests {
         assert_eq!(policy("{}").decide(bare), Answer::defer());
         let foreign = Resource { owned: false, ..resource(ResourceKind::BlockVolume, "theirs") };
         assert_eq!(policy("{}").decide(Question { cause, ..rollback_question([foreign]) }), Answer::defer());
+    }
+
+    #[test]
+    fn what_was_found_in_an_unknown_way_is_left_to_the_next_policy() {
+        let mut question = question(Some(failure(FailureClass::DeadlineExceeded)));
+        question.resources[0].evidence = Evidence::Other;
+        assert_eq!(policy("{}").decide(question), Answer::defer());
     }
 
     #[test]

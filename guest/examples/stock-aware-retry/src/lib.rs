@@ -27,7 +27,7 @@ impl Retry for StockAwareRetry {
             return Answer::defer();
         }
         match look_ups::server_types(&question.zone, std::slice::from_ref(&name)) {
-            Ok(types) => match types.iter().find(|server_type| server_type.name == name).map(|found| found.stock) {
+            Ok(found) => match found.server_types.iter().find(|found| found.name == name).map(|found| found.stock) {
                 Some(stock @ (Stock::Available | Stock::Scarce)) => {
                     let wait = self.wait_ms.saturating_add(question.random % self.wait_ms.max(1));
                     let word = if stock == Stock::Scarce { "scarce" } else { "available" };
@@ -47,21 +47,22 @@ export_policy!(StockAwareRetry: retry);
 
 #[cfg(test)]
 mod tests {
-    use look_ups::{LookUpError, ServerType};
+    use look_ups::{LookUpError, Money, ServerType, ServerTypeList};
     use windlass_guest_sdk::testing::{FakeHost, Run, retry_question};
 
     use super::*;
 
     fn with_stock(stock: Stock) -> FakeHost {
         FakeHost::new().server_types(move |_, names| {
-            Ok(vec![ServerType {
+            let server_types = vec![ServerType {
                 name: names[0].clone(),
                 stock,
                 architecture: "x86_64".into(),
                 processors: 2,
                 memory: 2 << 30,
-                hourly_price: 0.009,
-            }])
+                hourly_price: Money { currency: "EUR".into(), micros: 9_000 },
+            }];
+            Ok(ServerTypeList { server_types, complete: true })
         })
     }
 

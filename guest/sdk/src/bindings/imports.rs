@@ -188,10 +188,10 @@ pub mod windlass {
                 pub class: FailureClass,
                 /// Words for people: Scaleway's own message where there is one. At most 1 KiB.
                 pub message: _rt::String,
-                /// The HTTP method of the call, empty when no call was made.
-                pub method: _rt::String,
-                /// The path of the call without its query, empty when no call was made.
-                pub path: _rt::String,
+                /// The HTTP method of the call, when one was made.
+                pub method: Option<_rt::String>,
+                /// The path of the call without its query, when one was made.
+                pub path: Option<_rt::String>,
                 /// The HTTP status, when an answer came.
                 pub status: Option<u16>,
                 /// The `type` of Scaleway's body, word for word, when there was one.
@@ -235,6 +235,8 @@ pub mod windlass {
                 PrivateNic,
                 /// A Mac mini.
                 AppleSiliconServer,
+                /// One that this version of the contract has no word for.
+                Other,
             }
             impl ::core::fmt::Debug for ResourceKind {
                 fn fmt(
@@ -258,6 +260,9 @@ pub mod windlass {
                         ResourceKind::AppleSiliconServer => {
                             f.debug_tuple("ResourceKind::AppleSiliconServer").finish()
                         }
+                        ResourceKind::Other => {
+                            f.debug_tuple("ResourceKind::Other").finish()
+                        }
                     }
                 }
             }
@@ -274,6 +279,7 @@ pub mod windlass {
                         3 => ResourceKind::LocalVolume,
                         4 => ResourceKind::PrivateNic,
                         5 => ResourceKind::AppleSiliconServer,
+                        6 => ResourceKind::Other,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -432,6 +438,25 @@ pub mod windlass {
                     }
                 }
             }
+            /// An amount of money.
+            #[derive(Clone, PartialEq)]
+            pub struct Money {
+                /// ISO 4217: `EUR`.
+                pub currency: _rt::String,
+                /// Millionths of the currency's unit.
+                pub micros: u64,
+            }
+            impl ::core::fmt::Debug for Money {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Money")
+                        .field("currency", &self.currency)
+                        .field("micros", &self.micros)
+                        .finish()
+                }
+            }
             /// A type of server and whether it is to be had now.
             #[derive(Clone, PartialEq)]
             pub struct ServerType {
@@ -444,8 +469,8 @@ pub mod windlass {
                 pub processors: u32,
                 /// Memory in bytes.
                 pub memory: u64,
-                /// Price in euro for an hour.
-                pub hourly_price: f64,
+                /// What an hour of it costs.
+                pub hourly_price: Money,
             }
             impl ::core::fmt::Debug for ServerType {
                 fn fmt(
@@ -491,13 +516,51 @@ pub mod windlass {
                         .finish()
                 }
             }
+            /// Server types, as far as one answer holds them.
+            #[derive(Clone, PartialEq)]
+            pub struct ServerTypeList {
+                /// At most 500.
+                pub server_types: _rt::Vec<ServerType>,
+                /// False when there are more.
+                pub complete: bool,
+            }
+            impl ::core::fmt::Debug for ServerTypeList {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ServerTypeList")
+                        .field("server-types", &self.server_types)
+                        .field("complete", &self.complete)
+                        .finish()
+                }
+            }
+            /// Servers, as far as one answer holds them.
+            #[derive(Clone, PartialEq)]
+            pub struct ServerList {
+                /// At most 500.
+                pub servers: _rt::Vec<Server>,
+                /// False when there are more.
+                pub complete: bool,
+            }
+            impl ::core::fmt::Debug for ServerList {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ServerList")
+                        .field("servers", &self.servers)
+                        .field("complete", &self.complete)
+                        .finish()
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// The server types of a zone with their stock. `names` limits the answer; empty means all.
             #[allow(async_fn_in_trait)]
             pub fn server_types(
                 zone: &str,
                 names: &[_rt::String],
-            ) -> Result<_rt::Vec<ServerType>, LookUpError> {
+            ) -> Result<ServerTypeList, LookUpError> {
                 unsafe {
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                     #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
@@ -559,7 +622,7 @@ pub mod windlass {
                     }
                     wit_import4(ptr0.cast_mut(), len0, result2, len2, ptr3);
                     let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-                    let result27 = match l5 {
+                    let result31 = match l5 {
                         0 => {
                             let e = {
                                 let l6 = *ptr3
@@ -568,13 +631,13 @@ pub mod windlass {
                                 let l7 = *ptr3
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base18 = l6;
-                                let len18 = l7;
-                                let mut result18 = _rt::Vec::with_capacity(len18);
-                                for i in 0..len18 {
-                                    let base = base18
-                                        .add(i * (16 + 6 * ::core::mem::size_of::<*const u8>()));
-                                    let e18 = {
+                                let base21 = l6;
+                                let len21 = l7;
+                                let mut result21 = _rt::Vec::with_capacity(len21);
+                                for i in 0..len21 {
+                                    let base = base21
+                                        .add(i * (16 + 8 * ::core::mem::size_of::<*const u8>()));
+                                    let e21 = {
                                         let l8 = *base.add(0).cast::<*mut u8>();
                                         let l9 = *base
                                             .add(::core::mem::size_of::<*const u8>())
@@ -610,79 +673,102 @@ pub mod windlass {
                                             .cast::<i64>();
                                         let l17 = *base
                                             .add(8 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<f64>();
+                                            .cast::<*mut u8>();
+                                        let l18 = *base
+                                            .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len19 = l18;
+                                        let bytes19 = _rt::Vec::from_raw_parts(
+                                            l17.cast(),
+                                            len19,
+                                            len19,
+                                        );
+                                        let l20 = *base
+                                            .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
                                         ServerType {
                                             name: _rt::string_lift(bytes10),
                                             stock: Stock::_lift(l11 as u8),
                                             architecture: _rt::string_lift(bytes14),
                                             processors: l15 as u32,
                                             memory: l16 as u64,
-                                            hourly_price: l17,
+                                            hourly_price: Money {
+                                                currency: _rt::string_lift(bytes19),
+                                                micros: l20 as u64,
+                                            },
                                         }
                                     };
-                                    result18.push(e18);
+                                    result21.push(e21);
                                 }
                                 _rt::cabi_dealloc(
-                                    base18,
-                                    len18 * (16 + 6 * ::core::mem::size_of::<*const u8>()),
+                                    base21,
+                                    len21 * (16 + 8 * ::core::mem::size_of::<*const u8>()),
                                     8,
                                 );
-                                result18
+                                let l22 = i32::from(
+                                    *ptr3
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                ServerTypeList {
+                                    server_types: result21,
+                                    complete: _rt::bool_lift(l22 as u8),
+                                }
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l19 = i32::from(
+                                let l23 = i32::from(
                                     *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v26 = match l19 {
+                                let v30 = match l23 {
                                     0 => LookUpError::NotFound,
                                     1 => {
-                                        let e26 = {
-                                            let l20 = *ptr3
+                                        let e30 = {
+                                            let l24 = *ptr3
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l21 = *ptr3
+                                            let l25 = *ptr3
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len22 = l21;
-                                            let bytes22 = _rt::Vec::from_raw_parts(
-                                                l20.cast(),
-                                                len22,
-                                                len22,
+                                            let len26 = l25;
+                                            let bytes26 = _rt::Vec::from_raw_parts(
+                                                l24.cast(),
+                                                len26,
+                                                len26,
                                             );
-                                            _rt::string_lift(bytes22)
+                                            _rt::string_lift(bytes26)
                                         };
-                                        LookUpError::LimitReached(e26)
+                                        LookUpError::LimitReached(e30)
                                     }
                                     n => {
                                         debug_assert_eq!(n, 2, "invalid enum discriminant");
-                                        let e26 = {
-                                            let l23 = *ptr3
+                                        let e30 = {
+                                            let l27 = *ptr3
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l24 = *ptr3
+                                            let l28 = *ptr3
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len25 = l24;
-                                            let bytes25 = _rt::Vec::from_raw_parts(
-                                                l23.cast(),
-                                                len25,
-                                                len25,
+                                            let len29 = l28;
+                                            let bytes29 = _rt::Vec::from_raw_parts(
+                                                l27.cast(),
+                                                len29,
+                                                len29,
                                             );
-                                            _rt::string_lift(bytes25)
+                                            _rt::string_lift(bytes29)
                                         };
-                                        LookUpError::Failed(e26)
+                                        LookUpError::Failed(e30)
                                     }
                                 };
-                                v26
+                                v30
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result27
+                    result31
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -892,12 +978,12 @@ pub mod windlass {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The servers of a zone that carry all of these tags, at most 500.
+            /// The servers of a zone that carry all of these tags.
             #[allow(async_fn_in_trait)]
             pub fn list_servers(
                 zone: &str,
                 tags: &[_rt::String],
-            ) -> Result<_rt::Vec<Server>, LookUpError> {
+            ) -> Result<ServerList, LookUpError> {
                 unsafe {
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                     #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
@@ -959,7 +1045,7 @@ pub mod windlass {
                     }
                     wit_import4(ptr0.cast_mut(), len0, result2, len2, ptr3);
                     let l5 = i32::from(*ptr3.add(0).cast::<u8>());
-                    let result39 = match l5 {
+                    let result40 = match l5 {
                         0 => {
                             let e = {
                                 let l6 = *ptr3
@@ -1085,62 +1171,70 @@ pub mod windlass {
                                     len30 * (8 + 12 * ::core::mem::size_of::<*const u8>()),
                                     8,
                                 );
-                                result30
+                                let l31 = i32::from(
+                                    *ptr3
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                ServerList {
+                                    servers: result30,
+                                    complete: _rt::bool_lift(l31 as u8),
+                                }
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l31 = i32::from(
+                                let l32 = i32::from(
                                     *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v38 = match l31 {
+                                let v39 = match l32 {
                                     0 => LookUpError::NotFound,
                                     1 => {
-                                        let e38 = {
-                                            let l32 = *ptr3
+                                        let e39 = {
+                                            let l33 = *ptr3
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l33 = *ptr3
+                                            let l34 = *ptr3
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len34 = l33;
-                                            let bytes34 = _rt::Vec::from_raw_parts(
-                                                l32.cast(),
-                                                len34,
-                                                len34,
+                                            let len35 = l34;
+                                            let bytes35 = _rt::Vec::from_raw_parts(
+                                                l33.cast(),
+                                                len35,
+                                                len35,
                                             );
-                                            _rt::string_lift(bytes34)
+                                            _rt::string_lift(bytes35)
                                         };
-                                        LookUpError::LimitReached(e38)
+                                        LookUpError::LimitReached(e39)
                                     }
                                     n => {
                                         debug_assert_eq!(n, 2, "invalid enum discriminant");
-                                        let e38 = {
-                                            let l35 = *ptr3
+                                        let e39 = {
+                                            let l36 = *ptr3
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l36 = *ptr3
+                                            let l37 = *ptr3
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len37 = l36;
-                                            let bytes37 = _rt::Vec::from_raw_parts(
-                                                l35.cast(),
-                                                len37,
-                                                len37,
+                                            let len38 = l37;
+                                            let bytes38 = _rt::Vec::from_raw_parts(
+                                                l36.cast(),
+                                                len38,
+                                                len38,
                                             );
-                                            _rt::string_lift(bytes37)
+                                            _rt::string_lift(bytes38)
                                         };
-                                        LookUpError::Failed(e38)
+                                        LookUpError::Failed(e39)
                                     }
                                 };
-                                v38
+                                v39
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result39
+                    result40
                 }
             }
         }
@@ -1424,6 +1518,17 @@ mod _rt {
             alloc::dealloc(ptr, layout);
         }
     }
+    pub unsafe fn bool_lift(val: u8) -> bool {
+        if cfg!(debug_assertions) {
+            match val {
+                0 => false,
+                1 => true,
+                _ => panic!("invalid bool discriminant"),
+            }
+        } else {
+            val != 0
+        }
+    }
     pub unsafe fn invalid_enum_discriminant<T>() -> T {
         if cfg!(debug_assertions) {
             panic!("invalid enum discriminant")
@@ -1440,37 +1545,40 @@ mod _rt {
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1485] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x0a\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1611] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x0b\x01A\x02\x01\
 A\x08\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05le\
-vel\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\
-\x19windlass:policy/log@0.1.0\x05\x01\x01B\x14\x01q\x03\x09not-found\0\0\x0dlimi\
-t-reached\x01s\0\x06failed\x01s\0\x04\0\x0dlook-up-error\x03\0\0\x01m\x04\x09ava\
-ilable\x06scarce\x08shortage\x07unknown\x04\0\x05stock\x03\0\x02\x01r\x06\x04nam\
-es\x05stock\x03\x0carchitectures\x0aprocessorsy\x06memoryw\x0chourly-priceu\x04\0\
-\x0bserver-type\x03\0\x04\x01ps\x01r\x07\x02ids\x04names\x0bserver-types\x05stat\
-es\x0cstate-details\x04tags\x06\x0acreated-atw\x04\0\x06server\x03\0\x07\x01p\x05\
-\x01j\x01\x09\x01\x01\x01@\x02\x04zones\x05names\x06\0\x0a\x04\0\x0cserver-types\
-\x01\x0b\x01j\x01\x08\x01\x01\x01@\x02\x04zones\x02ids\0\x0c\x04\0\x0aget-server\
-\x01\x0d\x01p\x08\x01j\x01\x0e\x01\x01\x01@\x02\x04zones\x04tags\x06\0\x0f\x04\0\
-\x0clist-servers\x01\x10\x03\0\x20windlass:scaleway/look-ups@0.1.0\x05\x02\x01B\x0a\
-\x01ks\x01r\x03\x06methods\x04paths\x04body\0\x04\0\x0chttp-request\x03\0\x01\x01\
-r\x02\x06status{\x04bodys\x04\0\x0dhttp-response\x03\0\x03\x01q\x03\x0bnot-grant\
-ed\x01s\0\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0drequest-error\x03\0\x05\
-\x01j\x01\x04\x01\x06\x01@\x01\x07request\x02\0\x07\x04\0\x04send\x01\x08\x03\0\x1f\
-windlass:scaleway/request@0.1.0\x05\x03\x04\0\x1awindlass:guest-sdk/imports\x04\0\
-\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit\
--component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05\
+error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05wr\
+ite\x01\x02\x03\0\x19windlass:policy/log@0.1.0\x05\x01\x01B\x1a\x01q\x03\x09not-\
+found\0\0\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0dlook-up-error\x03\0\0\
+\x01m\x04\x09available\x06scarce\x08shortage\x07unknown\x04\0\x05stock\x03\0\x02\
+\x01r\x02\x08currencys\x06microsw\x04\0\x05money\x03\0\x04\x01r\x06\x04names\x05\
+stock\x03\x0carchitectures\x0aprocessorsy\x06memoryw\x0chourly-price\x05\x04\0\x0b\
+server-type\x03\0\x06\x01ps\x01r\x07\x02ids\x04names\x0bserver-types\x05states\x0c\
+state-details\x04tags\x08\x0acreated-atw\x04\0\x06server\x03\0\x09\x01p\x07\x01r\
+\x02\x0cserver-types\x0b\x08complete\x7f\x04\0\x10server-type-list\x03\0\x0c\x01\
+p\x0a\x01r\x02\x07servers\x0e\x08complete\x7f\x04\0\x0bserver-list\x03\0\x0f\x01\
+j\x01\x0d\x01\x01\x01@\x02\x04zones\x05names\x08\0\x11\x04\0\x0cserver-types\x01\
+\x12\x01j\x01\x0a\x01\x01\x01@\x02\x04zones\x02ids\0\x13\x04\0\x0aget-server\x01\
+\x14\x01j\x01\x10\x01\x01\x01@\x02\x04zones\x04tags\x08\0\x15\x04\0\x0clist-serv\
+ers\x01\x16\x03\0\x20windlass:scaleway/look-ups@0.1.0\x05\x02\x01B\x0a\x01ks\x01\
+r\x03\x06methods\x04paths\x04body\0\x04\0\x0chttp-request\x03\0\x01\x01r\x02\x06\
+status{\x04bodys\x04\0\x0dhttp-response\x03\0\x03\x01q\x03\x0bnot-granted\x01s\0\
+\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0drequest-error\x03\0\x05\x01j\x01\
+\x04\x01\x06\x01@\x01\x07request\x02\0\x07\x04\0\x04send\x01\x08\x03\0\x1fwindla\
+ss:scaleway/request@0.1.0\x05\x03\x04\0\x1awindlass:guest-sdk/imports\x04\0\x0b\x0d\
+\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compone\
+nt\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

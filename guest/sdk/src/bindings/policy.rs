@@ -23,11 +23,12 @@ pub mod exports {
                     pub version: _rt::String,
                     /// One sentence: what this policy decides differently.
                     pub summary: _rt::String,
-                    /// A JSON Schema (2020-12) of the settings that `configure` takes. The host checks the settings against it first,
-                    /// outside the sandbox, so it understands the keywords that take bounded time and refuses a policy with any other:
-                    /// `type`, `enum`, `const`, `anyOf`; `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`; `minLength`,
-                    /// `maxLength`; `items`, `minItems`, `maxItems`; `properties`, `required`, `additionalProperties`; and, unchecked,
-                    /// `title`, `description`, `default`, `examples`, `deprecated`, `format`, `$schema`, `$id`, `$comment`.
+                    /// A JSON Schema (2020-12) of the settings that `configure` takes. The host checks the settings against it
+                    /// first, outside the sandbox, so it understands the keywords that take bounded time and refuses a policy with
+                    /// any other: `type`, `enum`, `const`, `anyOf`; `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`;
+                    /// `minLength`, `maxLength`; `items`, `minItems`, `maxItems`; `properties`, `required`, `additionalProperties`;
+                    /// and, unchecked, `title`, `description`, `default`, `examples`, `deprecated`, `format`, `$schema`, `$id`,
+                    /// `$comment`.
                     pub settings_schema: _rt::String,
                 }
                 impl ::core::fmt::Debug for Description {

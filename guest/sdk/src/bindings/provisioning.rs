@@ -14,8 +14,9 @@ pub mod exports {
         pub mod policy {
             /// Slot `provisioning`: how a cluster recovers when one of its operations failed.
             ///
-            /// Asked from one place only, at the top of each operation. A policy names the nodes to delete; the host deletes those
-            /// that are ours, and no others.
+            /// Asked from one place only, at the top of each operation, and not about a cluster that the user deletes meanwhile:
+            /// then nothing is to stay, and the host sees to that itself. A policy names the nodes to delete; the host deletes
+            /// those that are ours, and no others.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod provisioning {
                 #[used]
@@ -31,6 +32,8 @@ pub mod exports {
                     Create,
                     Scale,
                     Terminate,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for Operation {
                     fn fmt(
@@ -47,6 +50,9 @@ pub mod exports {
                             Operation::Terminate => {
                                 f.debug_tuple("Operation::Terminate").finish()
                             }
+                            Operation::Other => {
+                                f.debug_tuple("Operation::Other").finish()
+                            }
                         }
                     }
                 }
@@ -60,6 +66,7 @@ pub mod exports {
                             0 => Operation::Create,
                             1 => Operation::Scale,
                             2 => Operation::Terminate,
+                            3 => Operation::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -77,6 +84,8 @@ pub mod exports {
                     Resize,
                     Configure,
                     Start,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for Stage {
                     fn fmt(
@@ -96,6 +105,7 @@ pub mod exports {
                                 f.debug_tuple("Stage::Configure").finish()
                             }
                             Stage::Start => f.debug_tuple("Stage::Start").finish(),
+                            Stage::Other => f.debug_tuple("Stage::Other").finish(),
                         }
                     }
                 }
@@ -114,6 +124,7 @@ pub mod exports {
                             5 => Stage::Resize,
                             6 => Stage::Configure,
                             7 => Stage::Start,
+                            8 => Stage::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -128,6 +139,8 @@ pub mod exports {
                     Leaving,
                     /// It was made by this operation.
                     Made,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for NodeRole {
                     fn fmt(
@@ -142,6 +155,7 @@ pub mod exports {
                                 f.debug_tuple("NodeRole::Leaving").finish()
                             }
                             NodeRole::Made => f.debug_tuple("NodeRole::Made").finish(),
+                            NodeRole::Other => f.debug_tuple("NodeRole::Other").finish(),
                         }
                     }
                 }
@@ -155,6 +169,7 @@ pub mod exports {
                             0 => NodeRole::Staying,
                             1 => NodeRole::Leaving,
                             2 => NodeRole::Made,
+                            3 => NodeRole::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -215,8 +230,6 @@ pub mod exports {
                     pub operation: Operation,
                     pub stage: Stage,
                     pub cause: Failure,
-                    /// Whether the user has asked for the cluster's deletion in the meantime, or its record is gone.
-                    pub cluster_gone: bool,
                     pub groups: _rt::Vec<Group>,
                     pub nodes: _rt::Vec<Node>,
                 }
@@ -232,7 +245,6 @@ pub mod exports {
                             .field("operation", &self.operation)
                             .field("stage", &self.stage)
                             .field("cause", &self.cause)
-                            .field("cluster-gone", &self.cluster_gone)
                             .field("groups", &self.groups)
                             .field("nodes", &self.nodes)
                             .finish()
@@ -295,8 +307,6 @@ pub mod exports {
                 #[derive(Clone, PartialEq)]
                 pub enum Verdict {
                     Defer,
-                    /// The user deleted the cluster: stop without an error and leave nothing behind.
-                    StopQuietly,
                     Recover(Recovery),
                 }
                 impl ::core::fmt::Debug for Verdict {
@@ -306,9 +316,6 @@ pub mod exports {
                     ) -> ::core::fmt::Result {
                         match self {
                             Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::StopQuietly => {
-                                f.debug_tuple("Verdict::StopQuietly").finish()
-                            }
                             Verdict::Recover(e) => {
                                 f.debug_tuple("Verdict::Recover").field(e).finish()
                             }
@@ -337,7 +344,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result50 = {
+                        let result51 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = *arg0.add(16).cast::<*mut u8>();
@@ -373,166 +380,147 @@ pub mod exports {
                                 len10,
                                 len10,
                             );
-                            let l11 = *arg0
-                                .add(16 + 6 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l12 = *arg0
-                                .add(16 + 7 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len13 = l12;
-                            let bytes13 = _rt::Vec::from_raw_parts(
-                                l11.cast(),
-                                len13,
-                                len13,
-                            );
-                            let l14 = *arg0
-                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l15 = *arg0
-                                .add(16 + 9 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len16 = l15;
-                            let bytes16 = _rt::Vec::from_raw_parts(
-                                l14.cast(),
-                                len16,
-                                len16,
-                            );
-                            let l17 = i32::from(
+                            let l11 = i32::from(
                                 *arg0
-                                    .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l15 = i32::from(
+                                *arg0
+                                    .add(16 + 9 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
                             let l19 = i32::from(
                                 *arg0
-                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l23 = i32::from(
+                            let l21 = i32::from(
                                 *arg0
-                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l27 = i32::from(
+                            let l25 = i32::from(
                                 *arg0
-                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l28 = i32::from(
+                            let l29 = i32::from(
                                 *arg0
-                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l29 = *arg0
-                                .add(16 + 19 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
                             let l30 = *arg0
                                 .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l31 = *arg0
+                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base36 = l29;
-                            let len36 = l30;
-                            let mut result36 = _rt::Vec::with_capacity(len36);
-                            for i in 0..len36 {
-                                let base = base36
+                            let base37 = l30;
+                            let len37 = l31;
+                            let mut result37 = _rt::Vec::with_capacity(len37);
+                            for i in 0..len37 {
+                                let base = base37
                                     .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
-                                let e36 = {
-                                    let l31 = *base.add(0).cast::<*mut u8>();
-                                    let l32 = *base
+                                let e37 = {
+                                    let l32 = *base.add(0).cast::<*mut u8>();
+                                    let l33 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len33 = l32;
-                                    let bytes33 = _rt::Vec::from_raw_parts(
-                                        l31.cast(),
-                                        len33,
-                                        len33,
+                                    let len34 = l33;
+                                    let bytes34 = _rt::Vec::from_raw_parts(
+                                        l32.cast(),
+                                        len34,
+                                        len34,
                                     );
-                                    let l34 = *base
+                                    let l35 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
-                                    let l35 = *base
+                                    let l36 = *base
                                         .add(4 + 2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
                                     Group {
-                                        name: _rt::string_lift(bytes33),
-                                        before: l34 as u32,
-                                        wanted: l35 as u32,
+                                        name: _rt::string_lift(bytes34),
+                                        before: l35 as u32,
+                                        wanted: l36 as u32,
                                     }
                                 };
-                                result36.push(e36);
+                                result37.push(e37);
                             }
                             _rt::cabi_dealloc(
-                                base36,
-                                len36 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                base37,
+                                len37 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let l37 = *arg0
-                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
                             let l38 = *arg0
                                 .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l39 = *arg0
+                                .add(16 + 23 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base49 = l37;
-                            let len49 = l38;
-                            let mut result49 = _rt::Vec::with_capacity(len49);
-                            for i in 0..len49 {
-                                let base = base49
+                            let base50 = l38;
+                            let len50 = l39;
+                            let mut result50 = _rt::Vec::with_capacity(len50);
+                            for i in 0..len50 {
+                                let base = base50
                                     .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                                let e49 = {
-                                    let l39 = *base.add(0).cast::<*mut u8>();
-                                    let l40 = *base
+                                let e50 = {
+                                    let l40 = *base.add(0).cast::<*mut u8>();
+                                    let l41 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len41 = l40;
-                                    let bytes41 = _rt::Vec::from_raw_parts(
-                                        l39.cast(),
-                                        len41,
-                                        len41,
+                                    let len42 = l41;
+                                    let bytes42 = _rt::Vec::from_raw_parts(
+                                        l40.cast(),
+                                        len42,
+                                        len42,
                                     );
-                                    let l42 = *base
+                                    let l43 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l43 = *base
+                                    let l44 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len44 = l43;
-                                    let bytes44 = _rt::Vec::from_raw_parts(
-                                        l42.cast(),
-                                        len44,
-                                        len44,
+                                    let len45 = l44;
+                                    let bytes45 = _rt::Vec::from_raw_parts(
+                                        l43.cast(),
+                                        len45,
+                                        len45,
                                     );
-                                    let l45 = i32::from(
+                                    let l46 = i32::from(
                                         *base
                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l46 = i32::from(
+                                    let l47 = i32::from(
                                         *base
                                             .add(1 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l47 = i32::from(
+                                    let l48 = i32::from(
                                         *base
                                             .add(2 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l48 = i32::from(
+                                    let l49 = i32::from(
                                         *base
                                             .add(3 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     Node {
-                                        name: _rt::string_lift(bytes41),
-                                        group: _rt::string_lift(bytes44),
-                                        role: NodeRole::_lift(l45 as u8),
-                                        exists: _rt::bool_lift(l46 as u8),
-                                        decommissioned: _rt::bool_lift(l47 as u8),
-                                        configured: _rt::bool_lift(l48 as u8),
+                                        name: _rt::string_lift(bytes42),
+                                        group: _rt::string_lift(bytes45),
+                                        role: NodeRole::_lift(l46 as u8),
+                                        exists: _rt::bool_lift(l47 as u8),
+                                        decommissioned: _rt::bool_lift(l48 as u8),
+                                        configured: _rt::bool_lift(l49 as u8),
                                     }
                                 };
-                                result49.push(e49);
+                                result50.push(e50);
                             }
                             _rt::cabi_dealloc(
-                                base49,
-                                len49 * (5 * ::core::mem::size_of::<*const u8>()),
+                                base50,
+                                len50 * (5 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
                             T_::decide(Question {
@@ -546,130 +534,168 @@ pub mod exports {
                                         l7 as u8,
                                     ),
                                     message: _rt::string_lift(bytes10),
-                                    method: _rt::string_lift(bytes13),
-                                    path: _rt::string_lift(bytes16),
-                                    status: match l17 {
+                                    method: match l11 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l18 = i32::from(
+                                                let l12 = *arg0
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l13 = *arg0
+                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len14 = l13;
+                                                let bytes14 = _rt::Vec::from_raw_parts(
+                                                    l12.cast(),
+                                                    len14,
+                                                    len14,
+                                                );
+                                                _rt::string_lift(bytes14)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    path: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *arg0
+                                                    .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *arg0
+                                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    status: match l19 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l20 = i32::from(
                                                     *arg0
-                                                        .add(18 + 10 * ::core::mem::size_of::<*const u8>())
+                                                        .add(18 + 12 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u16>(),
                                                 );
-                                                l18 as u16
+                                                l20 as u16
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    error_type: match l19 {
+                                    error_type: match l21 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l20 = *arg0
-                                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                let l22 = *arg0
+                                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l21 = *arg0
-                                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len22 = l21;
-                                                let bytes22 = _rt::Vec::from_raw_parts(
-                                                    l20.cast(),
-                                                    len22,
-                                                    len22,
-                                                );
-                                                _rt::string_lift(bytes22)
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    resource: match l23 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l24 = *arg0
+                                                let l23 = *arg0
                                                     .add(16 + 15 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l25 = *arg0
-                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len26 = l25;
-                                                let bytes26 = _rt::Vec::from_raw_parts(
-                                                    l24.cast(),
-                                                    len26,
-                                                    len26,
+                                                let len24 = l23;
+                                                let bytes24 = _rt::Vec::from_raw_parts(
+                                                    l22.cast(),
+                                                    len24,
+                                                    len24,
                                                 );
-                                                _rt::string_lift(bytes26)
+                                                _rt::string_lift(bytes24)
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    ambiguous: _rt::bool_lift(l27 as u8),
+                                    resource: match l25 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l26 = *arg0
+                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l27 = *arg0
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len28 = l27;
+                                                let bytes28 = _rt::Vec::from_raw_parts(
+                                                    l26.cast(),
+                                                    len28,
+                                                    len28,
+                                                );
+                                                _rt::string_lift(bytes28)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    ambiguous: _rt::bool_lift(l29 as u8),
                                 },
-                                cluster_gone: _rt::bool_lift(l28 as u8),
-                                groups: result36,
-                                nodes: result49,
+                                groups: result37,
+                                nodes: result50,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            24 + 22 * ::core::mem::size_of::<*const u8>(),
+                            16 + 24 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr51 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict52, reason: reason52 } = result50;
-                        match verdict52 {
+                        let ptr52 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict53, reason: reason53 } = result51;
+                        match verdict53 {
                             Verdict::Defer => {
-                                *ptr51.add(0).cast::<u8>() = (0i32) as u8;
-                            }
-                            Verdict::StopQuietly => {
-                                *ptr51.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr52.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::Recover(e) => {
-                                *ptr51.add(0).cast::<u8>() = (2i32) as u8;
-                                let Recovery { state: state53, delete: delete53 } = e;
-                                *ptr51
+                                *ptr52.add(0).cast::<u8>() = (1i32) as u8;
+                                let Recovery { state: state54, delete: delete54 } = e;
+                                *ptr52
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (state53.clone() as i32) as u8;
-                                let vec54 = <_ as Into<_rt::Vec<_>>>::into(delete53)
+                                    .cast::<u8>() = (state54.clone() as i32) as u8;
+                                let vec55 = <_ as Into<_rt::Vec<_>>>::into(delete54)
                                     .into_boxed_slice();
-                                let ptr54 = vec54.as_ptr().cast::<u8>();
-                                let len54 = vec54.len();
-                                ::core::mem::forget(vec54);
-                                *ptr51
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len54;
-                                *ptr51
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr54.cast_mut();
-                            }
-                        }
-                        match reason52 {
-                            Some(e) => {
-                                *ptr51
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (1i32) as u8;
-                                let vec55 = (e.into_bytes()).into_boxed_slice();
                                 let ptr55 = vec55.as_ptr().cast::<u8>();
                                 let len55 = vec55.len();
                                 ::core::mem::forget(vec55);
-                                *ptr51
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                *ptr52
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>() = len55;
-                                *ptr51
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                *ptr52
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>() = ptr55.cast_mut();
                             }
+                        }
+                        match reason53 {
+                            Some(e) => {
+                                *ptr52
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>() = (1i32) as u8;
+                                let vec56 = (e.into_bytes()).into_boxed_slice();
+                                let ptr56 = vec56.as_ptr().cast::<u8>();
+                                let len56 = vec56.len();
+                                ::core::mem::forget(vec56);
+                                *ptr52
+                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len56;
+                                *ptr52
+                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr56.cast_mut();
+                            }
                             None => {
-                                *ptr51
+                                *ptr52
                                     .add(4 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr51
+                        ptr52
                     }
                 }
                 #[doc(hidden)]
@@ -679,7 +705,6 @@ pub mod exports {
                         let l0 = i32::from(*arg0.add(0).cast::<u8>());
                         match l0 {
                             0 => {}
-                            1 => {}
                             _ => {
                                 let l1 = *arg0
                                     .add(2 * ::core::mem::size_of::<*const u8>())
@@ -824,36 +849,37 @@ macro_rules! __export_provisioning_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:provisioning:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1400] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1395] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf5\x09\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf0\x09\x01A\x02\x01\
 A\x06\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failure\x01B\x1e\x02\x03\
-\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\
-\0\x02\x01m\x03\x06create\x05scale\x09terminate\x04\0\x09operation\x03\0\x04\x01\
-m\x08\x08validate\x07servers\x04wait\x07prepare\x0cdecommission\x06resize\x09con\
-figure\x05start\x04\0\x05stage\x03\0\x06\x01m\x03\x07staying\x07leaving\x04made\x04\
-\0\x09node-role\x03\0\x08\x01r\x06\x04names\x05groups\x04role\x09\x06exists\x7f\x0e\
-decommissioned\x7f\x0aconfigured\x7f\x04\0\x04node\x03\0\x0a\x01r\x03\x04names\x06\
-beforey\x06wantedy\x04\0\x05group\x03\0\x0c\x01p\x0d\x01p\x0b\x01r\x09\x03now\x01\
-\x06randomw\x07clusters\x09operation\x05\x05stage\x07\x05cause\x03\x0ccluster-go\
-ne\x7f\x06groups\x0e\x05nodes\x0f\x04\0\x08question\x03\0\x10\x01m\x02\x06active\
-\x05error\x04\0\x0dcluster-state\x03\0\x12\x01py\x01r\x02\x05state\x13\x06delete\
-\x14\x04\0\x08recovery\x03\0\x15\x01q\x03\x05defer\0\0\x0cstop-quietly\0\0\x07re\
-cover\x01\x16\0\x04\0\x07verdict\x03\0\x17\x01ks\x01r\x02\x07verdict\x18\x06reas\
-on\x19\x04\0\x06answer\x03\0\x1a\x01@\x01\x08question\x11\0\x1b\x04\0\x06decide\x01\
-\x1c\x04\0\"windlass:policy/provisioning@0.1.0\x05\x03\x04\0\x1fwindlass:guest-s\
-dk/provisioning\x04\0\x0b\x12\x01\0\x0cprovisioning\x03\0\0\0G\x09producers\x01\x0c\
-processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failur\
+e\x01B\x1e\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\
+\0\x07failure\x03\0\x02\x01m\x04\x06create\x05scale\x09terminate\x05other\x04\0\x09\
+operation\x03\0\x04\x01m\x09\x08validate\x07servers\x04wait\x07prepare\x0cdecomm\
+ission\x06resize\x09configure\x05start\x05other\x04\0\x05stage\x03\0\x06\x01m\x04\
+\x07staying\x07leaving\x04made\x05other\x04\0\x09node-role\x03\0\x08\x01r\x06\x04\
+names\x05groups\x04role\x09\x06exists\x7f\x0edecommissioned\x7f\x0aconfigured\x7f\
+\x04\0\x04node\x03\0\x0a\x01r\x03\x04names\x06beforey\x06wantedy\x04\0\x05group\x03\
+\0\x0c\x01p\x0d\x01p\x0b\x01r\x08\x03now\x01\x06randomw\x07clusters\x09operation\
+\x05\x05stage\x07\x05cause\x03\x06groups\x0e\x05nodes\x0f\x04\0\x08question\x03\0\
+\x10\x01m\x02\x06active\x05error\x04\0\x0dcluster-state\x03\0\x12\x01py\x01r\x02\
+\x05state\x13\x06delete\x14\x04\0\x08recovery\x03\0\x15\x01q\x02\x05defer\0\0\x07\
+recover\x01\x16\0\x04\0\x07verdict\x03\0\x17\x01ks\x01r\x02\x07verdict\x18\x06re\
+ason\x19\x04\0\x06answer\x03\0\x1a\x01@\x01\x08question\x11\0\x1b\x04\0\x06decid\
+e\x01\x1c\x04\0\"windlass:policy/provisioning@0.1.0\x05\x03\x04\0\x1fwindlass:gu\
+est-sdk/provisioning\x04\0\x0b\x12\x01\0\x0cprovisioning\x03\0\0\0G\x09producers\
+\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60\
+.0";
         };
     };
 }
@@ -866,22 +892,22 @@ pub use __export_provisioning_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 814] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8b\x05\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 820] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x91\x05\x01A\x02\x01\
 A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x04\0?windlass:guest-sdk/provisioning-with-all-of-its-exports-r\
-emoved\x04\0\x0b2\x01\0,provisioning-with-all-of-its-exports-removed\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x04\0?windlass:guest-sdk/provisioning-with-all\
+-of-its-exports-removed\x04\0\x0b2\x01\0,provisioning-with-all-of-its-exports-re\
+moved\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.\
+2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

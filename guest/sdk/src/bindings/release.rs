@@ -32,6 +32,8 @@ pub mod exports {
                 pub enum MachineKind {
                     Instance,
                     AppleSiliconServer,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for MachineKind {
                     fn fmt(
@@ -45,6 +47,9 @@ pub mod exports {
                             MachineKind::AppleSiliconServer => {
                                 f.debug_tuple("MachineKind::AppleSiliconServer").finish()
                             }
+                            MachineKind::Other => {
+                                f.debug_tuple("MachineKind::Other").finish()
+                            }
                         }
                     }
                 }
@@ -57,6 +62,7 @@ pub mod exports {
                         match val {
                             0 => MachineKind::Instance,
                             1 => MachineKind::AppleSiliconServer,
+                            2 => MachineKind::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -64,40 +70,46 @@ pub mod exports {
                 /// Why the question is asked.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-                pub enum Occasion {
-                    /// The owner let the machine go.
-                    LetGo,
+                pub enum Trigger {
+                    /// The owner released the machine.
+                    Released,
                     /// Its set-up failed again.
                     BootstrapFailed,
                     /// It carries a claim that no living owner explains, and somebody asked to take such machines back.
                     Reclaim,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
-                impl ::core::fmt::Debug for Occasion {
+                impl ::core::fmt::Debug for Trigger {
                     fn fmt(
                         &self,
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         match self {
-                            Occasion::LetGo => f.debug_tuple("Occasion::LetGo").finish(),
-                            Occasion::BootstrapFailed => {
-                                f.debug_tuple("Occasion::BootstrapFailed").finish()
+                            Trigger::Released => {
+                                f.debug_tuple("Trigger::Released").finish()
                             }
-                            Occasion::Reclaim => {
-                                f.debug_tuple("Occasion::Reclaim").finish()
+                            Trigger::BootstrapFailed => {
+                                f.debug_tuple("Trigger::BootstrapFailed").finish()
                             }
+                            Trigger::Reclaim => {
+                                f.debug_tuple("Trigger::Reclaim").finish()
+                            }
+                            Trigger::Other => f.debug_tuple("Trigger::Other").finish(),
                         }
                     }
                 }
-                impl Occasion {
+                impl Trigger {
                     #[doc(hidden)]
-                    pub unsafe fn _lift(val: u8) -> Occasion {
+                    pub unsafe fn _lift(val: u8) -> Trigger {
                         if !cfg!(debug_assertions) {
                             return unsafe { ::core::mem::transmute(val) };
                         }
                         match val {
-                            0 => Occasion::LetGo,
-                            1 => Occasion::BootstrapFailed,
-                            2 => Occasion::Reclaim,
+                            0 => Trigger::Released,
+                            1 => Trigger::BootstrapFailed,
+                            2 => Trigger::Reclaim,
+                            3 => Trigger::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -105,33 +117,43 @@ pub mod exports {
                 /// What the owner asked for (an annotation, for example). A policy may refuse it.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-                pub enum Wish {
-                    Pool,
+                pub enum Requested {
+                    ReturnToPool,
                     Terminate,
                     Keep,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
-                impl ::core::fmt::Debug for Wish {
+                impl ::core::fmt::Debug for Requested {
                     fn fmt(
                         &self,
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         match self {
-                            Wish::Pool => f.debug_tuple("Wish::Pool").finish(),
-                            Wish::Terminate => f.debug_tuple("Wish::Terminate").finish(),
-                            Wish::Keep => f.debug_tuple("Wish::Keep").finish(),
+                            Requested::ReturnToPool => {
+                                f.debug_tuple("Requested::ReturnToPool").finish()
+                            }
+                            Requested::Terminate => {
+                                f.debug_tuple("Requested::Terminate").finish()
+                            }
+                            Requested::Keep => f.debug_tuple("Requested::Keep").finish(),
+                            Requested::Other => {
+                                f.debug_tuple("Requested::Other").finish()
+                            }
                         }
                     }
                 }
-                impl Wish {
+                impl Requested {
                     #[doc(hidden)]
-                    pub unsafe fn _lift(val: u8) -> Wish {
+                    pub unsafe fn _lift(val: u8) -> Requested {
                         if !cfg!(debug_assertions) {
                             return unsafe { ::core::mem::transmute(val) };
                         }
                         match val {
-                            0 => Wish::Pool,
-                            1 => Wish::Terminate,
-                            2 => Wish::Keep,
+                            0 => Requested::ReturnToPool,
+                            1 => Requested::Terminate,
+                            2 => Requested::Keep,
+                            3 => Requested::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -186,43 +208,49 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// The deeds that can be refused.
+                /// The actions that can be refused.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-                pub enum Deed {
+                pub enum Action {
                     ReturnToPool,
                     Terminate,
                     ScheduleDeletion,
                     Reboot,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
-                impl ::core::fmt::Debug for Deed {
+                impl ::core::fmt::Debug for Action {
                     fn fmt(
                         &self,
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         match self {
-                            Deed::ReturnToPool => {
-                                f.debug_tuple("Deed::ReturnToPool").finish()
+                            Action::ReturnToPool => {
+                                f.debug_tuple("Action::ReturnToPool").finish()
                             }
-                            Deed::Terminate => f.debug_tuple("Deed::Terminate").finish(),
-                            Deed::ScheduleDeletion => {
-                                f.debug_tuple("Deed::ScheduleDeletion").finish()
+                            Action::Terminate => {
+                                f.debug_tuple("Action::Terminate").finish()
                             }
-                            Deed::Reboot => f.debug_tuple("Deed::Reboot").finish(),
+                            Action::ScheduleDeletion => {
+                                f.debug_tuple("Action::ScheduleDeletion").finish()
+                            }
+                            Action::Reboot => f.debug_tuple("Action::Reboot").finish(),
+                            Action::Other => f.debug_tuple("Action::Other").finish(),
                         }
                     }
                 }
-                impl Deed {
+                impl Action {
                     #[doc(hidden)]
-                    pub unsafe fn _lift(val: u8) -> Deed {
+                    pub unsafe fn _lift(val: u8) -> Action {
                         if !cfg!(debug_assertions) {
                             return unsafe { ::core::mem::transmute(val) };
                         }
                         match val {
-                            0 => Deed::ReturnToPool,
-                            1 => Deed::Terminate,
-                            2 => Deed::ScheduleDeletion,
-                            3 => Deed::Reboot,
+                            0 => Action::ReturnToPool,
+                            1 => Action::Terminate,
+                            2 => Action::ScheduleDeletion,
+                            3 => Action::Reboot,
+                            4 => Action::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -230,7 +258,7 @@ pub mod exports {
                 /// What was tried and how it was refused.
                 #[derive(Clone, PartialEq)]
                 pub struct Refusal {
-                    pub deed: Deed,
+                    pub action: Action,
                     pub failure: Failure,
                     /// The instant from which it would be accepted, where Scaleway said so.
                     pub not_before: Option<Timestamp>,
@@ -241,7 +269,7 @@ pub mod exports {
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Refusal")
-                            .field("deed", &self.deed)
+                            .field("action", &self.action)
                             .field("failure", &self.failure)
                             .field("not-before", &self.not_before)
                             .finish()
@@ -252,9 +280,9 @@ pub mod exports {
                 pub struct Question {
                     pub now: Timestamp,
                     pub random: u64,
-                    pub occasion: Occasion,
+                    pub trigger: Trigger,
                     pub machine: Machine,
-                    pub wish: Option<Wish>,
+                    pub requested: Option<Requested>,
                     /// Absent at the first asking.
                     pub refusal: Option<Refusal>,
                     /// How often the question has been asked in this release, from 1.
@@ -268,9 +296,9 @@ pub mod exports {
                         f.debug_struct("Question")
                             .field("now", &self.now)
                             .field("random", &self.random)
-                            .field("occasion", &self.occasion)
+                            .field("trigger", &self.trigger)
                             .field("machine", &self.machine)
-                            .field("wish", &self.wish)
+                            .field("requested", &self.requested)
                             .field("refusal", &self.refusal)
                             .field("attempt", &self.attempt)
                             .finish()
@@ -301,8 +329,8 @@ pub mod exports {
                     Terminate,
                     /// Let Scaleway delete it as soon as it can be deleted.
                     ScheduleDeletion,
-                    /// Leave it as it is and end the release. Its owner has let go all the same; after a failed set-up, it stays with
-                    /// its owner, who sets it up again.
+                    /// Leave it as it is and end the release. It has left its owner all the same; after a failed set-up, it stays
+                    /// with its owner, who sets it up again.
                     Keep,
                     /// Ask again after so many milliseconds.
                     RetryAfter(Milliseconds),
@@ -355,7 +383,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result62 = {
+                        let result64 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = i32::from(*arg0.add(16).cast::<u8>());
@@ -458,13 +486,13 @@ pub mod exports {
                                     .add(72 + 18 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l61 = *arg0
-                                .add(96 + 34 * ::core::mem::size_of::<*const u8>())
+                            let l63 = *arg0
+                                .add(96 + 36 * ::core::mem::size_of::<*const u8>())
                                 .cast::<i32>();
                             T_::decide(Question {
                                 now: l0 as u64,
                                 random: l1 as u64,
-                                occasion: Occasion::_lift(l2 as u8),
+                                trigger: Trigger::_lift(l2 as u8),
                                 machine: Machine {
                                     kind: MachineKind::_lift(l3 as u8),
                                     id: _rt::string_lift(bytes6),
@@ -535,7 +563,7 @@ pub mod exports {
                                     bootstrap_failures: l32 as u32,
                                     rebooted: _rt::bool_lift(l33 as u8),
                                 },
-                                wish: match l34 {
+                                requested: match l34 {
                                     0 => None,
                                     1 => {
                                         let e = {
@@ -544,7 +572,7 @@ pub mod exports {
                                                     .add(65 + 18 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            Wish::_lift(l35 as u8)
+                                            Requested::_lift(l35 as u8)
                                         };
                                         Some(e)
                                     }
@@ -576,133 +604,161 @@ pub mod exports {
                                                 len41,
                                                 len41,
                                             );
-                                            let l42 = *arg0
-                                                .add(80 + 22 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l43 = *arg0
-                                                .add(80 + 23 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len44 = l43;
-                                            let bytes44 = _rt::Vec::from_raw_parts(
-                                                l42.cast(),
-                                                len44,
-                                                len44,
-                                            );
-                                            let l45 = *arg0
-                                                .add(80 + 24 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l46 = *arg0
-                                                .add(80 + 25 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len47 = l46;
-                                            let bytes47 = _rt::Vec::from_raw_parts(
-                                                l45.cast(),
-                                                len47,
-                                                len47,
-                                            );
-                                            let l48 = i32::from(
+                                            let l42 = i32::from(
                                                 *arg0
-                                                    .add(80 + 26 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 22 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l46 = i32::from(
+                                                *arg0
+                                                    .add(80 + 25 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             let l50 = i32::from(
                                                 *arg0
-                                                    .add(80 + 27 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 28 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l54 = i32::from(
+                                            let l52 = i32::from(
                                                 *arg0
-                                                    .add(80 + 30 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 29 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l58 = i32::from(
+                                            let l56 = i32::from(
                                                 *arg0
-                                                    .add(80 + 33 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 32 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l59 = i32::from(
+                                            let l60 = i32::from(
                                                 *arg0
-                                                    .add(80 + 34 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 35 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l61 = i32::from(
+                                                *arg0
+                                                    .add(80 + 36 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             Refusal {
-                                                deed: Deed::_lift(l37 as u8),
+                                                action: Action::_lift(l37 as u8),
                                                 failure: super::super::super::super::__with_name0::Failure {
                                                     class: super::super::super::super::__with_name0::FailureClass::_lift(
                                                         l38 as u8,
                                                     ),
                                                     message: _rt::string_lift(bytes41),
-                                                    method: _rt::string_lift(bytes44),
-                                                    path: _rt::string_lift(bytes47),
-                                                    status: match l48 {
+                                                    method: match l42 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l49 = i32::from(
+                                                                let l43 = *arg0
+                                                                    .add(80 + 23 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l44 = *arg0
+                                                                    .add(80 + 24 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                let len45 = l44;
+                                                                let bytes45 = _rt::Vec::from_raw_parts(
+                                                                    l43.cast(),
+                                                                    len45,
+                                                                    len45,
+                                                                );
+                                                                _rt::string_lift(bytes45)
+                                                            };
+                                                            Some(e)
+                                                        }
+                                                        _ => _rt::invalid_enum_discriminant(),
+                                                    },
+                                                    path: match l46 {
+                                                        0 => None,
+                                                        1 => {
+                                                            let e = {
+                                                                let l47 = *arg0
+                                                                    .add(80 + 26 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l48 = *arg0
+                                                                    .add(80 + 27 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                let len49 = l48;
+                                                                let bytes49 = _rt::Vec::from_raw_parts(
+                                                                    l47.cast(),
+                                                                    len49,
+                                                                    len49,
+                                                                );
+                                                                _rt::string_lift(bytes49)
+                                                            };
+                                                            Some(e)
+                                                        }
+                                                        _ => _rt::invalid_enum_discriminant(),
+                                                    },
+                                                    status: match l50 {
+                                                        0 => None,
+                                                        1 => {
+                                                            let e = {
+                                                                let l51 = i32::from(
                                                                     *arg0
-                                                                        .add(82 + 26 * ::core::mem::size_of::<*const u8>())
+                                                                        .add(82 + 28 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<u16>(),
                                                                 );
-                                                                l49 as u16
+                                                                l51 as u16
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    error_type: match l50 {
+                                                    error_type: match l52 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l51 = *arg0
-                                                                    .add(80 + 28 * ::core::mem::size_of::<*const u8>())
+                                                                let l53 = *arg0
+                                                                    .add(80 + 30 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<*mut u8>();
-                                                                let l52 = *arg0
-                                                                    .add(80 + 29 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>();
-                                                                let len53 = l52;
-                                                                let bytes53 = _rt::Vec::from_raw_parts(
-                                                                    l51.cast(),
-                                                                    len53,
-                                                                    len53,
-                                                                );
-                                                                _rt::string_lift(bytes53)
-                                                            };
-                                                            Some(e)
-                                                        }
-                                                        _ => _rt::invalid_enum_discriminant(),
-                                                    },
-                                                    resource: match l54 {
-                                                        0 => None,
-                                                        1 => {
-                                                            let e = {
-                                                                let l55 = *arg0
+                                                                let l54 = *arg0
                                                                     .add(80 + 31 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>();
-                                                                let l56 = *arg0
-                                                                    .add(80 + 32 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len57 = l56;
-                                                                let bytes57 = _rt::Vec::from_raw_parts(
-                                                                    l55.cast(),
-                                                                    len57,
-                                                                    len57,
+                                                                let len55 = l54;
+                                                                let bytes55 = _rt::Vec::from_raw_parts(
+                                                                    l53.cast(),
+                                                                    len55,
+                                                                    len55,
                                                                 );
-                                                                _rt::string_lift(bytes57)
+                                                                _rt::string_lift(bytes55)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    ambiguous: _rt::bool_lift(l58 as u8),
+                                                    resource: match l56 {
+                                                        0 => None,
+                                                        1 => {
+                                                            let e = {
+                                                                let l57 = *arg0
+                                                                    .add(80 + 33 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l58 = *arg0
+                                                                    .add(80 + 34 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                let len59 = l58;
+                                                                let bytes59 = _rt::Vec::from_raw_parts(
+                                                                    l57.cast(),
+                                                                    len59,
+                                                                    len59,
+                                                                );
+                                                                _rt::string_lift(bytes59)
+                                                            };
+                                                            Some(e)
+                                                        }
+                                                        _ => _rt::invalid_enum_discriminant(),
+                                                    },
+                                                    ambiguous: _rt::bool_lift(l60 as u8),
                                                 },
-                                                not_before: match l59 {
+                                                not_before: match l61 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l60 = *arg0
-                                                                .add(88 + 34 * ::core::mem::size_of::<*const u8>())
+                                                            let l62 = *arg0
+                                                                .add(88 + 36 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<i64>();
-                                                            l60 as u64
+                                                            l62 as u64
                                                         };
                                                         Some(e)
                                                     }
@@ -714,82 +770,82 @@ pub mod exports {
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                attempt: l61 as u32,
+                                attempt: l63 as u32,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            104 + 34 * ::core::mem::size_of::<*const u8>(),
+                            104 + 36 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr63 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict64, reason: reason64 } = result62;
-                        match verdict64 {
+                        let ptr65 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict66, reason: reason66 } = result64;
+                        match verdict66 {
                             Verdict::Defer => {
-                                *ptr63.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::ReturnToPool(e) => {
-                                *ptr63.add(0).cast::<u8>() = (1i32) as u8;
-                                let PoolReturn { operating_system: operating_system65 } = e;
-                                match operating_system65 {
+                                *ptr65.add(0).cast::<u8>() = (1i32) as u8;
+                                let PoolReturn { operating_system: operating_system67 } = e;
+                                match operating_system67 {
                                     Some(e) => {
-                                        *ptr63.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec66 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr66 = vec66.as_ptr().cast::<u8>();
-                                        let len66 = vec66.len();
-                                        ::core::mem::forget(vec66);
-                                        *ptr63
+                                        *ptr65.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec68 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr68 = vec68.as_ptr().cast::<u8>();
+                                        let len68 = vec68.len();
+                                        ::core::mem::forget(vec68);
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len66;
-                                        *ptr63
+                                            .cast::<usize>() = len68;
+                                        *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr66.cast_mut();
+                                            .cast::<*mut u8>() = ptr68.cast_mut();
                                     }
                                     None => {
-                                        *ptr63.add(8).cast::<u8>() = (0i32) as u8;
+                                        *ptr65.add(8).cast::<u8>() = (0i32) as u8;
                                     }
                                 };
                             }
                             Verdict::Terminate => {
-                                *ptr63.add(0).cast::<u8>() = (2i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (2i32) as u8;
                             }
                             Verdict::ScheduleDeletion => {
-                                *ptr63.add(0).cast::<u8>() = (3i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (3i32) as u8;
                             }
                             Verdict::Keep => {
-                                *ptr63.add(0).cast::<u8>() = (4i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (4i32) as u8;
                             }
                             Verdict::RetryAfter(e) => {
-                                *ptr63.add(0).cast::<u8>() = (5i32) as u8;
-                                *ptr63.add(8).cast::<i64>() = _rt::as_i64(e);
+                                *ptr65.add(0).cast::<u8>() = (5i32) as u8;
+                                *ptr65.add(8).cast::<i64>() = _rt::as_i64(e);
                             }
                             Verdict::Reboot => {
-                                *ptr63.add(0).cast::<u8>() = (6i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (6i32) as u8;
                             }
                         }
-                        match reason64 {
+                        match reason66 {
                             Some(e) => {
-                                *ptr63
+                                *ptr65
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec67 = (e.into_bytes()).into_boxed_slice();
-                                let ptr67 = vec67.as_ptr().cast::<u8>();
-                                let len67 = vec67.len();
-                                ::core::mem::forget(vec67);
-                                *ptr63
+                                let vec69 = (e.into_bytes()).into_boxed_slice();
+                                let ptr69 = vec69.as_ptr().cast::<u8>();
+                                let len69 = vec69.len();
+                                ::core::mem::forget(vec69);
+                                *ptr65
                                     .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len67;
-                                *ptr63
+                                    .cast::<usize>() = len69;
+                                *ptr65
                                     .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr67.cast_mut();
+                                    .cast::<*mut u8>() = ptr69.cast_mut();
                             }
                             None => {
-                                *ptr63
+                                *ptr65
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr63
+                        ptr65
                     }
                 }
                 #[doc(hidden)]
@@ -974,32 +1030,33 @@ macro_rules! __export_release_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:release:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1582] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1636] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb0\x0b\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe6\x0b\x01A\x02\x01\
 A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09timestamp\x02\x03\0\0\
-\x07failure\x01B\x20\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\
-\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07failure\x03\0\
-\x04\x01m\x02\x08instance\x14apple-silicon-server\x04\0\x0cmachine-kind\x03\0\x06\
-\x01m\x03\x06let-go\x10bootstrap-failed\x07reclaim\x04\0\x08occasion\x03\0\x08\x01\
-m\x03\x04pool\x09terminate\x04keep\x04\0\x04wish\x03\0\x0a\x01ks\x01k\x03\x01r\x0e\
-\x04kind\x07\x02ids\x04names\x04zones\x0cmachine-types\x06statuss\x10operating-s\
-ystem\x0c\x0bpool-prefix\x0c\x07adopted\x7f\x0acreated-at\x03\x0cdeletable-at\x0d\
-\x12deletion-scheduled\x7f\x12bootstrap-failuresy\x08rebooted\x7f\x04\0\x07machi\
-ne\x03\0\x0e\x01m\x04\x0ereturn-to-pool\x09terminate\x11schedule-deletion\x06reb\
-oot\x04\0\x04deed\x03\0\x10\x01r\x03\x04deed\x11\x07failure\x05\x0anot-before\x0d\
-\x04\0\x07refusal\x03\0\x12\x01k\x0b\x01k\x13\x01r\x07\x03now\x03\x06randomw\x08\
-occasion\x09\x07machine\x0f\x04wish\x14\x07refusal\x15\x07attempty\x04\0\x08ques\
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
+estamp\x02\x03\0\0\x07failure\x01B\x20\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\
+\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\
+\0\x07failure\x03\0\x04\x01m\x03\x08instance\x14apple-silicon-server\x05other\x04\
+\0\x0cmachine-kind\x03\0\x06\x01m\x04\x08released\x10bootstrap-failed\x07reclaim\
+\x05other\x04\0\x07trigger\x03\0\x08\x01m\x04\x0ereturn-to-pool\x09terminate\x04\
+keep\x05other\x04\0\x09requested\x03\0\x0a\x01ks\x01k\x03\x01r\x0e\x04kind\x07\x02\
+ids\x04names\x04zones\x0cmachine-types\x06statuss\x10operating-system\x0c\x0bpoo\
+l-prefix\x0c\x07adopted\x7f\x0acreated-at\x03\x0cdeletable-at\x0d\x12deletion-sc\
+heduled\x7f\x12bootstrap-failuresy\x08rebooted\x7f\x04\0\x07machine\x03\0\x0e\x01\
+m\x05\x0ereturn-to-pool\x09terminate\x11schedule-deletion\x06reboot\x05other\x04\
+\0\x06action\x03\0\x10\x01r\x03\x06action\x11\x07failure\x05\x0anot-before\x0d\x04\
+\0\x07refusal\x03\0\x12\x01k\x0b\x01k\x13\x01r\x07\x03now\x03\x06randomw\x07trig\
+ger\x09\x07machine\x0f\x09requested\x14\x07refusal\x15\x07attempty\x04\0\x08ques\
 tion\x03\0\x16\x01r\x01\x10operating-system\x0c\x04\0\x0bpool-return\x03\0\x18\x01\
 q\x07\x05defer\0\0\x0ereturn-to-pool\x01\x19\0\x09terminate\0\0\x11schedule-dele\
 tion\0\0\x04keep\0\0\x0bretry-after\x01\x01\0\x06reboot\0\0\x04\0\x07verdict\x03\
@@ -1020,22 +1077,22 @@ pub use __export_release_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 804] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x86\x05\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 810] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8c\x05\x01A\x02\x01\
 A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x04\0:windlass:guest-sdk/release-with-all-of-its-exports-remove\
-d\x04\0\x0b-\x01\0'release-with-all-of-its-exports-removed\x03\0\0\0G\x09produce\
-rs\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.\
-60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x04\0:windlass:guest-sdk/release-with-all-of-i\
+ts-exports-removed\x04\0\x0b-\x01\0'release-with-all-of-its-exports-removed\x03\0\
+\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
+ndgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

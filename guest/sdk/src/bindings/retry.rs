@@ -34,13 +34,20 @@ pub mod exports {
                     pub operation: _rt::String,
                     /// The step of it: `create-ip`, `create-server`, `power-on`, `delete-volume`, ...
                     pub step: _rt::String,
+                    /// Whether the step belongs to an undo or to a removal, so that giving it up leaves something behind.
+                    pub undoing: bool,
                     /// Which attempt failed, from 1.
                     pub attempt: u32,
                     /// Since the first attempt of this step began.
                     pub elapsed: Milliseconds,
+                    /// Until the operation's deadline, where it has one; no undo has. The host never waits past it: a longer `wait`
+                    /// counts as `give-up`.
+                    pub time_left: Option<Milliseconds>,
                     pub failure: Failure,
                     /// Where it happened.
                     pub zone: _rt::String,
+                    /// The group that the server belongs or was to belong to, where it is about one.
+                    pub group: Option<_rt::String>,
                     /// The server type (Scaleway's commercial type) that was asked for, where one was.
                     pub server_type: Option<_rt::String>,
                 }
@@ -54,10 +61,13 @@ pub mod exports {
                             .field("random", &self.random)
                             .field("operation", &self.operation)
                             .field("step", &self.step)
+                            .field("undoing", &self.undoing)
                             .field("attempt", &self.attempt)
                             .field("elapsed", &self.elapsed)
+                            .field("time-left", &self.time_left)
                             .field("failure", &self.failure)
                             .field("zone", &self.zone)
+                            .field("group", &self.group)
                             .field("server-type", &self.server_type)
                             .finish()
                     }
@@ -107,7 +117,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result38 = {
+                        let result47 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = *arg0.add(16).cast::<*mut u8>();
@@ -124,34 +134,32 @@ pub mod exports {
                                 .cast::<usize>();
                             let len7 = l6;
                             let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-                            let l8 = *arg0
-                                .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                .cast::<i32>();
+                            let l8 = i32::from(
+                                *arg0
+                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
                             let l9 = *arg0
+                                .add(20 + 4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l10 = *arg0
                                 .add(24 + 4 * ::core::mem::size_of::<*const u8>())
                                 .cast::<i64>();
-                            let l10 = i32::from(
+                            let l11 = i32::from(
                                 *arg0
                                     .add(32 + 4 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l11 = *arg0
-                                .add(32 + 5 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l12 = *arg0
-                                .add(32 + 6 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len13 = l12;
-                            let bytes13 = _rt::Vec::from_raw_parts(
-                                l11.cast(),
-                                len13,
-                                len13,
+                            let l13 = i32::from(
+                                *arg0
+                                    .add(48 + 4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
                             let l14 = *arg0
-                                .add(32 + 7 * ::core::mem::size_of::<*const u8>())
+                                .add(48 + 5 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
                             let l15 = *arg0
-                                .add(32 + 8 * ::core::mem::size_of::<*const u8>())
+                                .add(48 + 6 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
                             let len16 = l15;
                             let bytes16 = _rt::Vec::from_raw_parts(
@@ -159,53 +167,56 @@ pub mod exports {
                                 len16,
                                 len16,
                             );
-                            let l17 = *arg0
-                                .add(32 + 9 * ::core::mem::size_of::<*const u8>())
+                            let l17 = i32::from(
+                                *arg0
+                                    .add(48 + 7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l21 = i32::from(
+                                *arg0
+                                    .add(48 + 10 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l25 = i32::from(
+                                *arg0
+                                    .add(48 + 13 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l27 = i32::from(
+                                *arg0
+                                    .add(48 + 14 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l31 = i32::from(
+                                *arg0
+                                    .add(48 + 17 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l35 = i32::from(
+                                *arg0
+                                    .add(48 + 20 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l36 = *arg0
+                                .add(48 + 21 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l18 = *arg0
-                                .add(32 + 10 * ::core::mem::size_of::<*const u8>())
+                            let l37 = *arg0
+                                .add(48 + 22 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let len19 = l18;
-                            let bytes19 = _rt::Vec::from_raw_parts(
-                                l17.cast(),
-                                len19,
-                                len19,
+                            let len38 = l37;
+                            let bytes38 = _rt::Vec::from_raw_parts(
+                                l36.cast(),
+                                len38,
+                                len38,
                             );
-                            let l20 = i32::from(
+                            let l39 = i32::from(
                                 *arg0
-                                    .add(32 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .add(48 + 23 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l22 = i32::from(
+                            let l43 = i32::from(
                                 *arg0
-                                    .add(32 + 12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l26 = i32::from(
-                                *arg0
-                                    .add(32 + 15 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l30 = i32::from(
-                                *arg0
-                                    .add(32 + 18 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l31 = *arg0
-                                .add(32 + 19 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l32 = *arg0
-                                .add(32 + 20 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len33 = l32;
-                            let bytes33 = _rt::Vec::from_raw_parts(
-                                l31.cast(),
-                                len33,
-                                len33,
-                            );
-                            let l34 = i32::from(
-                                *arg0
-                                    .add(32 + 21 * ::core::mem::size_of::<*const u8>())
+                                    .add(48 + 26 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
                             T_::decide(Question {
@@ -213,94 +224,172 @@ pub mod exports {
                                 random: l1 as u64,
                                 operation: _rt::string_lift(bytes4),
                                 step: _rt::string_lift(bytes7),
-                                attempt: l8 as u32,
-                                elapsed: l9 as u64,
-                                failure: super::super::super::super::__with_name0::Failure {
-                                    class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                        l10 as u8,
-                                    ),
-                                    message: _rt::string_lift(bytes13),
-                                    method: _rt::string_lift(bytes16),
-                                    path: _rt::string_lift(bytes19),
-                                    status: match l20 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l21 = i32::from(
-                                                    *arg0
-                                                        .add(34 + 11 * ::core::mem::size_of::<*const u8>())
-                                                        .cast::<u16>(),
-                                                );
-                                                l21 as u16
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    error_type: match l22 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l23 = *arg0
-                                                    .add(32 + 13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l24 = *arg0
-                                                    .add(32 + 14 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len25 = l24;
-                                                let bytes25 = _rt::Vec::from_raw_parts(
-                                                    l23.cast(),
-                                                    len25,
-                                                    len25,
-                                                );
-                                                _rt::string_lift(bytes25)
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    resource: match l26 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l27 = *arg0
-                                                    .add(32 + 16 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l28 = *arg0
-                                                    .add(32 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len29 = l28;
-                                                let bytes29 = _rt::Vec::from_raw_parts(
-                                                    l27.cast(),
-                                                    len29,
-                                                    len29,
-                                                );
-                                                _rt::string_lift(bytes29)
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    ambiguous: _rt::bool_lift(l30 as u8),
-                                },
-                                zone: _rt::string_lift(bytes33),
-                                server_type: match l34 {
+                                undoing: _rt::bool_lift(l8 as u8),
+                                attempt: l9 as u32,
+                                elapsed: l10 as u64,
+                                time_left: match l11 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l35 = *arg0
-                                                .add(32 + 22 * ::core::mem::size_of::<*const u8>())
+                                            let l12 = *arg0
+                                                .add(40 + 4 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<i64>();
+                                            l12 as u64
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                failure: super::super::super::super::__with_name0::Failure {
+                                    class: super::super::super::super::__with_name0::FailureClass::_lift(
+                                        l13 as u8,
+                                    ),
+                                    message: _rt::string_lift(bytes16),
+                                    method: match l17 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l18 = *arg0
+                                                    .add(48 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l19 = *arg0
+                                                    .add(48 + 9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len20 = l19;
+                                                let bytes20 = _rt::Vec::from_raw_parts(
+                                                    l18.cast(),
+                                                    len20,
+                                                    len20,
+                                                );
+                                                _rt::string_lift(bytes20)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    path: match l21 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l22 = *arg0
+                                                    .add(48 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l23 = *arg0
+                                                    .add(48 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len24 = l23;
+                                                let bytes24 = _rt::Vec::from_raw_parts(
+                                                    l22.cast(),
+                                                    len24,
+                                                    len24,
+                                                );
+                                                _rt::string_lift(bytes24)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    status: match l25 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l26 = i32::from(
+                                                    *arg0
+                                                        .add(50 + 13 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u16>(),
+                                                );
+                                                l26 as u16
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    error_type: match l27 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l28 = *arg0
+                                                    .add(48 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l29 = *arg0
+                                                    .add(48 + 16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len30 = l29;
+                                                let bytes30 = _rt::Vec::from_raw_parts(
+                                                    l28.cast(),
+                                                    len30,
+                                                    len30,
+                                                );
+                                                _rt::string_lift(bytes30)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    resource: match l31 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l32 = *arg0
+                                                    .add(48 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l33 = *arg0
+                                                    .add(48 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len34 = l33;
+                                                let bytes34 = _rt::Vec::from_raw_parts(
+                                                    l32.cast(),
+                                                    len34,
+                                                    len34,
+                                                );
+                                                _rt::string_lift(bytes34)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    ambiguous: _rt::bool_lift(l35 as u8),
+                                },
+                                zone: _rt::string_lift(bytes38),
+                                group: match l39 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l40 = *arg0
+                                                .add(48 + 24 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l36 = *arg0
-                                                .add(32 + 23 * ::core::mem::size_of::<*const u8>())
+                                            let l41 = *arg0
+                                                .add(48 + 25 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len37 = l36;
-                                            let bytes37 = _rt::Vec::from_raw_parts(
-                                                l35.cast(),
-                                                len37,
-                                                len37,
+                                            let len42 = l41;
+                                            let bytes42 = _rt::Vec::from_raw_parts(
+                                                l40.cast(),
+                                                len42,
+                                                len42,
                                             );
-                                            _rt::string_lift(bytes37)
+                                            _rt::string_lift(bytes42)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                server_type: match l43 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l44 = *arg0
+                                                .add(48 + 27 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l45 = *arg0
+                                                .add(48 + 28 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len46 = l45;
+                                            let bytes46 = _rt::Vec::from_raw_parts(
+                                                l44.cast(),
+                                                len46,
+                                                len46,
+                                            );
+                                            _rt::string_lift(bytes46)
                                         };
                                         Some(e)
                                     }
@@ -310,42 +399,42 @@ pub mod exports {
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            32 + 24 * ::core::mem::size_of::<*const u8>(),
+                            56 + 28 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr39 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict40, reason: reason40 } = result38;
-                        match verdict40 {
+                        let ptr48 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict49, reason: reason49 } = result47;
+                        match verdict49 {
                             Verdict::Defer => {
-                                *ptr39.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr48.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::GiveUp => {
-                                *ptr39.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr48.add(0).cast::<u8>() = (1i32) as u8;
                             }
                             Verdict::Wait(e) => {
-                                *ptr39.add(0).cast::<u8>() = (2i32) as u8;
-                                *ptr39.add(8).cast::<i64>() = _rt::as_i64(e);
+                                *ptr48.add(0).cast::<u8>() = (2i32) as u8;
+                                *ptr48.add(8).cast::<i64>() = _rt::as_i64(e);
                             }
                         }
-                        match reason40 {
+                        match reason49 {
                             Some(e) => {
-                                *ptr39.add(16).cast::<u8>() = (1i32) as u8;
-                                let vec41 = (e.into_bytes()).into_boxed_slice();
-                                let ptr41 = vec41.as_ptr().cast::<u8>();
-                                let len41 = vec41.len();
-                                ::core::mem::forget(vec41);
-                                *ptr39
+                                *ptr48.add(16).cast::<u8>() = (1i32) as u8;
+                                let vec50 = (e.into_bytes()).into_boxed_slice();
+                                let ptr50 = vec50.as_ptr().cast::<u8>();
+                                let len50 = vec50.len();
+                                ::core::mem::forget(vec50);
+                                *ptr48
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len41;
-                                *ptr39
+                                    .cast::<usize>() = len50;
+                                *ptr48
                                     .add(16 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr41.cast_mut();
+                                    .cast::<*mut u8>() = ptr50.cast_mut();
                             }
                             None => {
-                                *ptr39.add(16).cast::<u8>() = (0i32) as u8;
+                                *ptr48.add(16).cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr39
+                        ptr48
                     }
                 }
                 #[doc(hidden)]
@@ -417,13 +506,6 @@ mod _rt {
             unsafe { String::from_utf8_unchecked(bytes) }
         }
     }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -433,6 +515,13 @@ mod _rt {
             }
         } else {
             val != 0
+        }
+    }
+    pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+            panic!("invalid enum discriminant")
+        } else {
+            unsafe { core::hint::unreachable_unchecked() }
         }
     }
     pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
@@ -502,30 +591,31 @@ macro_rules! __export_retry_impl {
         =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:retry:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1071] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1107] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb3\x07\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd7\x07\x01A\x02\x01\
 A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09timestamp\x02\x03\0\0\
-\x07failure\x01B\x0f\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\
-\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07failure\x03\0\
-\x04\x01ks\x01r\x09\x03now\x03\x06randomw\x09operations\x04steps\x07attempty\x07\
-elapsed\x01\x07failure\x05\x04zones\x0bserver-type\x06\x04\0\x08question\x03\0\x07\
-\x01q\x03\x05defer\0\0\x07give-up\0\0\x04wait\x01\x01\0\x04\0\x07verdict\x03\0\x09\
-\x01r\x02\x07verdict\x0a\x06reason\x06\x04\0\x06answer\x03\0\x0b\x01@\x01\x08que\
-stion\x08\0\x0c\x04\0\x06decide\x01\x0d\x04\0\x1bwindlass:policy/retry@0.1.0\x05\
-\x04\x04\0\x18windlass:guest-sdk/retry\x04\0\x0b\x0b\x01\0\x05retry\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
+estamp\x02\x03\0\0\x07failure\x01B\x10\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\
+\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\
+\0\x07failure\x03\0\x04\x01k\x01\x01ks\x01r\x0c\x03now\x03\x06randomw\x09operati\
+ons\x04steps\x07undoing\x7f\x07attempty\x07elapsed\x01\x09time-left\x06\x07failu\
+re\x05\x04zones\x05group\x07\x0bserver-type\x07\x04\0\x08question\x03\0\x08\x01q\
+\x03\x05defer\0\0\x07give-up\0\0\x04wait\x01\x01\0\x04\0\x07verdict\x03\0\x0a\x01\
+r\x02\x07verdict\x0b\x06reason\x07\x04\0\x06answer\x03\0\x0c\x01@\x01\x08questio\
+n\x09\0\x0d\x04\0\x06decide\x01\x0e\x04\0\x1bwindlass:policy/retry@0.1.0\x05\x04\
+\x04\0\x18windlass:guest-sdk/retry\x04\0\x0b\x0b\x01\0\x05retry\x03\0\0\0G\x09pr\
+oducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
+0.60.0";
         };
     };
 }
@@ -538,21 +628,22 @@ pub use __export_retry_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 800] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x84\x05\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 806] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8a\x05\x01A\x02\x01\
 A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x04\08windlass:guest-sdk/retry-with-all-of-its-exports-removed\x04\
-\0\x0b+\x01\0%retry-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0c\
-processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x04\08windlass:guest-sdk/retry-with-all-of-its\
+-exports-removed\x04\0\x0b+\x01\0%retry-with-all-of-its-exports-removed\x03\0\0\0\
+G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindge\
+n-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

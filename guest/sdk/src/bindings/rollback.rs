@@ -36,6 +36,8 @@ pub mod exports {
                     TagSearch,
                     /// It was found attached to a resource of ours.
                     Attachment,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for Evidence {
                     fn fmt(
@@ -52,6 +54,7 @@ pub mod exports {
                             Evidence::Attachment => {
                                 f.debug_tuple("Evidence::Attachment").finish()
                             }
+                            Evidence::Other => f.debug_tuple("Evidence::Other").finish(),
                         }
                     }
                 }
@@ -65,6 +68,7 @@ pub mod exports {
                             0 => Evidence::Journal,
                             1 => Evidence::TagSearch,
                             2 => Evidence::Attachment,
+                            3 => Evidence::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -75,8 +79,8 @@ pub mod exports {
                     pub kind: ResourceKind,
                     pub id: _rt::String,
                     pub name: _rt::String,
-                    /// Scaleway's state or status, word for word; empty where the kind has none.
-                    pub state: _rt::String,
+                    /// Scaleway's state or status, word for word, where the kind has one.
+                    pub state: Option<_rt::String>,
                     /// The position in `resources` of the server that it is attached to, where it is attached to one of them.
                     pub attached_to: Option<u32>,
                     /// Whether it carries the owner tag. What does not may be kept or detached, never deleted.
@@ -236,7 +240,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result51 = {
+                        let result54 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = *arg0.add(16).cast::<*mut u8>();
@@ -258,105 +262,119 @@ pub mod exports {
                                     .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l30 = i32::from(
+                            let l32 = i32::from(
                                 *arg0
-                                    .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 22 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l34 = *arg0
-                                .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                            let l36 = *arg0
+                                .add(16 + 25 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l35 = *arg0
-                                .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                            let l37 = *arg0
+                                .add(16 + 26 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base50 = l34;
-                            let len50 = l35;
-                            let mut result50 = _rt::Vec::with_capacity(len50);
-                            for i in 0..len50 {
-                                let base = base50
-                                    .add(i * (8 + 8 * ::core::mem::size_of::<*const u8>()));
-                                let e50 = {
-                                    let l36 = i32::from(*base.add(0).cast::<u8>());
-                                    let l37 = *base
+                            let base53 = l36;
+                            let len53 = l37;
+                            let mut result53 = _rt::Vec::with_capacity(len53);
+                            for i in 0..len53 {
+                                let base = base53
+                                    .add(i * (8 + 9 * ::core::mem::size_of::<*const u8>()));
+                                let e53 = {
+                                    let l38 = i32::from(*base.add(0).cast::<u8>());
+                                    let l39 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l38 = *base
+                                    let l40 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len39 = l38;
-                                    let bytes39 = _rt::Vec::from_raw_parts(
-                                        l37.cast(),
-                                        len39,
-                                        len39,
+                                    let len41 = l40;
+                                    let bytes41 = _rt::Vec::from_raw_parts(
+                                        l39.cast(),
+                                        len41,
+                                        len41,
                                     );
-                                    let l40 = *base
+                                    let l42 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l41 = *base
+                                    let l43 = *base
                                         .add(4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len42 = l41;
-                                    let bytes42 = _rt::Vec::from_raw_parts(
-                                        l40.cast(),
-                                        len42,
-                                        len42,
+                                    let len44 = l43;
+                                    let bytes44 = _rt::Vec::from_raw_parts(
+                                        l42.cast(),
+                                        len44,
+                                        len44,
                                     );
-                                    let l43 = *base
-                                        .add(5 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<*mut u8>();
-                                    let l44 = *base
-                                        .add(6 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>();
-                                    let len45 = l44;
-                                    let bytes45 = _rt::Vec::from_raw_parts(
-                                        l43.cast(),
-                                        len45,
-                                        len45,
-                                    );
-                                    let l46 = i32::from(
+                                    let l45 = i32::from(
                                         *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>(),
-                                    );
-                                    let l48 = i32::from(
-                                        *base
-                                            .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     let l49 = i32::from(
                                         *base
-                                            .add(9 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    let l51 = i32::from(
+                                        *base
+                                            .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    let l52 = i32::from(
+                                        *base
+                                            .add(9 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     Resource {
                                         kind: super::super::super::super::__with_name0::ResourceKind::_lift(
-                                            l36 as u8,
+                                            l38 as u8,
                                         ),
-                                        id: _rt::string_lift(bytes39),
-                                        name: _rt::string_lift(bytes42),
-                                        state: _rt::string_lift(bytes45),
-                                        attached_to: match l46 {
+                                        id: _rt::string_lift(bytes41),
+                                        name: _rt::string_lift(bytes44),
+                                        state: match l45 {
                                             0 => None,
                                             1 => {
                                                 let e = {
+                                                    let l46 = *base
+                                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<*mut u8>();
                                                     let l47 = *base
-                                                        .add(4 + 7 * ::core::mem::size_of::<*const u8>())
-                                                        .cast::<i32>();
-                                                    l47 as u32
+                                                        .add(7 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<usize>();
+                                                    let len48 = l47;
+                                                    let bytes48 = _rt::Vec::from_raw_parts(
+                                                        l46.cast(),
+                                                        len48,
+                                                        len48,
+                                                    );
+                                                    _rt::string_lift(bytes48)
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        owned: _rt::bool_lift(l48 as u8),
-                                        evidence: Evidence::_lift(l49 as u8),
+                                        attached_to: match l49 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l50 = *base
+                                                        .add(4 + 8 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<i32>();
+                                                    l50 as u32
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        owned: _rt::bool_lift(l51 as u8),
+                                        evidence: Evidence::_lift(l52 as u8),
                                     }
                                 };
-                                result50.push(e50);
+                                result53.push(e53);
                             }
                             _rt::cabi_dealloc(
-                                base50,
-                                len50 * (8 + 8 * ::core::mem::size_of::<*const u8>()),
+                                base53,
+                                len53 * (8 + 9 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
                             T_::decide(Question {
@@ -385,48 +403,34 @@ pub mod exports {
                                                 len12,
                                                 len12,
                                             );
-                                            let l13 = *arg0
-                                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l14 = *arg0
-                                                .add(16 + 9 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len15 = l14;
-                                            let bytes15 = _rt::Vec::from_raw_parts(
-                                                l13.cast(),
-                                                len15,
-                                                len15,
-                                            );
-                                            let l16 = *arg0
-                                                .add(16 + 10 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l17 = *arg0
-                                                .add(16 + 11 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len18 = l17;
-                                            let bytes18 = _rt::Vec::from_raw_parts(
-                                                l16.cast(),
-                                                len18,
-                                                len18,
-                                            );
-                                            let l19 = i32::from(
+                                            let l13 = i32::from(
                                                 *arg0
-                                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l17 = i32::from(
+                                                *arg0
+                                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             let l21 = i32::from(
                                                 *arg0
-                                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l25 = i32::from(
+                                            let l23 = i32::from(
                                                 *arg0
-                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l29 = i32::from(
+                                            let l27 = i32::from(
                                                 *arg0
-                                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l31 = i32::from(
+                                                *arg0
+                                                    .add(16 + 21 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             super::super::super::super::__with_name0::Failure {
@@ -434,178 +438,220 @@ pub mod exports {
                                                     l9 as u8,
                                                 ),
                                                 message: _rt::string_lift(bytes12),
-                                                method: _rt::string_lift(bytes15),
-                                                path: _rt::string_lift(bytes18),
-                                                status: match l19 {
+                                                method: match l13 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l20 = i32::from(
+                                                            let l14 = *arg0
+                                                                .add(16 + 9 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<*mut u8>();
+                                                            let l15 = *arg0
+                                                                .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<usize>();
+                                                            let len16 = l15;
+                                                            let bytes16 = _rt::Vec::from_raw_parts(
+                                                                l14.cast(),
+                                                                len16,
+                                                                len16,
+                                                            );
+                                                            _rt::string_lift(bytes16)
+                                                        };
+                                                        Some(e)
+                                                    }
+                                                    _ => _rt::invalid_enum_discriminant(),
+                                                },
+                                                path: match l17 {
+                                                    0 => None,
+                                                    1 => {
+                                                        let e = {
+                                                            let l18 = *arg0
+                                                                .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<*mut u8>();
+                                                            let l19 = *arg0
+                                                                .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<usize>();
+                                                            let len20 = l19;
+                                                            let bytes20 = _rt::Vec::from_raw_parts(
+                                                                l18.cast(),
+                                                                len20,
+                                                                len20,
+                                                            );
+                                                            _rt::string_lift(bytes20)
+                                                        };
+                                                        Some(e)
+                                                    }
+                                                    _ => _rt::invalid_enum_discriminant(),
+                                                },
+                                                status: match l21 {
+                                                    0 => None,
+                                                    1 => {
+                                                        let e = {
+                                                            let l22 = i32::from(
                                                                 *arg0
-                                                                    .add(18 + 12 * ::core::mem::size_of::<*const u8>())
+                                                                    .add(18 + 14 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u16>(),
                                                             );
-                                                            l20 as u16
+                                                            l22 as u16
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                error_type: match l21 {
+                                                error_type: match l23 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l22 = *arg0
-                                                                .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                                            let l24 = *arg0
+                                                                .add(16 + 16 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l23 = *arg0
-                                                                .add(16 + 15 * ::core::mem::size_of::<*const u8>())
-                                                                .cast::<usize>();
-                                                            let len24 = l23;
-                                                            let bytes24 = _rt::Vec::from_raw_parts(
-                                                                l22.cast(),
-                                                                len24,
-                                                                len24,
-                                                            );
-                                                            _rt::string_lift(bytes24)
-                                                        };
-                                                        Some(e)
-                                                    }
-                                                    _ => _rt::invalid_enum_discriminant(),
-                                                },
-                                                resource: match l25 {
-                                                    0 => None,
-                                                    1 => {
-                                                        let e = {
-                                                            let l26 = *arg0
+                                                            let l25 = *arg0
                                                                 .add(16 + 17 * ::core::mem::size_of::<*const u8>())
-                                                                .cast::<*mut u8>();
-                                                            let l27 = *arg0
-                                                                .add(16 + 18 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len28 = l27;
-                                                            let bytes28 = _rt::Vec::from_raw_parts(
-                                                                l26.cast(),
-                                                                len28,
-                                                                len28,
+                                                            let len26 = l25;
+                                                            let bytes26 = _rt::Vec::from_raw_parts(
+                                                                l24.cast(),
+                                                                len26,
+                                                                len26,
                                                             );
-                                                            _rt::string_lift(bytes28)
+                                                            _rt::string_lift(bytes26)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                ambiguous: _rt::bool_lift(l29 as u8),
+                                                resource: match l27 {
+                                                    0 => None,
+                                                    1 => {
+                                                        let e = {
+                                                            let l28 = *arg0
+                                                                .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<*mut u8>();
+                                                            let l29 = *arg0
+                                                                .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<usize>();
+                                                            let len30 = l29;
+                                                            let bytes30 = _rt::Vec::from_raw_parts(
+                                                                l28.cast(),
+                                                                len30,
+                                                                len30,
+                                                            );
+                                                            _rt::string_lift(bytes30)
+                                                        };
+                                                        Some(e)
+                                                    }
+                                                    _ => _rt::invalid_enum_discriminant(),
+                                                },
+                                                ambiguous: _rt::bool_lift(l31 as u8),
                                             }
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                failed_step: match l30 {
+                                failed_step: match l32 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l31 = *arg0
-                                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                            let l33 = *arg0
+                                                .add(16 + 23 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l32 = *arg0
-                                                .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                                            let l34 = *arg0
+                                                .add(16 + 24 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len33 = l32;
-                                            let bytes33 = _rt::Vec::from_raw_parts(
-                                                l31.cast(),
-                                                len33,
-                                                len33,
+                                            let len35 = l34;
+                                            let bytes35 = _rt::Vec::from_raw_parts(
+                                                l33.cast(),
+                                                len35,
+                                                len35,
                                             );
-                                            _rt::string_lift(bytes33)
+                                            _rt::string_lift(bytes35)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                resources: result50,
+                                resources: result53,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            24 + 24 * ::core::mem::size_of::<*const u8>(),
+                            24 + 26 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr52 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict53, reason: reason53 } = result51;
-                        match verdict53 {
+                        let ptr55 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict56, reason: reason56 } = result54;
+                        match verdict56 {
                             Verdict::Defer => {
-                                *ptr52.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr55.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::Plan(e) => {
-                                *ptr52.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec56 = e;
-                                let len56 = vec56.len();
-                                let layout56 = _rt::alloc::Layout::from_size_align(
-                                        vec56.len() * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                *ptr55.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec59 = e;
+                                let len59 = vec59.len();
+                                let layout59 = _rt::alloc::Layout::from_size_align(
+                                        vec59.len() * (8 + 2 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result56, _cleanup56) = wit_bindgen::rt::Cleanup::new(
-                                    layout56,
+                                let (result59, _cleanup59) = wit_bindgen::rt::Cleanup::new(
+                                    layout59,
                                 );
-                                if let Some(cleanup) = _cleanup56 {
+                                if let Some(cleanup) = _cleanup59 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec56.into_iter().enumerate() {
-                                    let base = result56
+                                for (i, e) in vec59.into_iter().enumerate() {
+                                    let base = result59
                                         .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let Step {
-                                            resource: resource54,
-                                            action: action54,
-                                            after: after54,
+                                            resource: resource57,
+                                            action: action57,
+                                            after: after57,
                                         } = e;
-                                        *base.add(0).cast::<i32>() = _rt::as_i32(resource54);
-                                        *base.add(4).cast::<u8>() = (action54.clone() as i32) as u8;
-                                        let vec55 = <_ as Into<_rt::Vec<_>>>::into(after54)
+                                        *base.add(0).cast::<i32>() = _rt::as_i32(resource57);
+                                        *base.add(4).cast::<u8>() = (action57.clone() as i32) as u8;
+                                        let vec58 = <_ as Into<_rt::Vec<_>>>::into(after57)
                                             .into_boxed_slice();
-                                        let ptr55 = vec55.as_ptr().cast::<u8>();
-                                        let len55 = vec55.len();
-                                        ::core::mem::forget(vec55);
+                                        let ptr58 = vec58.as_ptr().cast::<u8>();
+                                        let len58 = vec58.len();
+                                        ::core::mem::forget(vec58);
                                         *base
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len55;
-                                        *base.add(8).cast::<*mut u8>() = ptr55.cast_mut();
+                                            .cast::<usize>() = len58;
+                                        *base.add(8).cast::<*mut u8>() = ptr58.cast_mut();
                                     }
                                 }
-                                *ptr52
+                                *ptr55
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len56;
-                                *ptr52
+                                    .cast::<usize>() = len59;
+                                *ptr55
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result56;
+                                    .cast::<*mut u8>() = result59;
                             }
                         }
-                        match reason53 {
+                        match reason56 {
                             Some(e) => {
-                                *ptr52
+                                *ptr55
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec57 = (e.into_bytes()).into_boxed_slice();
-                                let ptr57 = vec57.as_ptr().cast::<u8>();
-                                let len57 = vec57.len();
-                                ::core::mem::forget(vec57);
-                                *ptr52
+                                let vec60 = (e.into_bytes()).into_boxed_slice();
+                                let ptr60 = vec60.as_ptr().cast::<u8>();
+                                let len60 = vec60.len();
+                                ::core::mem::forget(vec60);
+                                *ptr55
                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len57;
-                                *ptr52
+                                    .cast::<usize>() = len60;
+                                *ptr55
                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr57.cast_mut();
+                                    .cast::<*mut u8>() = ptr60.cast_mut();
                             }
                             None => {
-                                *ptr52
+                                *ptr55
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr52
+                        ptr55
                     }
                 }
                 #[doc(hidden)]
@@ -835,34 +881,34 @@ macro_rules! __export_rollback_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:rollback:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1272] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1284] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf9\x08\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x85\x09\x01A\x02\x01\
 A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failure\x02\x03\0\0\x0d\
-resource-kind\x01B\x1c\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\
-\x01\x02\x04\0\x07failure\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x0dresource-kind\x03\
-\0\x04\x01m\x03\x07journal\x0atag-search\x0aattachment\x04\0\x08evidence\x03\0\x06\
-\x01ky\x01r\x07\x04kind\x05\x02ids\x04names\x05states\x0battached-to\x08\x05owne\
-d\x7f\x08evidence\x07\x04\0\x08resource\x03\0\x09\x01k\x03\x01ks\x01p\x0a\x01r\x07\
-\x03now\x01\x06randomw\x09operations\x05groups\x05cause\x0b\x0bfailed-step\x0c\x09\
-resources\x0d\x04\0\x08question\x03\0\x0e\x01m\x04\x06delete\x06detach\x09power-\
-off\x04keep\x04\0\x06action\x03\0\x10\x01py\x01r\x03\x08resourcey\x06action\x11\x05\
-after\x12\x04\0\x04step\x03\0\x13\x01p\x14\x01q\x02\x05defer\0\0\x04plan\x01\x15\
-\0\x04\0\x07verdict\x03\0\x16\x01r\x02\x07verdict\x17\x06reason\x0c\x04\0\x06ans\
-wer\x03\0\x18\x01@\x01\x08question\x0f\0\x19\x04\0\x06decide\x01\x1a\x04\0\x1ewi\
-ndlass:policy/rollback@0.1.0\x05\x04\x04\0\x1bwindlass:guest-sdk/rollback\x04\0\x0b\
-\x0e\x01\0\x08rollback\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-co\
-mponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failur\
+e\x02\x03\0\0\x0dresource-kind\x01B\x1c\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\
+\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x0d\
+resource-kind\x03\0\x04\x01m\x04\x07journal\x0atag-search\x0aattachment\x05other\
+\x04\0\x08evidence\x03\0\x06\x01ks\x01ky\x01r\x07\x04kind\x05\x02ids\x04names\x05\
+state\x08\x0battached-to\x09\x05owned\x7f\x08evidence\x07\x04\0\x08resource\x03\0\
+\x0a\x01k\x03\x01p\x0b\x01r\x07\x03now\x01\x06randomw\x09operations\x05groups\x05\
+cause\x0c\x0bfailed-step\x08\x09resources\x0d\x04\0\x08question\x03\0\x0e\x01m\x04\
+\x06delete\x06detach\x09power-off\x04keep\x04\0\x06action\x03\0\x10\x01py\x01r\x03\
+\x08resourcey\x06action\x11\x05after\x12\x04\0\x04step\x03\0\x13\x01p\x14\x01q\x02\
+\x05defer\0\0\x04plan\x01\x15\0\x04\0\x07verdict\x03\0\x16\x01r\x02\x07verdict\x17\
+\x06reason\x08\x04\0\x06answer\x03\0\x18\x01@\x01\x08question\x0f\0\x19\x04\0\x06\
+decide\x01\x1a\x04\0\x1ewindlass:policy/rollback@0.1.0\x05\x04\x04\0\x1bwindlass\
+:guest-sdk/rollback\x04\0\x0b\x0e\x01\0\x08rollback\x03\0\0\0G\x09producers\x01\x0c\
+processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -875,22 +921,22 @@ pub use __export_rollback_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 806] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x87\x05\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 812] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8d\x05\x01A\x02\x01\
 A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x04\0;windlass:guest-sdk/rollback-with-all-of-its-exports-remov\
-ed\x04\0\x0b.\x01\0(rollback-with-all-of-its-exports-removed\x03\0\0\0G\x09produ\
-cers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
-0.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x04\0;windlass:guest-sdk/rollback-with-all-of-\
+its-exports-removed\x04\0\x0b.\x01\0(rollback-with-all-of-its-exports-removed\x03\
+\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
+bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

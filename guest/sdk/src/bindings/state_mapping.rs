@@ -16,9 +16,10 @@ pub mod exports {
             ///
             /// An autoscaler knows fewer states than Scaleway; GitLab's fleeting has none for "stopped". A stopped server that is
             /// reported as `deleting` is never deleted by anybody and holds its capacity for ever; one reported as `deleted` or
-            /// `timeout` is forgotten and leaks. So a stopped server needs a deed, not another word.
+            /// `timeout` is forgotten and leaks. So a stopped server needs an action, not another word.
             ///
-            /// The batch carries no strings: a zone can hold ten thousand servers, and each string would be an allocation.
+            /// A server carries no strings: a zone can hold ten thousand of them, and each string would be an allocation. Words
+            /// stand once in the question, and servers refer to them by position.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod state_mapping {
                 #[used]
@@ -38,7 +39,7 @@ pub mod exports {
                     StoppedInPlace,
                     Locked,
                     /// A word this host does not know.
-                    Unknown,
+                    Other,
                 }
                 impl ::core::fmt::Debug for ServerState {
                     fn fmt(
@@ -64,8 +65,8 @@ pub mod exports {
                             ServerState::Locked => {
                                 f.debug_tuple("ServerState::Locked").finish()
                             }
-                            ServerState::Unknown => {
-                                f.debug_tuple("ServerState::Unknown").finish()
+                            ServerState::Other => {
+                                f.debug_tuple("ServerState::Other").finish()
                             }
                         }
                     }
@@ -83,7 +84,7 @@ pub mod exports {
                             3 => ServerState::Stopped,
                             4 => ServerState::StoppedInPlace,
                             5 => ServerState::Locked,
-                            6 => ServerState::Unknown,
+                            6 => ServerState::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -189,6 +190,8 @@ pub mod exports {
                     Cleanup,
                     Suspend,
                     Resume,
+                    /// One that this version of the contract has no word for.
+                    Other,
                 }
                 impl ::core::fmt::Debug for Operation {
                     fn fmt(
@@ -209,6 +212,9 @@ pub mod exports {
                             Operation::Resume => {
                                 f.debug_tuple("Operation::Resume").finish()
                             }
+                            Operation::Other => {
+                                f.debug_tuple("Operation::Other").finish()
+                            }
                         }
                     }
                 }
@@ -224,6 +230,7 @@ pub mod exports {
                             2 => Operation::Cleanup,
                             3 => Operation::Suspend,
                             4 => Operation::Resume,
+                            5 => Operation::Other,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -244,6 +251,11 @@ pub mod exports {
                     pub in_flight: Operation,
                     /// Whether it was stopped in place by a suspension of ours that nobody has resumed.
                     pub suspended: bool,
+                    /// Position of its type in `server-types` of the question.
+                    pub server_type: u32,
+                    /// Bit n, from the lowest, is set when the server carries the tag at position n in `watched-tags` of the
+                    /// question.
+                    pub watched_tags: u64,
                 }
                 impl ::core::fmt::Debug for Server {
                     fn fmt(
@@ -258,6 +270,8 @@ pub mod exports {
                             .field("has-run", &self.has_run)
                             .field("in-flight", &self.in_flight)
                             .field("suspended", &self.suspended)
+                            .field("server-type", &self.server_type)
+                            .field("watched-tags", &self.watched_tags)
                             .finish()
                     }
                 }
@@ -266,6 +280,14 @@ pub mod exports {
                 pub struct Question {
                     /// When the listing was taken.
                     pub now: Timestamp,
+                    /// The zone of all these servers.
+                    pub zone: _rt::String,
+                    /// The group of all these servers, where they were listed for one.
+                    pub group: Option<_rt::String>,
+                    /// The server types (Scaleway's commercial types) of these servers, each once.
+                    pub server_types: _rt::Vec<_rt::String>,
+                    /// The tags that the operator has a policy watch, at most 64. Absent on all servers of a kind without tags.
+                    pub watched_tags: _rt::Vec<_rt::String>,
                     pub servers: _rt::Vec<Server>,
                 }
                 impl ::core::fmt::Debug for Question {
@@ -275,6 +297,10 @@ pub mod exports {
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Question")
                             .field("now", &self.now)
+                            .field("zone", &self.zone)
+                            .field("group", &self.group)
+                            .field("server-types", &self.server_types)
+                            .field("watched-tags", &self.watched_tags)
                             .field("servers", &self.servers)
                             .finish()
                     }
@@ -284,10 +310,10 @@ pub mod exports {
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
                 pub enum Report {
                     /// Leave it out of this report. An autoscaler tolerates that for a few reports, then forgets the server.
-                    Nothing,
+                    None,
                     Creating,
                     Running,
-                    /// Only true while a cleanup is in flight: the host replaces it by `nothing` where none is.
+                    /// Only true while a cleanup is in flight: the host replaces it by `none` where none is.
                     Deleting,
                     Deleted,
                     Timeout,
@@ -301,7 +327,7 @@ pub mod exports {
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         match self {
-                            Report::Nothing => f.debug_tuple("Report::Nothing").finish(),
+                            Report::None => f.debug_tuple("Report::None").finish(),
                             Report::Creating => {
                                 f.debug_tuple("Report::Creating").finish()
                             }
@@ -330,7 +356,7 @@ pub mod exports {
                             return unsafe { ::core::mem::transmute(val) };
                         }
                         match val {
-                            0 => Report::Nothing,
+                            0 => Report::None,
                             1 => Report::Creating,
                             2 => Report::Running,
                             3 => Report::Deleting,
@@ -346,32 +372,32 @@ pub mod exports {
                 /// What to do.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-                pub enum Deed {
-                    Nothing,
+                pub enum Action {
+                    None,
                     /// The host cleans the server up with everything that belongs to it. It reports `deleting` only while that
                     /// cleanup is really in flight.
                     Reap,
                 }
-                impl ::core::fmt::Debug for Deed {
+                impl ::core::fmt::Debug for Action {
                     fn fmt(
                         &self,
                         f: &mut ::core::fmt::Formatter<'_>,
                     ) -> ::core::fmt::Result {
                         match self {
-                            Deed::Nothing => f.debug_tuple("Deed::Nothing").finish(),
-                            Deed::Reap => f.debug_tuple("Deed::Reap").finish(),
+                            Action::None => f.debug_tuple("Action::None").finish(),
+                            Action::Reap => f.debug_tuple("Action::Reap").finish(),
                         }
                     }
                 }
-                impl Deed {
+                impl Action {
                     #[doc(hidden)]
-                    pub unsafe fn _lift(val: u8) -> Deed {
+                    pub unsafe fn _lift(val: u8) -> Action {
                         if !cfg!(debug_assertions) {
                             return unsafe { ::core::mem::transmute(val) };
                         }
                         match val {
-                            0 => Deed::Nothing,
-                            1 => Deed::Reap,
+                            0 => Action::None,
+                            1 => Action::Reap,
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
@@ -381,7 +407,7 @@ pub mod exports {
                 #[derive(Clone, Copy, PartialEq)]
                 pub struct Mapping {
                     pub report: Report,
-                    pub deed: Deed,
+                    pub action: Action,
                 }
                 impl ::core::fmt::Debug for Mapping {
                     fn fmt(
@@ -390,7 +416,7 @@ pub mod exports {
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Mapping")
                             .field("report", &self.report)
-                            .field("deed", &self.deed)
+                            .field("action", &self.action)
                             .finish()
                     }
                 }
@@ -437,86 +463,176 @@ pub mod exports {
                     arg0: i64,
                     arg1: *mut u8,
                     arg2: usize,
+                    arg3: i32,
+                    arg4: *mut u8,
+                    arg5: usize,
+                    arg6: *mut u8,
+                    arg7: usize,
+                    arg8: *mut u8,
+                    arg9: usize,
+                    arg10: *mut u8,
+                    arg11: usize,
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result8 = {
-                            let base7 = arg1;
-                            let len7 = arg2;
-                            let mut result7 = _rt::Vec::with_capacity(len7);
-                            for i in 0..len7 {
-                                let base = base7.add(i * 32);
-                                let e7 = {
-                                    let l0 = i32::from(*base.add(0).cast::<u8>());
-                                    let l1 = i32::from(*base.add(1).cast::<u8>());
-                                    let l2 = *base.add(8).cast::<i64>();
-                                    let l3 = *base.add(16).cast::<i64>();
-                                    let l4 = i32::from(*base.add(24).cast::<u8>());
-                                    let l5 = i32::from(*base.add(25).cast::<u8>());
-                                    let l6 = i32::from(*base.add(26).cast::<u8>());
+                        let result20 = {
+                            let len0 = arg2;
+                            let bytes0 = _rt::Vec::from_raw_parts(
+                                arg1.cast(),
+                                len0,
+                                len0,
+                            );
+                            let base5 = arg6;
+                            let len5 = arg7;
+                            let mut result5 = _rt::Vec::with_capacity(len5);
+                            for i in 0..len5 {
+                                let base = base5
+                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                let e5 = {
+                                    let l2 = *base.add(0).cast::<*mut u8>();
+                                    let l3 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len4 = l3;
+                                    let bytes4 = _rt::Vec::from_raw_parts(
+                                        l2.cast(),
+                                        len4,
+                                        len4,
+                                    );
+                                    _rt::string_lift(bytes4)
+                                };
+                                result5.push(e5);
+                            }
+                            _rt::cabi_dealloc(
+                                base5,
+                                len5 * (2 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let base9 = arg8;
+                            let len9 = arg9;
+                            let mut result9 = _rt::Vec::with_capacity(len9);
+                            for i in 0..len9 {
+                                let base = base9
+                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                let e9 = {
+                                    let l6 = *base.add(0).cast::<*mut u8>();
+                                    let l7 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len8 = l7;
+                                    let bytes8 = _rt::Vec::from_raw_parts(
+                                        l6.cast(),
+                                        len8,
+                                        len8,
+                                    );
+                                    _rt::string_lift(bytes8)
+                                };
+                                result9.push(e9);
+                            }
+                            _rt::cabi_dealloc(
+                                base9,
+                                len9 * (2 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let base19 = arg10;
+                            let len19 = arg11;
+                            let mut result19 = _rt::Vec::with_capacity(len19);
+                            for i in 0..len19 {
+                                let base = base19.add(i * 40);
+                                let e19 = {
+                                    let l10 = i32::from(*base.add(0).cast::<u8>());
+                                    let l11 = i32::from(*base.add(1).cast::<u8>());
+                                    let l12 = *base.add(8).cast::<i64>();
+                                    let l13 = *base.add(16).cast::<i64>();
+                                    let l14 = i32::from(*base.add(24).cast::<u8>());
+                                    let l15 = i32::from(*base.add(25).cast::<u8>());
+                                    let l16 = i32::from(*base.add(26).cast::<u8>());
+                                    let l17 = *base.add(28).cast::<i32>();
+                                    let l18 = *base.add(32).cast::<i64>();
                                     Server {
-                                        state: ServerState::_lift(l0 as u8),
-                                        detail: StateDetail::_lift(l1 as u8),
-                                        age: l2 as u64,
-                                        state_age: l3 as u64,
-                                        has_run: _rt::bool_lift(l4 as u8),
-                                        in_flight: Operation::_lift(l5 as u8),
-                                        suspended: _rt::bool_lift(l6 as u8),
+                                        state: ServerState::_lift(l10 as u8),
+                                        detail: StateDetail::_lift(l11 as u8),
+                                        age: l12 as u64,
+                                        state_age: l13 as u64,
+                                        has_run: _rt::bool_lift(l14 as u8),
+                                        in_flight: Operation::_lift(l15 as u8),
+                                        suspended: _rt::bool_lift(l16 as u8),
+                                        server_type: l17 as u32,
+                                        watched_tags: l18 as u64,
                                     }
                                 };
-                                result7.push(e7);
+                                result19.push(e19);
                             }
-                            _rt::cabi_dealloc(base7, len7 * 32, 8);
+                            _rt::cabi_dealloc(base19, len19 * 40, 8);
                             T_::decide(Question {
                                 now: arg0 as u64,
-                                servers: result7,
+                                zone: _rt::string_lift(bytes0),
+                                group: match arg3 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let len1 = arg5;
+                                            let bytes1 = _rt::Vec::from_raw_parts(
+                                                arg4.cast(),
+                                                len1,
+                                                len1,
+                                            );
+                                            _rt::string_lift(bytes1)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                server_types: result5,
+                                watched_tags: result9,
+                                servers: result19,
                             })
                         };
-                        let ptr9 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let vec13 = result8;
-                        let len13 = vec13.len();
-                        let layout13 = _rt::alloc::Layout::from_size_align(
-                                vec13.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                        let ptr21 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let vec25 = result20;
+                        let len25 = vec25.len();
+                        let layout25 = _rt::alloc::Layout::from_size_align(
+                                vec25.len() * (4 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             )
                             .unwrap();
-                        let (result13, _cleanup13) = wit_bindgen::rt::Cleanup::new(
-                            layout13,
+                        let (result25, _cleanup25) = wit_bindgen::rt::Cleanup::new(
+                            layout25,
                         );
-                        if let Some(cleanup) = _cleanup13 {
+                        if let Some(cleanup) = _cleanup25 {
                             cleanup.forget();
                         }
-                        for (i, e) in vec13.into_iter().enumerate() {
-                            let base = result13
+                        for (i, e) in vec25.into_iter().enumerate() {
+                            let base = result25
                                 .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                             {
-                                let Answer { verdict: verdict10, reason: reason10 } = e;
-                                match verdict10 {
+                                let Answer { verdict: verdict22, reason: reason22 } = e;
+                                match verdict22 {
                                     Verdict::Defer => {
                                         *base.add(0).cast::<u8>() = (0i32) as u8;
                                     }
                                     Verdict::Mapped(e) => {
                                         *base.add(0).cast::<u8>() = (1i32) as u8;
-                                        let Mapping { report: report11, deed: deed11 } = e;
-                                        *base.add(1).cast::<u8>() = (report11.clone() as i32) as u8;
-                                        *base.add(2).cast::<u8>() = (deed11.clone() as i32) as u8;
+                                        let Mapping { report: report23, action: action23 } = e;
+                                        *base.add(1).cast::<u8>() = (report23.clone() as i32) as u8;
+                                        *base.add(2).cast::<u8>() = (action23.clone() as i32) as u8;
                                     }
                                 }
-                                match reason10 {
+                                match reason22 {
                                     Some(e) => {
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec12 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr12 = vec12.as_ptr().cast::<u8>();
-                                        let len12 = vec12.len();
-                                        ::core::mem::forget(vec12);
+                                        let vec24 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr24 = vec24.as_ptr().cast::<u8>();
+                                        let len24 = vec24.len();
+                                        ::core::mem::forget(vec24);
                                         *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len12;
+                                            .cast::<usize>() = len24;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr12.cast_mut();
+                                            .cast::<*mut u8>() = ptr24.cast_mut();
                                     }
                                     None => {
                                         *base
@@ -526,9 +642,11 @@ pub mod exports {
                                 };
                             }
                         }
-                        *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len13;
-                        *ptr9.add(0).cast::<*mut u8>() = result13;
-                        ptr9
+                        *ptr21
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>() = len25;
+                        *ptr21.add(0).cast::<*mut u8>() = result25;
+                        ptr21
                     }
                 }
                 #[doc(hidden)]
@@ -580,9 +698,12 @@ pub mod exports {
                     ($ty:ident with_types_in $($path_to_types:tt)*) => {
                         const _ : () = { #[unsafe (export_name =
                         "windlass:policy/state-mapping@0.1.0#decide")] unsafe extern "C"
-                        fn export_decide(arg0 : i64, arg1 : * mut u8, arg2 : usize,) -> *
-                        mut u8 { unsafe { $($path_to_types)*:: _export_decide_cabi::<$ty
-                        > (arg0, arg1, arg2) } } #[unsafe (export_name =
+                        fn export_decide(arg0 : i64, arg1 : * mut u8, arg2 : usize, arg3
+                        : i32, arg4 : * mut u8, arg5 : usize, arg6 : * mut u8, arg7 :
+                        usize, arg8 : * mut u8, arg9 : usize, arg10 : * mut u8, arg11 :
+                        usize,) -> * mut u8 { unsafe { $($path_to_types)*::
+                        _export_decide_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4, arg5,
+                        arg6, arg7, arg8, arg9, arg10, arg11) } } #[unsafe (export_name =
                         "cabi_post_windlass:policy/state-mapping@0.1.0#decide")] unsafe
                         extern "C" fn _post_return_decide(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_decide::<$ty > (arg0) } } };
@@ -608,11 +729,34 @@ pub mod exports {
 #[rustfmt::skip]
 mod _rt {
     #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::vec::Vec;
     pub use alloc_crate::string::String;
+    pub use alloc_crate::vec::Vec;
     #[cfg(target_arch = "wasm32")]
     pub fn run_ctors_once() {
         wit_bindgen::rt::run_ctors_once();
+    }
+    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
+        if cfg!(debug_assertions) {
+            String::from_utf8(bytes).unwrap()
+        } else {
+            unsafe { String::from_utf8_unchecked(bytes) }
+        }
+    }
+    pub unsafe fn invalid_enum_discriminant<T>() -> T {
+        if cfg!(debug_assertions) {
+            panic!("invalid enum discriminant")
+        } else {
+            unsafe { core::hint::unreachable_unchecked() }
+        }
+    }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
     }
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
@@ -623,15 +767,6 @@ mod _rt {
             }
         } else {
             val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
         }
     }
     pub use alloc_crate::alloc;
@@ -669,38 +804,40 @@ macro_rules! __export_state_mapping_impl {
         #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:state-mapping:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1538] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1617] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfe\x0a\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x0b\x01A\x02\x01\
 A\x06\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09timestamp\x01B\x1d\x02\
-\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09time\
-stamp\x03\0\x02\x01m\x07\x08starting\x07running\x08stopping\x07stopped\x10stoppe\
-d-in-place\x06locked\x07unknown\x04\0\x0cserver-state\x03\0\x04\x01m\x0d\x04none\
-\x0fallocating-node\x11provisioning-node\x08starting\x0ebooting-kernel\x06booted\
-\x05ready\x08stopping\x11stopping-in-place\x10stopped-in-place\x0bterminating\x09\
-rebooting\x05other\x04\0\x0cstate-detail\x03\0\x06\x01m\x05\x04none\x06create\x07\
-cleanup\x07suspend\x06resume\x04\0\x09operation\x03\0\x08\x01r\x07\x05state\x05\x06\
-detail\x07\x03age\x01\x09state-age\x01\x07has-run\x7f\x09in-flight\x09\x09suspen\
-ded\x7f\x04\0\x06server\x03\0\x0a\x01p\x0b\x01r\x02\x03now\x03\x07servers\x0c\x04\
-\0\x08question\x03\0\x0d\x01m\x09\x07nothing\x08creating\x07running\x08deleting\x07\
-deleted\x07timeout\x0asuspending\x09suspended\x08resuming\x04\0\x06report\x03\0\x0f\
-\x01m\x02\x07nothing\x04reap\x04\0\x04deed\x03\0\x11\x01r\x02\x06report\x10\x04d\
-eed\x12\x04\0\x07mapping\x03\0\x13\x01q\x02\x05defer\0\0\x06mapped\x01\x14\0\x04\
-\0\x07verdict\x03\0\x15\x01ks\x01r\x02\x07verdict\x16\x06reason\x17\x04\0\x06ans\
-wer\x03\0\x18\x01p\x19\x01@\x01\x08question\x0e\0\x1a\x04\0\x06decide\x01\x1b\x04\
-\0#windlass:policy/state-mapping@0.1.0\x05\x03\x04\0\x20windlass:guest-sdk/state\
--mapping\x04\0\x0b\x13\x01\0\x0dstate-mapping\x03\0\0\0G\x09producers\x01\x0cpro\
-cessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
+estamp\x01B\x1e\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\x01\
+\x02\x04\0\x09timestamp\x03\0\x02\x01m\x07\x08starting\x07running\x08stopping\x07\
+stopped\x10stopped-in-place\x06locked\x05other\x04\0\x0cserver-state\x03\0\x04\x01\
+m\x0d\x04none\x0fallocating-node\x11provisioning-node\x08starting\x0ebooting-ker\
+nel\x06booted\x05ready\x08stopping\x11stopping-in-place\x10stopped-in-place\x0bt\
+erminating\x09rebooting\x05other\x04\0\x0cstate-detail\x03\0\x06\x01m\x06\x04non\
+e\x06create\x07cleanup\x07suspend\x06resume\x05other\x04\0\x09operation\x03\0\x08\
+\x01r\x09\x05state\x05\x06detail\x07\x03age\x01\x09state-age\x01\x07has-run\x7f\x09\
+in-flight\x09\x09suspended\x7f\x0bserver-typey\x0cwatched-tagsw\x04\0\x06server\x03\
+\0\x0a\x01ks\x01ps\x01p\x0b\x01r\x06\x03now\x03\x04zones\x05group\x0c\x0cserver-\
+types\x0d\x0cwatched-tags\x0d\x07servers\x0e\x04\0\x08question\x03\0\x0f\x01m\x09\
+\x04none\x08creating\x07running\x08deleting\x07deleted\x07timeout\x0asuspending\x09\
+suspended\x08resuming\x04\0\x06report\x03\0\x11\x01m\x02\x04none\x04reap\x04\0\x06\
+action\x03\0\x13\x01r\x02\x06report\x12\x06action\x14\x04\0\x07mapping\x03\0\x15\
+\x01q\x02\x05defer\0\0\x06mapped\x01\x16\0\x04\0\x07verdict\x03\0\x17\x01r\x02\x07\
+verdict\x18\x06reason\x0c\x04\0\x06answer\x03\0\x19\x01p\x1a\x01@\x01\x08questio\
+n\x10\0\x1b\x04\0\x06decide\x01\x1c\x04\0#windlass:policy/state-mapping@0.1.0\x05\
+\x03\x04\0\x20windlass:guest-sdk/state-mapping\x04\0\x0b\x13\x01\0\x0dstate-mapp\
+ing\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
+wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -713,22 +850,22 @@ pub use __export_state_mapping_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 816] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8c\x05\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 822] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x92\x05\x01A\x02\x01\
 A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
 y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled\
 \x0binterrupted\x0bhook-failed\x0ehook-timed-out\x05other\x04\0\x0dfailure-class\
-\x03\0\x04\x01k{\x01ks\x01r\x08\x05class\x05\x07messages\x06methods\x04paths\x06\
-status\x06\x0aerror-type\x07\x08resource\x07\x09ambiguous\x7f\x04\0\x07failure\x03\
-\0\x08\x01m\x06\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate-nic\x14\
-apple-silicon-server\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1bwindlass:policy/t\
-ypes@0.1.0\x05\0\x04\0@windlass:guest-sdk/state-mapping-with-all-of-its-exports-\
-removed\x04\0\x0b3\x01\0-state-mapping-with-all-of-its-exports-removed\x03\0\0\0\
-G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindge\
-n-rust\x060.60.0";
+\x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
+\x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
+re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
+windlass:policy/types@0.1.0\x05\0\x04\0@windlass:guest-sdk/state-mapping-with-al\
+l-of-its-exports-removed\x04\0\x0b3\x01\0-state-mapping-with-all-of-its-exports-\
+removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.25\
+4.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -17,12 +17,6 @@ impl Answer {
         Self { verdict: Verdict::Defer, reason: None }
     }
 
-    /// The user deleted the cluster: stop without an error and leave nothing behind.
-    #[must_use]
-    pub const fn stop_quietly() -> Self {
-        Self { verdict: Verdict::StopQuietly, reason: None }
-    }
-
     /// Leave the cluster in that state and delete exactly these nodes (positions in `Question::nodes`).
     #[must_use]
     pub const fn recover(state: ClusterState, delete: Vec<u32>) -> Self {

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 
 use crate::log::Level;
-use crate::scaleway::look_ups::{LookUpError, Server, ServerType};
+use crate::scaleway::look_ups::{LookUpError, Server, ServerList, ServerTypeList};
 use crate::scaleway::request::{HttpRequest, HttpResponse, RequestError};
 
-type ServerTypes = Box<dyn FnMut(&str, &[String]) -> Result<Vec<ServerType>, LookUpError>>;
+type ServerTypes = Box<dyn FnMut(&str, &[String]) -> Result<ServerTypeList, LookUpError>>;
 type GetServer = Box<dyn FnMut(&str, &str) -> Result<Server, LookUpError>>;
-type ListServers = Box<dyn FnMut(&str, &[String]) -> Result<Vec<Server>, LookUpError>>;
+type ListServers = Box<dyn FnMut(&str, &[String]) -> Result<ServerList, LookUpError>>;
 type Send = Box<dyn FnMut(&HttpRequest) -> Result<HttpResponse, RequestError>>;
 
 /// The host of one test. What it was given no answer for is refused as if it were not granted.
@@ -56,7 +56,7 @@ impl FakeHost {
     /// Answers `look_ups::server_types`.
     pub fn server_types(
         mut self,
-        answer: impl FnMut(&str, &[String]) -> Result<Vec<ServerType>, LookUpError> + 'static,
+        answer: impl FnMut(&str, &[String]) -> Result<ServerTypeList, LookUpError> + 'static,
     ) -> Self {
         self.server_types = Some(Box::new(answer));
         self
@@ -71,7 +71,7 @@ impl FakeHost {
     /// Answers `look_ups::list_servers`.
     pub fn list_servers(
         mut self,
-        answer: impl FnMut(&str, &[String]) -> Result<Vec<Server>, LookUpError> + 'static,
+        answer: impl FnMut(&str, &[String]) -> Result<ServerList, LookUpError> + 'static,
     ) -> Self {
         self.list_servers = Some(Box::new(answer));
         self
@@ -119,7 +119,7 @@ fn not_granted() -> LookUpError {
 }
 
 /// Stands for the import of the same name.
-pub fn server_types(zone: &str, names: &[String]) -> Result<Vec<ServerType>, LookUpError> {
+pub fn server_types(zone: &str, names: &[String]) -> Result<ServerTypeList, LookUpError> {
     call(format!("server-types {zone} {}", names.join(",")), |host| match &mut host.server_types {
         Some(answer) => answer(zone, names),
         None => Err(not_granted()),
@@ -135,7 +135,7 @@ pub fn get_server(zone: &str, id: &str) -> Result<Server, LookUpError> {
 }
 
 /// Stands for the import of the same name.
-pub fn list_servers(zone: &str, tags: &[String]) -> Result<Vec<Server>, LookUpError> {
+pub fn list_servers(zone: &str, tags: &[String]) -> Result<ServerList, LookUpError> {
     call(format!("list-servers {zone} {}", tags.join(",")), |host| match &mut host.list_servers {
         Some(answer) => answer(zone, tags),
         None => Err(not_granted()),

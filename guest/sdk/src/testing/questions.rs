@@ -12,8 +12,8 @@ pub fn failure(class: FailureClass) -> Failure {
     Failure {
         class,
         message: format!("a failure of class {class}"),
-        method: String::new(),
-        path: String::new(),
+        method: None,
+        path: None,
         status: None,
         error_type: None,
         resource: None,
@@ -29,15 +29,19 @@ pub fn retry_question(class: FailureClass) -> retry::Question {
         random: 0x9e37_79b9_7f4a_7c15,
         operation: "create-server".into(),
         step: "create-server".into(),
+        undoing: false,
         attempt: 1,
         elapsed: 0,
+        time_left: Some(600_000),
         failure: failure(class),
         zone: "fr-par-1".into(),
+        group: Some("runners".into()),
         server_type: Some("DEV1-S".into()),
     }
 }
 
-/// A server that has been running for an hour, with nothing in flight.
+/// A server that was made an hour ago and has run, with nothing in flight: the first type of its listing, no watched
+/// tag.
 #[must_use]
 pub const fn server(state: state_mapping::ServerState) -> state_mapping::Server {
     state_mapping::Server {
@@ -48,13 +52,22 @@ pub const fn server(state: state_mapping::ServerState) -> state_mapping::Server 
         has_run: true,
         in_flight: state_mapping::Operation::None,
         suspended: false,
+        server_type: 0,
+        watched_tags: 0,
     }
 }
 
-/// A listing of these servers.
+/// A listing of these servers, all of one type; no tag is watched.
 #[must_use]
 pub fn state_mapping_question(servers: impl Into<Vec<state_mapping::Server>>) -> state_mapping::Question {
-    state_mapping::Question { now: NOW, servers: servers.into() }
+    state_mapping::Question {
+        now: NOW,
+        zone: "fr-par-1".into(),
+        group: Some("runners".into()),
+        server_types: vec!["DEV1-S".into()],
+        watched_tags: Vec::new(),
+        servers: servers.into(),
+    }
 }
 
 /// A resource of ours that the journal knows, attached to nothing.
@@ -64,7 +77,7 @@ pub fn resource(kind: ResourceKind, id: &str) -> rollback::Resource {
         kind,
         id: id.into(),
         name: format!("windlass-{id}"),
-        state: String::new(),
+        state: None,
         attached_to: None,
         owned: true,
         evidence: rollback::Evidence::Journal,
@@ -107,15 +120,15 @@ pub fn machine(kind: release::MachineKind) -> release::Machine {
     }
 }
 
-/// The owner of that machine has let it go, without a wish; asked for the first time.
+/// The owner of that machine has released it and asked for nothing special; asked for the first time.
 #[must_use]
 pub const fn release_question(machine: release::Machine) -> release::Question {
     release::Question {
         now: NOW,
         random: 0x9e37_79b9_7f4a_7c15,
-        occasion: release::Occasion::LetGo,
+        trigger: release::Trigger::Released,
         machine,
-        wish: None,
+        requested: None,
         refusal: None,
         attempt: 1,
     }
@@ -131,7 +144,6 @@ pub fn provisioning_question(class: FailureClass) -> provisioning::Question {
         operation: provisioning::Operation::Create,
         stage: provisioning::Stage::Servers,
         cause: failure(class),
-        cluster_gone: false,
         groups: Vec::new(),
         nodes: Vec::new(),
     }

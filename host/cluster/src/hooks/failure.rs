@@ -174,8 +174,8 @@ impl HookFailure {
         Failure {
             class,
             message,
-            method: String::new(),
-            path: String::new(),
+            method: None,
+            path: None,
             status: self.problem.status(),
             error_type: None,
             resource: None,

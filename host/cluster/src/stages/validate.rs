@@ -182,7 +182,7 @@ async fn check_group(
             _ => FailureClass::ServerError,
         };
         let mut failed = failure::of_class(class, format!("{}: {network}", place("private_networks")));
-        (failed.method, failed.path, failed.status) = ("GET".to_owned(), path, Some(answer.status));
+        (failed.method, failed.path, failed.status) = (Some("GET".to_owned()), Some(path), Some(answer.status));
         return Err(failed);
     }
     cloud_inits

@@ -114,8 +114,8 @@ pub async fn what_a_recovery_is_to_do_is_read_as_it_was_written(store: &dyn Clus
     let cause = Failure {
         class: FailureClass::HookFailed,
         message: "it ended with exit code 1".into(),
-        method: String::new(),
-        path: String::new(),
+        method: None,
+        path: None,
         status: Some(503),
         error_type: None,
         resource: None,
@@ -192,16 +192,16 @@ pub async fn a_cluster_that_is_gone_takes_no_writes_and_keeps_its_history(store:
     assert!(matches!(store.commit(&farm(), first, Change::default()).await, Err(StoreError::Overtaken)));
 }
 
-pub async fn a_wish_to_cancel_ends_with_its_operation_and_one_to_delete_stays(store: &dyn ClusterStore) {
+pub async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays(store: &dyn ClusterStore) {
     let (fence, _) = store.begin(begin(None, &[])).await.unwrap();
-    assert!(store.wish(&farm(), Wishes { cancel: true, delete: false }).await.unwrap());
-    assert!(store.wish(&farm(), Wishes { cancel: false, delete: true }).await.unwrap());
-    assert_eq!(store.wishes(&farm(), fence).await.unwrap(), Some(Wishes { cancel: true, delete: true }));
-    assert_eq!(store.wishes(&farm(), Fence(999)).await.unwrap(), None);
+    assert!(store.request(&farm(), Requests { cancel: true, delete: false }).await.unwrap());
+    assert!(store.request(&farm(), Requests { cancel: false, delete: true }).await.unwrap());
+    assert_eq!(store.requests(&farm(), fence).await.unwrap(), Some(Requests { cancel: true, delete: true }));
+    assert_eq!(store.requests(&farm(), Fence(999)).await.unwrap(), None);
     store.commit(&farm(), fence, closing(1, OperationState::Done)).await.unwrap();
-    let wishes = store.cluster(&farm()).await.unwrap().unwrap().wishes;
-    assert_eq!(wishes, Wishes { cancel: false, delete: true });
-    assert!(!store.wish(&"other".parse().unwrap(), Wishes::default()).await.unwrap());
+    let requests = store.cluster(&farm()).await.unwrap().unwrap().requests;
+    assert_eq!(requests, Requests { cancel: false, delete: true });
+    assert!(!store.request(&"other".parse().unwrap(), Requests::default()).await.unwrap());
 }
 
 /// `kept`: how many operations the store keeps of one name.

@@ -27,8 +27,8 @@ pub struct StoredCluster {
     pub nodes: Vec<Node>,
     /// The operation that is open, if one is.
     pub open: Option<ClusterOperation>,
-    /// What other processes wish of that operation.
-    pub wishes: Wishes,
+    /// What other processes request of that operation.
+    pub requests: Requests,
     /// What a write must name: see [`Fence`].
     pub fence: Fence,
 }
@@ -39,9 +39,9 @@ pub struct StoredCluster {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence(pub u64);
 
-/// What other processes wish of the operation under way.
+/// What other processes request of the operation under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Requests {
     /// It is to be called off.
     pub cancel: bool,
     /// The user deletes the cluster.
@@ -152,12 +152,12 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written.
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError>;
 
-    /// Adds wishes to the operation under way (a wish to delete stays after its end). False when there is no such
+    /// Adds requests to the operation under way (one to delete stays after its end). False when there is no such
     /// cluster.
-    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError>;
+    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError>;
 
-    /// The wishes; `None` when there is no such cluster, or not under this fence.
-    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError>;
+    /// The requests; `None` when there is no such cluster, or not under this fence.
+    async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError>;
 
     /// A cluster's operations, the newest first; also of clusters that are gone.
     async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError>;

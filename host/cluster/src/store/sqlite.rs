@@ -13,14 +13,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_lifecycle::{Durability, StateDirectory};
 
-use super::{Begin, Change, ClusterStore, Fence, StoreError, StoredCluster, Wishes};
+use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
 use crate::error::short;
 use crate::name::ClusterName;
 use crate::record::{ClusterEvent, ClusterOperation, Node, OperationState};
 
 const FILE: &str = "clusters.sqlite";
 /// `user_version` of the tables below. A change here adds a migration from each older version.
-const VERSION: i64 = 1;
+///
+/// - 1: the columns of what other processes request had other names.
+/// - 2: the tables below.
+const VERSION: i64 = 2;
 /// How long a process waits for another one's write.
 const BUSY: Duration = Duration::from_secs(10);
 /// Operations of one cluster name that are kept, with their events.
@@ -33,8 +36,8 @@ create table clusters (
     name             text primary key not null,
     fence            integer not null,
     open             integer,
-    wish_cancel      integer not null default 0,
-    wish_delete      integer not null default 0,
+    cancel_requested integer not null default 0,
+    delete_requested integer not null default 0,
     document         text not null
 ) strict;
 create table nodes (
@@ -59,6 +62,12 @@ create table events (
     what             text not null
 ) strict;
 create index events_by_operation on events (cluster, operation, sequence);
+";
+
+/// From version 1 to 2.
+const RENAMED: &str = "
+alter table clusters rename column wish_cancel to cancel_requested;
+alter table clusters rename column wish_delete to delete_requested;
 ";
 
 /// The store in a state directory.
@@ -136,8 +145,13 @@ fn prepare(connection: &mut Connection, path: &Path, durability: Durability) -> 
     // Two processes may start together: who comes second finds the tables made.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found == 0 {
-        transaction.execute_batch(TABLES).map_err(failed)?;
+    let raise = match found {
+        0 => Some(TABLES),
+        1 => Some(RENAMED),
+        _ => None,
+    };
+    if let Some(tables) = raise {
+        transaction.execute_batch(tables).map_err(failed)?;
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)
@@ -224,7 +238,7 @@ fn operation(connection: &Connection, cluster: &str, number: u64) -> Result<Opti
 fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<StoredCluster>, StoreError> {
     let row = connection
         .query_row(
-            "select fence, open, wish_cancel, wish_delete, document from clusters where name = ?1",
+            "select fence, open, cancel_requested, delete_requested, document from clusters where name = ?1",
             [name],
             |row| {
                 Ok((
@@ -259,7 +273,7 @@ fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<
         cluster: read("clusters", name, &document)?,
         nodes,
         open,
-        wishes: Wishes { cancel, delete },
+        requests: Requests { cancel, delete },
         fence: Fence(fence.cast_unsigned()),
     }))
 }
@@ -285,7 +299,7 @@ fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), 
     transaction
         .execute(
             "insert into clusters (name, fence, open, document) values (?1, ?2, ?3, ?4)
-             on conflict (name) do update set fence = ?2, open = ?3, wish_cancel = 0, document = ?4",
+             on conflict (name) do update set fence = ?2, open = ?3, cancel_requested = 0, document = ?4",
             params![name, fence.0.cast_signed(), number, write("clusters", &name, &begin.cluster)?],
         )
         .map_err(failed("beginning an operation"))?;
@@ -328,7 +342,7 @@ fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change
         put_operation(&transaction, name, operation)?;
         if operation.state != OperationState::Open {
             transaction
-                .execute("update clusters set open = null, wish_cancel = 0 where name = ?1", [name])
+                .execute("update clusters set open = null, cancel_requested = 0 where name = ?1", [name])
                 .map_err(failed("ending an operation"))?;
         }
     }
@@ -409,31 +423,32 @@ impl ClusterStore for SqliteClusterStore {
         self.call("writing", move |connection| commit(connection, &name, fence, &change)).await
     }
 
-    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError> {
+    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
         let name = name.to_string();
-        self.call("writing a wish", move |connection| {
+        self.call("writing a request", move |connection| {
             connection
                 .execute(
-                    "update clusters set wish_cancel = max(wish_cancel, ?2), wish_delete = max(wish_delete, ?3) where name = ?1",
-                    params![name, wishes.cancel, wishes.delete],
+                    "update clusters set cancel_requested = max(cancel_requested, ?2),
+                                         delete_requested = max(delete_requested, ?3) where name = ?1",
+                    params![name, requests.cancel, requests.delete],
                 )
                 .map(|changed| changed == 1)
-                .map_err(failed("writing a wish"))
+                .map_err(failed("writing a request"))
         })
         .await
     }
 
-    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError> {
+    async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError> {
         let name = name.to_string();
-        self.call("reading wishes", move |connection| {
+        self.call("reading requests", move |connection| {
             connection
                 .query_row(
-                    "select wish_cancel, wish_delete from clusters where name = ?1 and fence = ?2",
+                    "select cancel_requested, delete_requested from clusters where name = ?1 and fence = ?2",
                     params![name, fence.0.cast_signed()],
-                    |row| Ok(Wishes { cancel: row.get(0)?, delete: row.get(1)? }),
+                    |row| Ok(Requests { cancel: row.get(0)?, delete: row.get(1)? }),
                 )
                 .optional()
-                .map_err(failed("reading wishes"))
+                .map_err(failed("reading requests"))
         })
         .await
     }

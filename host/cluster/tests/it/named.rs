@@ -236,18 +236,18 @@ fn a_rollback_that_fails_too_leaves_error_with_both_reasons_and_a_list_of_what_i
 }
 
 #[test]
-fn a_policy_that_stops_quietly_though_nobody_deleted_the_cluster_is_refused() {
-    let (_folder, policies) = under(serde_json::json!({ "behaviour": "stop-quietly" }), windlass_test_guests::HOSTILE);
-    run(async {
-        let world = World::new(9).await;
-        let clusters = world.start_under(policies);
-        world.hooks.behave("configure", Behaviour::ExitCode(1));
-        let failed = failure(clusters.create(specification(&[("web", 2)]), &quiet()).await);
-        assert_eq!(failed.state, Some(ClusterState::Error));
-        let refused = failed.reasons.iter().any(|reason| reason.contains("nobody has deleted the cluster"));
-        assert!(refused, "{:?}", failed.reasons);
-        world.assert_empty("the default decided");
+fn what_removes_nodes_is_tried_again_more_often_than_what_makes_them() {
+    // Each asks to be tried again until the retry policy gives up.
+    let attempts = [("configure", 4), ("decommission", 2)].map(|(stage, count)| {
+        run(async {
+            let world = World::new(9).await;
+            let clusters = whole(&world).await;
+            world.hooks.behave(stage, Behaviour::ExitCode(75));
+            failure(clusters.scale(&farm(), &scale(&[("web", count)], &[]), &quiet()).await);
+            world.hooks.stages().iter().filter(|asked| *asked == stage).count()
+        })
     });
+    assert!(attempts[0] > 1 && attempts[1] > attempts[0], "{attempts:?}");
 }
 
 #[test]
@@ -280,17 +280,17 @@ fn an_operation_that_is_left_is_recovered_by_the_next_start_under_the_policies_i
             tokio::time::sleep(Duration::from_secs(90)).await;
             control.leave();
         };
-        let wish = scale(&[("db", 2), ("web", 2)], &[]);
-        let (ended, ()) = futures::future::join(clusters.scale(&farm(), &wish, &control), leave).await;
+        let asked = scale(&[("db", 2), ("web", 2)], &[]);
+        let (ended, ()) = futures::future::join(clusters.scale(&farm(), &asked, &control), leave).await;
         assert!(matches!(ended, Err(Error::LeftOpen { .. })), "{ended:?}");
         let status = clusters.status(&farm()).await.unwrap();
         assert!(status.operation.is_some() && !status.operation_lives);
         let next = world.start();
         // Who left it could still go on with it: only its end makes it an interruption.
-        let refused = next.scale(&farm(), &wish, &quiet()).await.unwrap_err();
+        let refused = next.scale(&farm(), &asked, &quiet()).await.unwrap_err();
         assert!(matches!(refused, Error::Busy { stage: Stage::Configure, .. }), "{refused}");
         drop(clusters);
-        let refused = next.scale(&farm(), &wish, &quiet()).await.unwrap_err();
+        let refused = next.scale(&farm(), &asked, &quiet()).await.unwrap_err();
         assert!(matches!(refused, Error::Interrupted { .. }), "{refused}");
         drop(next);
         let next = world.start();
@@ -464,8 +464,8 @@ fn what_became_of_nodes_while_their_process_died_is_read_from_the_journal() {
             tokio::time::sleep(Duration::from_millis(2_500)).await;
             control.leave();
         };
-        let wish = scale(&[("db", 3), ("web", 1)], &[]);
-        let (ended, ()) = futures::future::join(clusters.scale(&farm(), &wish, &control), leave).await;
+        let asked = scale(&[("db", 3), ("web", 1)], &[]);
+        let (ended, ()) = futures::future::join(clusters.scale(&farm(), &asked, &control), leave).await;
         assert!(matches!(ended, Err(Error::LeftOpen { .. })), "{ended:?}");
         let moving = clusters.status(&farm()).await.unwrap();
         assert!(moving.nodes.iter().any(|node| node.state == NodeState::Creating), "{:?}", moving.nodes);
@@ -538,9 +538,9 @@ fn an_operation_that_ends_while_another_process_looks_at_it_is_never_taken_for_a
     });
     run(async {
         let world = World::new(21).await;
-        let wish = scale(&[("web", 3)], &[]);
+        let asked = scale(&[("web", 3)], &[]);
         let (created, scaled) =
-            while_another_ends(&world, async |second| second.scale(&farm(), &wish, &quiet()).await).await;
+            while_another_ends(&world, async |second| second.scale(&farm(), &asked, &quiet()).await).await;
         assert_eq!(created.unwrap().state, OperationState::Done);
         assert!(matches!(scaled, Err(Error::Busy { .. })), "{scaled:?}");
     });

@@ -12,8 +12,8 @@ use serde_json::Value;
 use windlass_cluster::{
     Begin, Captured, Change, CloudInitFiles, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits,
     ClusterName, ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook,
-    HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, RunHooks,
-    ScaleRequest, SqliteClusterStore, StoreError, StoredCluster, Wishes,
+    HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, Requests, RunHooks,
+    ScaleRequest, SqliteClusterStore, StoreError, StoredCluster,
 };
 use windlass_lifecycle::{
     Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
@@ -197,12 +197,12 @@ impl ClusterStore for WatchedStore {
         Ok(())
     }
 
-    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError> {
-        self.inner.wish(name, wishes).await
+    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
+        self.inner.request(name, requests).await
     }
 
-    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError> {
-        self.inner.wishes(name, fence).await
+    async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError> {
+        self.inner.requests(name, fence).await
     }
 
     async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use windlass_cluster::{
     ClusterControl, ClusterHappening, ClusterOutcome, ClusterState, ClusterStore, Error, OperationKind, OperationState,
-    Stage, Wishes,
+    Requests, Stage,
 };
 use windlass_policy::Host;
 use windlass_policy::slots::types::FailureClass;
@@ -205,9 +205,9 @@ async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Play
                     let slow = FaultKind::Delay(Duration::from_secs(10));
                     simulator.add_fault(FaultRule::new(method, path, slow)).unwrap();
                 }
-                let wish = |wishes| {
+                let request = |requests| {
                     let store: Arc<dyn ClusterStore> = Arc::clone(&store);
-                    async move { assert!(store.wish(&farm(), wishes).await.unwrap()) }.boxed()
+                    async move { assert!(store.request(&farm(), requests).await.unwrap()) }.boxed()
                 };
                 match thing {
                     Thing::Fault(kind, effect) => {
@@ -218,8 +218,8 @@ async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Play
                     }
                     Thing::Hook(_) => {}
                     Thing::Cancel => control.cancel(),
-                    Thing::CancelFromElsewhere => return wish(Wishes { cancel: true, delete: false }),
-                    Thing::Delete => return wish(Wishes { cancel: false, delete: true }),
+                    Thing::CancelFromElsewhere => return request(Requests { cancel: true, delete: false }),
+                    Thing::Delete => return request(Requests { cancel: false, delete: true }),
                     Thing::Vanish => {
                         let connection = rusqlite::Connection::open(&file).unwrap();
                         connection.execute_batch("delete from clusters; delete from nodes;").unwrap();

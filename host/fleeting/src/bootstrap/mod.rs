@@ -37,10 +37,10 @@ pub enum BootstrapError {
         reason: &'static str,
     },
     /// A file could not be read or written.
-    #[error("cannot {deed} {}", path.display())]
+    #[error("cannot {action} {}", path.display())]
     Files {
         /// What was tried.
-        deed: &'static str,
+        action: &'static str,
         /// With what.
         path: PathBuf,
         /// Why it failed.
@@ -98,7 +98,7 @@ pub fn bootstrap(repository: &str, version: &str) -> Result<PathBuf, BootstrapEr
         .filter(|value| !value.is_empty())
         .map_or_else(|| PathBuf::from(DEFAULT_PLUGIN_PATH), PathBuf::from);
     let binary = std::env::current_exe().map_err(|source| BootstrapError::Files {
-        deed: "find",
+        action: "find",
         path: PathBuf::from("this binary"),
         source,
     })?;
@@ -108,9 +108,9 @@ pub fn bootstrap(repository: &str, version: &str) -> Result<PathBuf, BootstrapEr
 
 /// Copies the files in `source` to `root/folder`.
 fn install(source: &Path, root: &Path, folder: &Path) -> Result<PathBuf, BootstrapError> {
-    let failed = |deed: &'static str, path: &Path| {
+    let failed = |action: &'static str, path: &Path| {
         let path = path.to_path_buf();
-        move |source| BootstrapError::Files { deed, path, source }
+        move |source| BootstrapError::Files { action, path, source }
     };
     let place = root.join(folder);
     let plugins = match Dir::open_ambient_dir(root, ambient_authority()) {
@@ -141,9 +141,9 @@ fn install(source: &Path, root: &Path, folder: &Path) -> Result<PathBuf, Bootstr
 
 /// Copies regular files with their permissions, without folders below.
 fn copy_files(files: &Dir, source: &Path, plugins: &Dir, temporary: &Path) -> Result<(), BootstrapError> {
-    let failed = |deed: &'static str, path: &Path| {
+    let failed = |action: &'static str, path: &Path| {
         let path = path.to_path_buf();
-        move |source| BootstrapError::Files { deed, path, source }
+        move |source| BootstrapError::Files { action, path, source }
     };
     plugins.create_dir(temporary).map_err(failed("make", temporary))?;
     let copy = plugins.open_dir(temporary).map_err(failed("open", temporary))?;

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use windlass_lifecycle::{GroupName, OwnerName, PoolPrefix};
 use windlass_policy::Policies;
-use windlass_policy::slots::release::Wish;
+use windlass_policy::slots::release::Requested;
 use windlass_scaleway::{Settings, Zone};
 
 use super::MetricsAddress;
@@ -30,11 +30,11 @@ pub struct AppleSiliconConfiguration {
     pub pool: Option<PoolPrefix>,
     /// Whether hosts are ordered (where there is a pool: when it is empty). Each costs a day at least.
     pub order: bool,
-    /// What the release policy is told to be wished for when a host is let go.
-    pub release_wish: Option<Wish>,
+    /// What the release policy is told to be requested when a host is released.
+    pub release_requested: Option<Requested>,
     /// The most hosts at any time.
     pub max_size: u32,
-    /// Whether all hosts are let go when the runner shuts the group down.
+    /// Whether all hosts are released when the runner shuts the group down.
     pub delete_on_shutdown: bool,
     /// Where the journal, compiled policies and the decision log are kept.
     pub state_directory: PathBuf,

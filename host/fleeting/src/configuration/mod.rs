@@ -49,6 +49,9 @@ pub struct Configuration {
     pub zone: Zone,
     /// What each server is to be, without the keys that are added when the state directory is open.
     pub server: ServerSpecification,
+    /// The tags of which the state-mapping policy is told whether a server carries them: each once, at most
+    /// [`MAX_WATCHED_TAGS`](windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS).
+    pub watched_tags: Vec<String>,
     /// The most instances at any time.
     pub max_size: u32,
     /// How many creations run at the same time.

@@ -9,6 +9,7 @@ use windlass_lifecycle::{
     AddressKind, CloudInit, GroupName, ImageChoice, OwnerName, RootVolume, ServerSpecification, VolumeKind,
 };
 use windlass_policy::Policies;
+use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_scaleway::{ExplicitSettings, SecretKey, Settings, Zone};
 
 use super::problem::{ConfigurationErrors, Problem};
@@ -28,6 +29,8 @@ const SMALLEST_VOLUME_GB: u64 = 10;
 const LARGEST_VOLUME_GB: u64 = 10_000;
 /// What Block Storage offers, in operations per second (SDK).
 const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];
+/// The longest watched tag, in bytes: all of them go into each question to the policy, and into its record.
+const LONGEST_WATCHED_TAG: usize = 256;
 /// The longest group name that leaves room for the mark of a changed one.
 const LONGEST_GROUP: usize = 40;
 
@@ -148,6 +151,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         }
     }
     let server = server(reader, common.group.as_ref(), common.zone.as_ref());
+    let watched_tags = watched_tags(reader);
     let max_parallel_creates = reader.number("max_parallel_creates", 1, 1_000);
     let suspend = reader.flag("suspend");
     Some(Configuration {
@@ -157,6 +161,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         settings: common.settings?,
         zone: common.zone?,
         server: server?,
+        watched_tags,
         max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
         max_parallel_creates: max_parallel_creates
             .and_then(|count| u32::try_from(count).ok())
@@ -330,6 +335,23 @@ fn server(reader: &mut Reader<'_>, group: Option<&GroupName>, zone: Option<&Zone
         return None;
     }
     Some(server)
+}
+
+/// What the state-mapping policy watches. The messages name a tag's number: its text may be long.
+fn watched_tags(reader: &mut Reader<'_>) -> Vec<String> {
+    let tags = reader.texts("watched_tags");
+    if tags.len() > MAX_WATCHED_TAGS {
+        reader.wrong("watched_tags", format!("{} are more than {MAX_WATCHED_TAGS}", tags.len()));
+    }
+    for (index, tag) in tags.iter().enumerate().take(MAX_WATCHED_TAGS) {
+        if tag.len() > LONGEST_WATCHED_TAG {
+            reader.wrong(format!("watched_tags[{index}]"), format!("it is longer than {LONGEST_WATCHED_TAG} bytes"));
+        }
+        if let Some(first) = tags[..index].iter().position(|earlier| earlier == tag) {
+            reader.wrong(format!("watched_tags[{index}]"), format!("it is the same as watched_tags[{first}]"));
+        }
+    }
+    tags
 }
 
 fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {

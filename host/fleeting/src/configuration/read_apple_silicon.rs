@@ -1,7 +1,7 @@
 //! What is special about groups of Macs.
 
 use windlass_lifecycle::PoolPrefix;
-use windlass_policy::slots::release::Wish;
+use windlass_policy::slots::release::Requested;
 
 use super::read::Common;
 use super::reader::Reader;
@@ -12,7 +12,7 @@ pub(super) const DEFAULT_ZONE: &str = "fr-par-3";
 /// The most hosts, unless configured: as the existing plugin has it.
 const DEFAULT_MAX_SIZE: u32 = 10;
 /// Keys that only these groups have.
-pub(super) const KEYS: &[&str] = &["operating_system", "order", "os_id", "pool_prefix", "release_wish"];
+pub(super) const KEYS: &[&str] = &["operating_system", "order", "os_id", "pool_prefix", "release_requested"];
 /// Keys that only groups of instances have.
 const KEYS_OF_INSTANCES: &[&str] = &[
     "cloud_init",
@@ -32,6 +32,7 @@ const KEYS_OF_INSTANCES: &[&str] = &[
     "volume_iops",
     "volume_size",
     "volume_type",
+    "watched_tags",
 ];
 
 pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSiliconConfiguration> {
@@ -51,17 +52,18 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
     let operating_system = operating_system(reader);
     let pool = reader.text("pool_prefix").and_then(|prefix| reader.parsed::<PoolPrefix>("pool_prefix", &prefix));
     let order = order(reader, pool.is_some());
-    let release_wish = reader.text("release_wish").and_then(|wish| match wish.as_str() {
-        "pool" => Some(Wish::Pool),
-        "terminate" => Some(Wish::Terminate),
-        "keep" => Some(Wish::Keep),
+    let release_requested = reader.text("release_requested").and_then(|word| match word.as_str() {
+        "pool" => Some(Requested::ReturnToPool),
+        "terminate" => Some(Requested::Terminate),
+        "keep" => Some(Requested::Keep),
         other => {
-            reader.wrong("release_wish", format!("{other:?} is unknown; it is \"pool\", \"terminate\" or \"keep\""));
+            reader
+                .wrong("release_requested", format!("{other:?} is unknown; it is \"pool\", \"terminate\" or \"keep\""));
             None
         }
     });
-    if release_wish == Some(Wish::Pool) && pool.is_none() {
-        reader.wrong("release_wish", "there is no pool to return to; say which with pool_prefix = \"ci-pool-\"");
+    if release_requested == Some(Requested::ReturnToPool) && pool.is_none() {
+        reader.wrong("release_requested", "there is no pool to return to; say which with pool_prefix = \"ci-pool-\"");
     }
     if let (Some(group), Some(pool)) = (&common.group, &pool)
         && format!("{group}-").starts_with(pool.as_str())
@@ -81,7 +83,7 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         operating_system,
         pool,
         order,
-        release_wish,
+        release_requested,
         max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
         delete_on_shutdown: common.delete_on_shutdown,
         state_directory: common.state_directory?,

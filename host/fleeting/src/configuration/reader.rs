@@ -44,7 +44,7 @@ const KEYS: &[&str] = &[
     "project_id",
     "public_ipv4_disabled",
     "public_ipv6_disabled",
-    "release_wish",
+    "release_requested",
     "secret_key",
     "security_group",
     "server_type",
@@ -56,6 +56,7 @@ const KEYS: &[&str] = &[
     "volume_iops",
     "volume_size",
     "volume_type",
+    "watched_tags",
     "zone",
 ];
 

@@ -279,7 +279,7 @@ fn a_configuration_of_the_existing_apple_silicon_plugin_works_with_the_kind_adde
 #[test]
 fn a_pool_is_used_and_money_is_spent_only_when_that_is_said() {
     let read = read_mac(&mac(json!({"pool_prefix": "ci-pool-", "operating_system": "Sequoia", "zone": "fr-par-1",
-                                    "release_wish": "pool"})))
+                                    "release_requested": "pool"})))
     .unwrap();
     assert_eq!(read.pool.unwrap().as_str(), "ci-pool-");
     assert!(!read.order);
@@ -290,9 +290,31 @@ fn a_pool_is_used_and_money_is_spent_only_when_that_is_said() {
 }
 
 #[test]
+fn watched_tags_are_few_short_and_each_there_once() {
+    let watched = |tags: Value| read_with(&with(json!({ "watched_tags": tags })), &[]).unwrap().watched_tags;
+    assert_eq!(watched(json!(["debug", "keep=yes"])), ["debug", "keep=yes"]);
+    assert_eq!(watched(json!("debug")), ["debug"]);
+    let numbered = |count: usize| (0..count).map(|number| format!("tag-{number}")).collect::<Vec<_>>();
+    assert_eq!(watched(json!(numbered(64))).len(), 64);
+    assert!(read_with(&least(), &[]).unwrap().watched_tags.is_empty());
+    for (tags, words) in [
+        (json!(numbered(65)), "watched_tags: 65 are more than 64"),
+        (json!(["debug", "keep", "debug"]), "watched_tags[2]: it is the same as watched_tags[0]"),
+        (json!(["a", "x".repeat(257)]), "watched_tags[1]: it is longer than 256 bytes"),
+        (json!([""]), "watched_tags[0]: expected a text"),
+        (json!(7), "watched_tags: expected a text or a list of texts"),
+    ] {
+        let problems = problems(&with(json!({ "watched_tags": tags })));
+        assert!(matches!(&problems[..], [problem] if problem.starts_with(words)), "{words}: {problems:?}");
+    }
+    let of_macs = read_mac(&mac(json!({ "watched_tags": ["debug"] }))).unwrap_err().to_string();
+    assert!(of_macs.contains("watched_tags") && of_macs.contains("groups of instances"), "{of_macs}");
+}
+
+#[test]
 fn what_cannot_be_meant_of_macs_is_refused_all_at_once() {
     let wrong = mac(json!({"server_type": ["M4-S", "M2-M"], "image": "ubuntu_noble", "os_id": "x", "order": false,
-                           "release_wish": "pool", "pool_prefx": "a-"}));
+                           "release_requested": "pool", "pool_prefx": "a-"}));
     let problems = read_mac(&wrong).unwrap_err().to_string();
     for words in
         ["one type", "image", "no id (a UUID)", "could never get a host", "no pool to return to", "`pool_prefix`"]
@@ -304,7 +326,7 @@ fn what_cannot_be_meant_of_macs_is_refused_all_at_once() {
         (json!({"pool_prefix": "macs-"}), "hold them while they work"),
         (json!({"pool_prefix": ""}), ""),
         (json!({"pool_prefix": "macs"}), "dash"),
-        (json!({"release_wish": "explode"}), "\"terminate\""),
+        (json!({"release_requested": "explode"}), "\"terminate\""),
         (json!({"kind": "toaster"}), "\"apple-silicon\""),
         (json!({"zone": "mars"}), "fr-par-1"),
     ] {

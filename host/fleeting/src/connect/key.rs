@@ -22,10 +22,10 @@ const OTHERS: u32 = 0o077;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("the group's key {FILE} in the state directory cannot be {deed}")]
+    #[error("the group's key {FILE} in the state directory cannot be {action}")]
     File {
         /// `read` or `written`.
-        deed: &'static str,
+        action: &'static str,
         /// Why.
         #[source]
         source: std::io::Error,
@@ -66,7 +66,7 @@ impl KeyPair {
     pub(crate) fn of_group(directory: &Dir) -> Result<Self, KeyError> {
         match directory.open(FILE) {
             Ok(file) => {
-                let read = |source| KeyError::File { deed: "read", source };
+                let read = |source| KeyError::File { action: "read", source };
                 let mode = file.metadata().map_err(read)?.permissions().mode() & 0o777;
                 if mode & OTHERS != 0 {
                     return Err(KeyError::Mode { mode });
@@ -79,7 +79,7 @@ impl KeyPair {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let key = PrivateKey::random(&mut OsRng, Algorithm::Ed25519).map_err(KeyError::Make)?;
                 let pem = key.to_openssh(LineEnding::LF).map_err(KeyError::Make)?;
-                let written = |source| KeyError::File { deed: "written", source };
+                let written = |source| KeyError::File { action: "written", source };
                 let temporary = format!("{FILE}.new");
                 let mut options = OpenOptions::new();
                 options.write(true).create(true).truncate(true).mode(0o600);
@@ -88,7 +88,7 @@ impl KeyPair {
                 directory.rename(&temporary, directory, FILE).map_err(written)?;
                 Ok(Self { private: Bytes::copy_from_slice(pem.as_bytes()), public: Some(key.public_key().clone()) })
             }
-            Err(source) => Err(KeyError::File { deed: "read", source }),
+            Err(source) => Err(KeyError::File { action: "read", source }),
         }
     }
 

@@ -139,10 +139,13 @@ impl Fleet {
             random: self.lifecycle.random_word(),
             operation: "increase-group".to_owned(),
             step,
+            undoing: false,
             attempt,
             elapsed: milliseconds(elapsed),
+            time_left: None,
             failure: cause.clone(),
             zone: self.configuration.zone.to_string(),
+            group: Some(self.configuration.group.to_string()),
             server_type: self.configuration.server.types.first().cloned(),
         };
         let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
@@ -239,19 +242,22 @@ impl Fleet {
             random: self.lifecycle.random_word(),
             operation: "cleanup-server".to_owned(),
             step: "finish-cleanup".to_owned(),
+            undoing: true,
             attempt,
             elapsed: milliseconds(since.elapsed()),
+            time_left: None,
             failure: Failure {
                 class: FailureClass::Other,
                 message: "resources are left that should be gone".to_owned(),
-                method: String::new(),
-                path: String::new(),
+                method: None,
+                path: None,
                 status: None,
                 error_type: None,
                 resource: None,
                 ambiguous: false,
             },
             zone: self.configuration.zone.to_string(),
+            group: Some(self.configuration.group.to_string()),
             server_type: None,
         };
         let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;

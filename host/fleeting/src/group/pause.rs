@@ -74,8 +74,8 @@ mod tests {
         Failure {
             class: FailureClass::OutOfStock,
             message: "resource is out of stock".into(),
-            method: String::new(),
-            path: String::new(),
+            method: None,
+            path: None,
             status: None,
             error_type: None,
             resource: None,

@@ -90,7 +90,7 @@ pub enum StartError {
     Defect(#[from] tokio::task::JoinError),
 }
 
-/// The exclusive lock on a group, let go by the kernel when the process ends, however it ends.
+/// The exclusive lock on a group, released by the kernel when the process ends, however it ends.
 pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] std::fs::File);
 
 pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde_json::json;
 use windlass_lifecycle::{Clock, Durability, ImageChoice, ServerSpecification, StateDirectory};
-use windlass_policy::{Host, HostOptions, Policies};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{DecisionFilter, Host, HostOptions, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
@@ -28,22 +30,30 @@ fn policies() -> Arc<Host> {
 }
 
 async fn start(simulator: &Simulator, folder: &Path) -> ScalewayGroup {
+    start_under(policies(), simulator, folder).await
+}
+
+/// A group whose servers carry the second of two watched tags.
+async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) -> ScalewayGroup {
     let settings = Settings::new(KEY.parse().unwrap());
     let zone: windlass_scaleway::Zone = "fr-par-1".parse().unwrap();
     let group: windlass_lifecycle::GroupName = "ci".parse().unwrap();
     let ground = Ground {
         client: Client::with_transport(settings.clone(), simulator.transport()).unwrap(),
-        policies: policies(),
+        policies,
         clock: Clock::simulated(1_790_000_000_000),
         durability: Durability::Process,
         seed: Some(1),
     };
-    let image = ImageChoice::parse("ubuntu_noble");
+    let mut server =
+        ServerSpecification::new(group.clone(), zone.clone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"));
+    server.tags = vec!["role=runner".to_owned()];
     let configuration = Configuration {
         written_name: group.to_string(),
         owner: Some("team".parse().unwrap()),
         settings,
-        server: ServerSpecification::new(group.clone(), zone.clone(), "DEV1-S", image),
+        server,
+        watched_tags: vec!["debug".to_owned(), "role=runner".to_owned()],
         group,
         zone,
         max_size: 10,
@@ -75,6 +85,29 @@ async fn run_one_and_end(simulator: &Simulator, folder: &Path) {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(told(&group).await, [State::Running]);
     group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_server_refers_to_them() {
+    let simulator = Simulator::new(Options::default());
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let state = StateDirectory::open(state.path()).unwrap();
+    let host = Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap());
+    let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    group.stop().await;
+    host.flush_decisions();
+    let log = host.decisions().unwrap();
+    let filter = DecisionFilter { slot: Some(SlotName::StateMapping), limit: 1, ..DecisionFilter::default() };
+    let last = log.list(&filter).unwrap().decisions[0].id;
+    let question = log.show(&last.to_string()).unwrap().question;
+    assert_eq!((&question["zone"], &question["group"]), (&json!("fr-par-1"), &json!("ci")));
+    assert_eq!(question["server-types"], json!(["DEV1-S"]));
+    assert_eq!(question["watched-tags"], json!(["debug", "role=runner"]));
+    let server = &question["servers"][0];
+    assert_eq!((&server["server-type"], &server["watched-tags"]), (&json!(0), &json!(0b10)));
 }
 
 #[tokio::test(start_paused = true)]

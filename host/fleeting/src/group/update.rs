@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_lifecycle::{Machine, OperationId};
 use windlass_policy::slots::StateMapping;
 use windlass_policy::slots::state_mapping::{
-    Deed, Mapping, Operation, Question, Report as Told, Server, ServerState, StateDetail, Verdict,
+    Action, Mapping, Operation, Question, Report as Told, Server, ServerState, StateDetail, Verdict,
 };
 use windlass_scaleway::types::instance as scaleway;
 
@@ -30,10 +30,29 @@ pub(crate) struct Listing {
     reports: BTreeMap<String, State>,
 }
 
-/// A server of ours as it is judged.
-struct Judged {
-    id: String,
-    server: Server,
+/// The server types of a listing, each once: servers refer to them by position.
+#[derive(Default)]
+pub(super) struct ServerTypes(Vec<String>);
+
+impl ServerTypes {
+    pub(super) fn position(&mut self, name: &str) -> u32 {
+        let known = self.0.iter().position(|known| known == name);
+        let position = known.unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        });
+        u32::try_from(position).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn names(self) -> Vec<String> {
+        self.0
+    }
+}
+
+/// One bit for each watched tag, from the lowest, that is set where it is among these tags.
+fn watched(watched_tags: &[String], tags: &[String]) -> u64 {
+    let bits = (0..u64::BITS).zip(watched_tags).filter(|(_, watched)| tags.contains(watched));
+    bits.fold(0, |bits, (position, _)| bits | (1 << position))
 }
 
 /// Scaleway's state in the contract's words.
@@ -45,7 +64,7 @@ fn state(state: &scaleway::ServerState) -> ServerState {
         scaleway::ServerState::Stopped => ServerState::Stopped,
         scaleway::ServerState::StoppedInPlace => ServerState::StoppedInPlace,
         scaleway::ServerState::Locked => ServerState::Locked,
-        _ => ServerState::Unknown,
+        _ => ServerState::Other,
     }
 }
 
@@ -68,10 +87,10 @@ fn detail(detail: &str) -> StateDetail {
     }
 }
 
-/// A policy's word in fleeting's. `nothing` is no word at all; `deleting` is one only while a cleanup is in flight.
+/// A policy's word in fleeting's. `none` is no word at all; `deleting` is one only while a cleanup is in flight.
 pub(super) fn report(told: Told, in_flight: Operation) -> Option<State> {
     match told {
-        Told::Nothing => None,
+        Told::None => None,
         Told::Creating => Some(State::Creating),
         Told::Running => Some(State::Running),
         Told::Deleting => (in_flight == Operation::Cleanup).then_some(State::Deleting),
@@ -139,17 +158,17 @@ impl Fleet {
             }
         }
         let now = self.lifecycle.now();
-        let (judged, mut reports) = self.question(&servers, now);
-        for (id, mapping, reason) in self.judge(judged, now).await {
-            if mapping.deed == Deed::Reap {
+        let (ids, question, mut reports) = self.question(&servers, now);
+        for (id, mapping, reason) in self.judge(ids, question).await {
+            if mapping.action == Action::Reap {
                 self.reap(&id, reason.as_deref()).await;
             }
             let told = {
                 let book = self.book.lock();
                 let Some(entry) = book.get(&id) else { continue };
-                entry.first_sight(match (mapping.deed, entry.in_flight()) {
+                entry.first_sight(match (mapping.action, entry.in_flight()) {
                     // Accepted just now: from here on the cleanup is in flight, whatever the policy wanted to be told.
-                    (Deed::Reap, Operation::Cleanup) => Some(State::Deleting),
+                    (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
                     (_, in_flight) => report(mapping.report, in_flight),
                 })
             };
@@ -221,14 +240,16 @@ impl Fleet {
         vanished
     }
 
-    /// What the policy is asked, and what is told about the instances that have no server to judge.
+    /// What the policy is asked, about whom, and what is told about the instances that have no server to judge.
     fn question(
         &self,
         servers: &BTreeMap<String, scaleway::Server>,
         now: u64,
-    ) -> (Vec<Judged>, BTreeMap<String, State>) {
+    ) -> (Vec<String>, Question, BTreeMap<String, State>) {
+        let watched_tags = &self.configuration.watched_tags;
         let book = self.book.lock();
-        let mut judged = Vec::new();
+        let (mut ids, mut judged) = (Vec::new(), Vec::new());
+        let mut server_types = ServerTypes::default();
         let mut reports = BTreeMap::new();
         for (id, entry) in book.iter() {
             match servers.get(id).filter(|_| !matches!(entry.work, Work::Left | Work::Gone)) {
@@ -237,17 +258,17 @@ impl Fleet {
                     let created = server.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
                     let created = created.unwrap_or(now).max(entry.operation.made_at());
                     let since = entry.seen.map_or(now, |(_, since)| since);
-                    judged.push(Judged {
-                        id: id.clone(),
-                        server: Server {
-                            state: state(&server.state),
-                            detail: detail(&server.state_detail),
-                            age: now.saturating_sub(created),
-                            state_age: now.saturating_sub(since),
-                            has_run: entry.has_run,
-                            in_flight: entry.in_flight(),
-                            suspended: entry.suspended,
-                        },
+                    ids.push(id.clone());
+                    judged.push(Server {
+                        state: state(&server.state),
+                        detail: detail(&server.state_detail),
+                        age: now.saturating_sub(created),
+                        state_age: now.saturating_sub(since),
+                        has_run: entry.has_run,
+                        in_flight: entry.in_flight(),
+                        suspended: entry.suspended,
+                        server_type: server_types.position(&server.commercial_type),
+                        watched_tags: watched(watched_tags, &server.tags),
                     });
                 }
                 None => {
@@ -257,17 +278,22 @@ impl Fleet {
                 }
             }
         }
-        (judged, reports)
+        let question = Question {
+            now,
+            zone: self.configuration.zone.to_string(),
+            group: Some(self.configuration.group.to_string()),
+            server_types: server_types.names(),
+            watched_tags: watched_tags.clone(),
+            servers: judged,
+        };
+        (ids, question, reports)
     }
 
     /// One question for the whole batch.
-    async fn judge(&self, judged: Vec<Judged>, now: u64) -> Vec<(String, Mapping, Option<String>)> {
-        if judged.is_empty() {
+    async fn judge(&self, ids: Vec<String>, question: Question) -> Vec<(String, Mapping, Option<String>)> {
+        if ids.is_empty() {
             return Vec::new();
         }
-        let (ids, servers): (Vec<String>, Vec<Server>) =
-            judged.into_iter().map(|judged| (judged.id, judged.server)).unzip();
-        let question = Question { now, servers };
         let decision = self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
         for fallback in &decision.fallbacks {
             tracing::warn!(decision = %decision.id, "{fallback}");
@@ -334,6 +360,24 @@ mod tests {
         for in_flight in [Operation::None, Operation::Create, Operation::Suspend, Operation::Resume] {
             assert_eq!(report(Told::Deleting, in_flight), None);
         }
+    }
+
+    #[test]
+    fn a_type_has_one_position_in_a_listing() {
+        let mut types = ServerTypes::default();
+        let positions = ["DEV1-S", "GP1-XS", "DEV1-S"].map(|name| types.position(name));
+        assert_eq!(positions, [0, 1, 0]);
+        assert_eq!(types.names(), ["DEV1-S", "GP1-XS"]);
+    }
+
+    #[test]
+    fn a_watched_tag_sets_its_own_bit_and_no_other_tag_any() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+        let watch: Vec<String> = (0..64).map(|number| format!("tag-{number}")).collect();
+        assert_eq!(watched(&watch, &names(&["tag-63", "role=runner", "tag-0"])), (1 << 63) | 1);
+        assert_eq!(watched(&watch, &watch), u64::MAX);
+        assert_eq!(watched(&names(&["debug"]), &names(&["debug=1", "windlass-group=ci"])), 0);
+        assert_eq!(watched(&[], &watch), 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use windlass_policy::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 use windlass_scaleway::types::instance::{ListServers, Server, ServerType, Stock};
@@ -15,8 +15,12 @@ const INTERFACE: &str = "windlass:scaleway/look-ups";
 const WIT: &str = include_str!("../../../../wit/scaleway/look-ups.wit");
 const FUNCTIONS: [&str; 3] = ["server-types", "get-server", "list-servers"];
 
-/// How many servers one answer holds; the contract says so.
-const MAX_SERVERS: usize = 500;
+/// How many servers, or server types, one answer holds; the contract says so.
+const MAX_ITEMS: usize = 500;
+/// What [`ServerType::hourly_price`] is in, which is a number without a unit in Scaleway's answer.
+const CURRENCY: &str = "EUR";
+/// Micros in a unit of a currency.
+const MICROS: f64 = 1_000_000.0;
 
 /// The longest message of a failure, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 300;
@@ -89,14 +93,15 @@ impl GrantedCapability for Granted {
 }
 
 impl Granted {
-    async fn server_types(&self, zone: String, names: Vec<String>) -> Result<Vec<TypeInStock>, LookUpError> {
+    async fn server_types(&self, zone: String, names: Vec<String>) -> Result<TypesInStock, LookUpError> {
         let api = self.client.instance(&parse_zone(&zone)?);
         let (types, stock) = futures::try_join!(api.list_server_types(), api.server_type_availability())?;
-        Ok(types
+        let found = types
             .into_iter()
             .filter(|(name, _)| names.is_empty() || names.iter().any(|wanted| wanted.eq_ignore_ascii_case(name)))
-            .map(|(name, server_type)| TypeInStock::new(stock.get(&name), name, server_type))
-            .collect())
+            .map(|(name, server_type)| TypeInStock::new(stock.get(&name), name, server_type));
+        let (server_types, complete) = first_items(found);
+        Ok(TypesInStock { server_types, complete })
     }
 
     async fn get_server(&self, zone: String, id: String) -> Result<KnownServer, LookUpError> {
@@ -107,7 +112,7 @@ impl Granted {
         Ok(KnownServer::from(self.client.instance(&parse_zone(&zone)?).get_server(&id).await?))
     }
 
-    async fn list_servers(&self, zone: String, tags: Vec<String>) -> Result<Vec<KnownServer>, LookUpError> {
+    async fn list_servers(&self, zone: String, tags: Vec<String>) -> Result<KnownServers, LookUpError> {
         let api = self.client.instance(&parse_zone(&zone)?);
         let request = ListServers {
             // A tag with a comma can't be asked for, so those are filtered here alone.
@@ -115,13 +120,16 @@ impl Granted {
             ..ListServers::default()
         };
         let servers = api.list_servers(&request).await?;
-        Ok(servers
-            .into_iter()
-            .filter(|server| has_all_tags(&server.tags, &tags))
-            .take(MAX_SERVERS)
-            .map(KnownServer::from)
-            .collect())
+        let found = servers.into_iter().filter(|server| has_all_tags(&server.tags, &tags)).map(KnownServer::from);
+        let (servers, complete) = first_items(found);
+        Ok(KnownServers { servers, complete })
     }
+}
+
+/// As many as one answer holds, and whether those are all.
+fn first_items<T>(mut found: impl Iterator<Item = T>) -> (Vec<T>, bool) {
+    let first = found.by_ref().take(MAX_ITEMS).collect();
+    (first, found.next().is_none())
 }
 
 fn parse_zone(zone: &str) -> Result<Zone, LookUpError> {
@@ -146,8 +154,39 @@ impl From<Error> for LookUpError {
     }
 }
 
+/// `server-type-list` of the contract.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct TypesInStock {
+    server_types: Vec<TypeInStock>,
+    complete: bool,
+}
+
+/// `server-list` of the contract.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct KnownServers {
+    servers: Vec<KnownServer>,
+    complete: bool,
+}
+
+/// `money` of the contract.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Money {
+    currency: &'static str,
+    micros: u64,
+}
+
+impl Money {
+    /// Scaleway's number, to the nearest millionth. One that is no price (below nothing, not a number) is nothing.
+    fn of(price: f64) -> Self {
+        // Casts of floats saturate.
+        Self { currency: CURRENCY, micros: (price * MICROS).round() as u64 }
+    }
+}
+
 /// `server-type` of the contract.
-#[derive(Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct TypeInStock {
     name: String,
@@ -155,7 +194,7 @@ struct TypeInStock {
     architecture: String,
     processors: u32,
     memory: u64,
-    hourly_price: f64,
+    hourly_price: Money,
 }
 
 impl TypeInStock {
@@ -171,7 +210,7 @@ impl TypeInStock {
             architecture: server_type.arch.to_string(),
             processors: server_type.ncpus,
             memory: server_type.ram,
-            hourly_price: server_type.hourly_price,
+            hourly_price: Money::of(server_type.hourly_price),
         }
     }
 }
@@ -200,5 +239,28 @@ impl From<Server> for KnownServer {
             state_detail: server.state_detail,
             tags: server.tags.into_iter().filter(|tag| !is_key_tag(tag)).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_money_to_the_millionth() {
+        let micros = |price| Money::of(price).micros;
+        // As recorded: DEV1-S, and the smallest fraction that a float makes of it.
+        assert_eq!((micros(0.008976), micros(0.1 + 0.2)), (8_976, 300_000));
+        for no_price in [-1.0, f64::NAN, f64::NEG_INFINITY, 0.0] {
+            assert_eq!(micros(no_price), 0, "{no_price}");
+        }
+        assert_eq!(micros(f64::INFINITY), u64::MAX);
+    }
+
+    #[test]
+    fn an_answer_says_whether_it_holds_everything() {
+        assert_eq!(first_items(0..MAX_ITEMS), ((0..MAX_ITEMS).collect(), true));
+        assert_eq!(first_items(0..MAX_ITEMS + 1), ((0..MAX_ITEMS).collect(), false));
+        assert_eq!(first_items(0..0), (vec![], true));
     }
 }

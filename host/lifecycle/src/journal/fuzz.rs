@@ -76,16 +76,16 @@ fn tables(version: i64, parts: &[&str]) -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
     schema::prepare(&mut connection, "journal".as_ref()).unwrap();
     connection.pragma_update(None, "foreign_keys", false).unwrap();
-    let older = version < schema::VERSION;
-    let known = if older { &OPERATION[..OPERATION.len() - 1] } else { &OPERATION[..] };
+    let without_look_at = version < schema::LOOK_AT_SINCE;
+    let known = if without_look_at { &OPERATION[..OPERATION.len() - 1] } else { &OPERATION[..] };
     insert(&connection, "operations", known, parts.first().copied().unwrap_or_default());
     for part in parts.iter().skip(1) {
         insert(&connection, "entries", &ENTRY, part);
     }
-    if older {
+    if without_look_at {
         connection.execute_batch("alter table operations drop column look_at").unwrap();
-        connection.pragma_update(None, "user_version", version).unwrap();
     }
+    connection.pragma_update(None, "user_version", version).unwrap();
     connection
 }
 

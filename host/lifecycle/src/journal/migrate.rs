@@ -2,7 +2,7 @@
 //!
 //! Until version 2 recovery depended on strings: that a `plan` was noted meant that an undo had begun, a step called
 //! `keep-...` that something was kept, and a look counted as proof of whatever volume hung on a server. From version
-//! 3 on these are facts of their own.
+//! 3 on these are facts of their own. Version 4 has the words of the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,37 @@ use windlass_policy::slots::types::FailureClass;
 use super::note::{Cause, KEPT, Note};
 use super::record::{ResourceKind, ResourceName};
 use crate::failure;
+
+/// From version 3 to version 4. What cannot be read stays as it is, and is refused by whoever reads it.
+pub(super) fn to_words_of_the_contract(transaction: &Transaction<'_>) -> Result<(), rusqlite::Error> {
+    let mut statement =
+        transaction.prepare("select id, specification from operations where kind = 'release-machine'")?;
+    let releases: Vec<(String, String)> =
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let mut rewrite = transaction.prepare("update operations set specification = ?2 where id = ?1")?;
+    for (id, specification) in releases {
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(&specification) else { continue };
+        for (old, new, old_word, new_word) in
+            [("wish", "requested", "pool", "return-to-pool"), ("occasion", "trigger", "let-go", "released")]
+        {
+            if let Some(word) = fields.remove(old) {
+                let word = if word == old_word { Value::from(new_word) } else { word };
+                fields.insert(new.to_owned(), word);
+            }
+        }
+        rewrite.execute(params![id, Value::Object(fields).to_string()])?;
+    }
+    // Within a text of JSON the quotes would be escaped, so this is found only where a failure has no call.
+    for (table, column) in [("operations", "cause"), ("entries", "data")] {
+        let update = format!(
+            r#"update {table}
+               set {column} = replace(replace({column}, '"method":""', '"method":null'), '"path":""', '"path":null')
+               where {column} like '%"method":""%'"#
+        );
+        transaction.execute(&update, [])?;
+    }
+    Ok(())
+}
 
 /// From versions 1 and 2 to version 3.
 pub(super) fn to_typed_entries(transaction: &Transaction<'_>) -> Result<(), rusqlite::Error> {

@@ -48,7 +48,7 @@ words! {
         AdoptMachine = "adopt-machine",
         /// Order a host.
         OrderMachine = "order-machine",
-        /// Let a host go.
+        /// Release a host.
         ReleaseMachine = "release-machine",
     }
 }

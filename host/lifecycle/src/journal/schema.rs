@@ -14,7 +14,11 @@ use crate::Error;
 /// - 3: `look_at` in `operations`, and the state `unverified`; what recovery depends on is a note with a shape of its
 ///   own ([`super::note::Note`]). A program of an older version would finish what was called off and remove what was
 ///   kept, so it refuses the file.
-pub(super) const VERSION: i64 = 3;
+/// - 4: a release says what was `requested` of it and its `trigger`, in the contract's words; a failure without a call
+///   has neither method nor path.
+pub(super) const VERSION: i64 = 4;
+/// The version from which on `operations` has `look_at`.
+pub(super) const LOOK_AT_SINCE: i64 = 3;
 
 const TABLES: &str = "
 create table operations (
@@ -53,16 +57,16 @@ create table entries (
 create index entries_by_resource on entries (resource_id) where resource_id is not null;
 ";
 
-/// What tables of an older version lack.
+/// What tables of versions before [`LOOK_AT_SINCE`] lack.
 const ADDED: &str = "alter table operations add column look_at integer;";
 
-/// Lets a reader, who changes nothing, see the tables of an older version as if they were of this one.
+/// Lets a reader, who changes nothing, see those tables as if they were of this version.
 const SEEN_AS_NEW: &str =
     "create temp view operations as select rowid as rowid, *, null as look_at from main.operations;";
 
 /// Prepares a connection that only reads; `found` is the file's version.
 pub(super) fn prepare_reader(connection: &Connection, found: i64) -> rusqlite::Result<()> {
-    if found < VERSION { connection.execute_batch(SEEN_AS_NEW) } else { Ok(()) }
+    if found < LOOK_AT_SINCE { connection.execute_batch(SEEN_AS_NEW) } else { Ok(()) }
 }
 
 /// Checks the version, and makes the tables in an empty file.
@@ -84,11 +88,14 @@ pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Re
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
     match found {
         0 => transaction.execute_batch(TABLES).map_err(failed)?,
-        VERSION => {}
-        _ => {
-            transaction.execute_batch(ADDED).map_err(failed)?;
-            migrate::to_typed_entries(&transaction).map_err(failed)?;
+        older if older < VERSION => {
+            if older < LOOK_AT_SINCE {
+                transaction.execute_batch(ADDED).map_err(failed)?;
+                migrate::to_typed_entries(&transaction).map_err(failed)?;
+            }
+            migrate::to_words_of_the_contract(&transaction).map_err(failed)?;
         }
+        _ => {}
     }
     if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;

@@ -324,6 +324,50 @@ async fn what_an_older_version_began_to_undo_and_kept_is_carried_over() {
 }
 
 #[tokio::test]
+async fn a_release_and_a_failure_of_version_3_are_read_in_the_words_of_the_contract() {
+    use windlass_policy::slots::release::{Requested, Trigger};
+    let (folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let release = |wish: Value, occasion: &str| {
+        json!({
+            "zone": "fr-par-3", "host": "a-host", "claim": "ci-mac-a", "pool_prefix": "pool-", "wish": wish,
+            "occasion": occasion, "adopted": true, "bootstrap_failures": 0, "rebooted": false, "attempt": 1
+        })
+    };
+    for (seed, specification) in
+        [(1, release(json!("pool"), "let-go")), (2, release(Value::Null, "reclaim")), (3, json!("spoilt"))]
+    {
+        let row = NewOperation { kind: OperationKind::ReleaseMachine, specification, ..new(&id(seed), 5) };
+        journal.begin(row).await.unwrap();
+    }
+    let said = r#"it said "method":"" itself"#;
+    let without_call = json!({
+        "class": "cancelled", "message": said, "method": "", "path": "", "status": null, "error-type": null,
+        "resource": null, "ambiguous": false
+    });
+    let data = json!({ "attempt": 1, "failure": without_call, "wait": null, "decision": null });
+    journal.append(NewEntry { data, ..entry(&id(1), "terminate", Phase::Failure) }).await.unwrap();
+    drop(journal);
+    let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
+    // Who only reads leaves it as it is.
+    assert_eq!(Journal::read_only(&state).unwrap().operation(&id(1)).unwrap().specification["wish"], "pool");
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let request = |seed| {
+        let specification = journal.operation(&id(seed)).unwrap().specification;
+        serde_json::from_value::<crate::ReleaseRequest>(specification)
+    };
+    let asked = request(1).unwrap();
+    assert_eq!((asked.requested, asked.trigger), (Some(Requested::ReturnToPool), Trigger::Released));
+    let asked = request(2).unwrap();
+    assert_eq!((asked.requested, asked.trigger), (None, Trigger::Reclaim));
+    request(3).unwrap_err();
+    let entries = journal.entries(&id(1)).unwrap();
+    let note::Record::Failed { gave_up: Some(failure), .. } = entries[0].record().unwrap() else { panic!() };
+    assert_eq!((failure.method, failure.path, failure.message.as_str()), (None, None, said));
+}
+
+#[tokio::test]
 async fn a_migration_that_fails_leaves_the_journal_as_it_was() {
     let (folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tokio::time::Instant;
-use windlass_policy::slots::release::Deed;
+use windlass_policy::slots::release::Action;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::{
     ListOperatingSystems, OperatingSystem, ReinstallServer, Server, ServerStatus, UpdateServer,
@@ -29,13 +29,13 @@ pub(crate) const REBOOT_STEP: &str = "reboot";
 /// How an action ended.
 pub(crate) enum End {
     Done(ReleaseOutcome),
-    Refused(Deed, Box<Refused>),
+    Refused(Action, Box<Refused>),
 }
 
 /// Whose a host is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The claimant's, who lets it go.
+    /// The claimant's, who releases it.
     Claim,
     /// The same, and an earlier asking has begun to give it back.
     Returning,
@@ -128,11 +128,11 @@ async fn still_ours(
 }
 
 macro_rules! ours_or_return {
-    ($deed:expr, $run:expr, $specification:expr, $given:expr) => {
+    ($action:expr, $run:expr, $specification:expr, $given:expr) => {
         match still_ours($run, $specification, $given).await {
             Ok(Ok(host)) => host,
             Ok(Err(outcome)) => return Ok(End::Done(outcome)),
-            Err(refused) => return Ok(End::Refused($deed, refused)),
+            Err(refused) => return Ok(End::Refused($action, refused)),
         }
     };
 }
@@ -161,9 +161,9 @@ pub(crate) async fn return_to_pool(
     given: &Given,
     progress: &Progress,
 ) -> Result<End, Stop> {
-    let deed = Deed::ReturnToPool;
+    let action = Action::ReturnToPool;
     let claim = &specification.request.claim;
-    let host = ours_or_return!(deed, run, specification, given);
+    let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     let (mark, name) = (claim.returning(id), prefix.name(claim, id));
     // Whoever carries this asking on knows what an earlier one did.
@@ -181,14 +181,14 @@ pub(crate) async fn return_to_pool(
             // It would be refused (assumption: mac-busy-answer), and the lock is not the place to wait for it.
             let words = format!("host {id} is {} and cannot be reinstalled now", host.status);
             return Ok(End::Refused(
-                deed,
+                action,
                 Box::new(Refused::of(failure::of_class(FailureClass::TransientState, words))),
             ));
         }
         // Before anything is changed: a system that there is not is no reason to lose the claim.
         let os_id = match system_id(run, &host, system).await {
             Ok(os_id) => os_id,
-            Err(refused) => return Ok(End::Refused(deed, refused)),
+            Err(refused) => return Ok(End::Refused(action, refused)),
         };
         if host.name != mark {
             let data = json!({ "name": mark, "from": host.name, "pool": name, "system": system });
@@ -196,14 +196,14 @@ pub(crate) async fn return_to_pool(
             match rename(run, MARK_STEP, id, &[&host.name], &mark).await? {
                 Changed::Done(_) => {}
                 Changed::Over(ended) => return Ok(over(ended)),
-                Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+                Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
             }
             run.conclude(MARK_STEP, Some(resource(&run.zone, id)), json!({ "name": mark })).await?;
         }
         match reinstall(run, specification, &host, &mark, os_id, progress).await? {
             Wiped::Shown => {}
             Wiped::Over(ended) => return Ok(over(ended)),
-            Wiped::Refused(refused) => return Ok(End::Refused(deed, refused)),
+            Wiped::Refused(refused) => return Ok(End::Refused(action, refused)),
         }
     }
     run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
@@ -386,8 +386,8 @@ pub(crate) fn find_system(systems: &[OperatingSystem], wanted: &str) -> Option<S
 
 /// Deletes the host. Under its billing floor Scaleway refuses.
 pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, given: &Given) -> Result<End, Stop> {
-    let deed = Deed::Terminate;
-    let host = ours_or_return!(deed, run, specification, given);
+    let action = Action::Terminate;
+    let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     run.intend(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
@@ -408,7 +408,7 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
         Changed::Refused(mut refused) => {
             // Scaleway's words may leave the date out; the host has it.
             refused.not_before = refused.not_before.or(super::release::instant(host.deletable_at()));
-            return Ok(End::Refused(deed, refused));
+            return Ok(End::Refused(action, refused));
         }
     }
     run.shared.machines.hosts.forget(&run.zone, id);
@@ -422,8 +422,8 @@ pub(crate) async fn schedule_deletion(
     specification: &ReleaseSpecification,
     given: &Given,
 ) -> Result<End, Stop> {
-    let deed = Deed::ScheduleDeletion;
-    let host = ours_or_return!(deed, run, specification, given);
+    let action = Action::ScheduleDeletion;
+    let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     run.intend(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
@@ -449,7 +449,7 @@ pub(crate) async fn schedule_deletion(
     let scheduled = match changed {
         Changed::Done(server) => server,
         Changed::Over(ended) => return Ok(over(ended)),
-        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+        Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
     };
     run.shared.machines.hosts.replace(&run.zone, &scheduled);
     let deletable_at = super::release::instant(scheduled.deletable_at().or(host.deletable_at()));
@@ -459,8 +459,8 @@ pub(crate) async fn schedule_deletion(
 
 /// Restarts the host, for whoever sets it up to try again.
 pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, given: &Given) -> Result<End, Stop> {
-    let deed = Deed::Reboot;
-    let host = ours_or_return!(deed, run, specification, given);
+    let action = Action::Reboot;
+    let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     // By the date, whoever comes after a crash tells whether it took effect.
     run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({ "updated-at": host.updated_at })).await?;
@@ -482,7 +482,7 @@ pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, give
     match changed {
         Changed::Done(()) => {}
         Changed::Over(ended) => return Ok(over(ended)),
-        Changed::Refused(refused) => return Ok(End::Refused(deed, refused)),
+        Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
     }
     run.conclude(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
     Ok(End::Done(ReleaseOutcome::Rebooted))

@@ -79,7 +79,7 @@ impl Lifecycle {
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
     /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was
     /// ordered for this claim may still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being
-    /// let go.
+    /// released.
     pub async fn adopt_machine(
         &self,
         pool: &Pool,
@@ -226,7 +226,7 @@ fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
 
 /// What the journal knows of a host that is between the phases of a claim.
 enum Standing {
-    /// A claim of ours ended well, and it was not let go since. The name is the late echo of an earlier call.
+    /// A claim of ours ended well, and it was not released since. The name is the late echo of an earlier call.
     InUse,
     /// A claim of ours gave it this name and came to nothing (nobody who shares this journal is between the phases
     /// while one holds the lock, so the claimant is gone); or a release of ours wiped it and could not give it a pool's

@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// The lock, held until dropped (the kernel lets the file go when the process ends, however it ends).
 pub(crate) struct Held<'a> {
     file: File,
-    /// When this process last let it go.
+    /// When this process last released it.
     process: tokio::sync::MutexGuard<'a, Option<Instant>>,
 }
 

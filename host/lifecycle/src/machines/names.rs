@@ -144,7 +144,7 @@ impl PoolPrefix {
         name.starts_with(&self.0)
     }
 
-    /// The name under which a host comes into the pool when this claim lets it go.
+    /// The name under which a host comes into the pool when this claim releases it.
     ///
     /// Worked out, not drawn: who asks again after a crash, and even after the loss of the journal, knows his own work
     /// by it.
@@ -154,7 +154,7 @@ impl PoolPrefix {
 }
 
 impl ClaimName {
-    /// The name of a host that this claim has let go, on its way into the pool.
+    /// The name of a host that this claim has released, on its way into the pool.
     pub(crate) fn returning(&self, host: &str) -> String {
         format!("{RETURNING}{}", unique("returning", self, host))
     }

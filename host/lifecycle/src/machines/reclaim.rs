@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_policy::slots::release::Occasion;
+use windlass_policy::slots::release::Trigger;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server;
 
@@ -37,7 +37,7 @@ pub struct ReclaimRequest {
 pub enum ReclaimMode {
     /// Nothing: it tells.
     Report,
-    /// It lets them go by the release slot, occasion `reclaim`, to this pool.
+    /// It releases them by the release slot, trigger `reclaim`, to this pool.
     ReturnToPool(PoolPrefix),
 }
 
@@ -63,9 +63,9 @@ pub struct Stranded {
     pub created_at: String,
     /// Why it is left alone, where it is.
     pub spared: Option<String>,
-    /// What became of it, where it was let go.
+    /// What became of it, where it was released.
     pub released: Option<Released>,
-    /// Why it could not be let go, where that failed.
+    /// Why it could not be released, where that failed.
     pub problem: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl Lifecycle {
                 && let ReclaimMode::ReturnToPool(prefix) = &request.mode
             {
                 let release = ReleaseRequest {
-                    occasion: Occasion::Reclaim,
+                    trigger: Trigger::Reclaim,
                     ..ReleaseRequest::new(request.zone.clone(), &host.id, claim, Some(prefix.clone()))
                 };
                 match self.release_machine(&release, control).await {

@@ -1,7 +1,7 @@
 //! What the journal knows of a host's restart for recovery: who asks again after a crash must not restart it a second
 //! time.
 
-use windlass_policy::slots::release::Occasion;
+use windlass_policy::slots::release::Trigger;
 use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};
 
 use super::actions::REBOOT_STEP;
@@ -50,7 +50,7 @@ impl Restart {
 
     /// Whether this asking is the one that it was for, put again by somebody who has not heard of it.
     pub(super) fn answers(&self, request: &ReleaseRequest) -> bool {
-        request.occasion == Occasion::BootstrapFailed
+        request.trigger == Trigger::BootstrapFailed
             && !request.rebooted
             && self.failures == u64::from(request.bootstrap_failures)
     }
@@ -77,15 +77,15 @@ mod tests {
     #[test]
     fn only_the_same_asking_is_answered_by_it() {
         let restart = Restart { failures: 3, heard: true, updated_at: String::new() };
-        let request = |occasion, bootstrap_failures, rebooted| ReleaseRequest {
-            occasion,
+        let request = |trigger, bootstrap_failures, rebooted| ReleaseRequest {
+            trigger,
             bootstrap_failures,
             rebooted,
             ..ReleaseRequest::new("fr-par-1".parse().unwrap(), "h", "a".parse().unwrap(), None)
         };
-        assert!(restart.answers(&request(Occasion::BootstrapFailed, 3, false)));
-        assert!(!restart.answers(&request(Occasion::BootstrapFailed, 3, true)), "the next asking");
-        assert!(!restart.answers(&request(Occasion::BootstrapFailed, 4, false)), "another failure");
-        assert!(!restart.answers(&request(Occasion::LetGo, 3, false)), "let go meanwhile");
+        assert!(restart.answers(&request(Trigger::BootstrapFailed, 3, false)));
+        assert!(!restart.answers(&request(Trigger::BootstrapFailed, 3, true)), "the next asking");
+        assert!(!restart.answers(&request(Trigger::BootstrapFailed, 4, false)), "another failure");
+        assert!(!restart.answers(&request(Trigger::Released, 3, false)), "released meanwhile");
     }
 }

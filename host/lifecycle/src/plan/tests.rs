@@ -11,7 +11,7 @@ fn resource(kind: ResourceKind, attached_to: Option<u32>, owned: bool) -> Resour
         kind,
         id: "id".into(),
         name: String::new(),
-        state: String::new(),
+        state: None,
         attached_to,
         owned,
         evidence: Evidence::Journal,

@@ -176,7 +176,7 @@ impl Case<'_> {
         }
         match self.unless_in_use(resource, why) {
             Standing::Unexplained { why, spared: None } => {
-                // A server of the same operation that stays may only have let go of it for a moment.
+                // A server of the same operation that stays may only be without it for a moment.
                 let stays = self.tagged.iter().any(|(of, server)| of == id && !self.going.contains(server));
                 Standing::Unexplained { why, spared: stays.then(|| MAYBE_IN_USE.to_owned()) }
             }

@@ -57,9 +57,13 @@ fn a_look_up_answers_in_the_words_of_the_contract() {
         let world = World::new(62).await;
         let look_ups = "windlass:scaleway/look-ups";
         let types = call(&world, look_ups, "", "server-types", vec![json!("fr-par-1"), json!(["DEV1-S"])]).await;
-        let only = &types["ok"][0];
-        assert_eq!((types["ok"].as_array().unwrap().len(), &only["name"]), (1, &json!("DEV1-S")));
+        let (list, only) = (&types["ok"]["server-types"], &types["ok"]["server-types"][0]);
+        assert_eq!((list.as_array().unwrap().len(), &only["name"]), (1, &json!("DEV1-S")));
         assert_eq!((&only["stock"], &only["architecture"]), (&json!("available"), &json!("x86_64")));
+        assert_eq!(only["hourly-price"], json!({"currency": "EUR", "micros": 8_976}));
+        assert_eq!(types["ok"]["complete"], true);
+        let servers = call(&world, look_ups, "", "list-servers", vec![json!("fr-par-1"), json!([])]).await;
+        assert_eq!(servers, json!({"ok": {"servers": [], "complete": true}}));
         for id in ["00000000-0000-4000-8000-000000000000", "../../iam"] {
             let missing = call(&world, look_ups, "", "get-server", vec![json!("fr-par-1"), json!(id)]).await;
             assert_eq!(missing, json!({"err": "not-found"}), "{id}");

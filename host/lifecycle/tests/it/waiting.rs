@@ -13,11 +13,13 @@ use windlass_lifecycle::{
     Clock, Control, CreatedServer, Durability, Error, Happening, Lifecycle, OperationFailure, OperationState, Options,
     Target,
 };
+use windlass_policy::DecisionFilter;
+use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::{Client, Transport, TransportError};
 use windlass_simulator::{FaultKind, FaultRule, RequestLimit};
 
-use crate::support::{NOW, World, host, owner, run, settings};
+use crate::support::{NOW, World, host, host_in, owner, run, settings};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const IMAGES: &str = "/marketplace/**";
@@ -201,6 +203,84 @@ fn a_creation_ends_at_its_deadline_and_not_with_the_look_up_that_hangs() {
         assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
         world.assert_empty("the deadline has passed");
         world.assert_closed(&lifecycle, "the deadline has passed");
+    });
+}
+
+#[test]
+fn the_retry_policy_is_told_whether_a_step_undoes_how_much_time_is_left_and_of_which_group() {
+    run(async {
+        let world = World::new(8).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let lifecycle = world.start_under(host.clone());
+        for (method, path, kind) in [
+            ("POST", "/instance/v1/zones/*/ips", FaultKind::InternalServerError),
+            ("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied),
+            ("DELETE", "/instance/v1/zones/*/ips/*", FaultKind::InternalServerError),
+        ] {
+            world.simulator.add_fault(FaultRule::new(method, path, kind).nth(1)).unwrap();
+        }
+        let specification = world.everything();
+        let deadline = specification.deadline_milliseconds;
+        failure_of(lifecycle.create_server(specification, &Control::new()).await);
+        world.assert_empty("undone");
+        host.flush_decisions();
+        let log = host.decisions().unwrap();
+        let filter = DecisionFilter { slot: Some(SlotName::Retry), ..DecisionFilter::default() };
+        let mut asked: Vec<(String, bool)> = Vec::new();
+        for decision in log.list(&filter).unwrap().decisions {
+            let question = log.show(&decision.id.to_string()).unwrap().question;
+            let (step, undoing) = (question["step"].as_str().unwrap(), question["undoing"].as_bool().unwrap());
+            assert_eq!(question["group"], "ci", "{question}");
+            match question["time-left"].as_u64() {
+                Some(left) => assert!(!undoing && left < deadline, "{question}"),
+                None => assert!(undoing, "{question}"),
+            }
+            asked.push((step.to_owned(), undoing));
+        }
+        for expected in [("create-ip", false), ("power-on", false), ("delete-ip", true)] {
+            assert!(
+                asked.iter().any(|(step, undoing)| (step.as_str(), *undoing) == expected),
+                "{expected:?}: {asked:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn an_undo_that_follows_from_the_deadline_is_not_bound_by_it() {
+    run(async {
+        let world = World::new(7).await;
+        let lifecycle = world.start();
+        world.simulator.add_fault(hangs("GET", "/block/v1/zones/*/volumes/*")).unwrap();
+        let mut specification = world.everything();
+        specification.deadline_milliseconds = 20_000;
+        let (control, mut events) = Control::with_events();
+        let simulator = world.simulator.clone();
+        let watch = async move {
+            let mut refused = false;
+            while let Some(event) = events.recv().await {
+                if matches!(event.what, Happening::Undoing { .. }) && !std::mem::replace(&mut refused, true) {
+                    simulator.clear_faults();
+                    // More often than the rounds of an undo alone would ask.
+                    for nth in 1..=16 {
+                        let path = "/instance/v1/zones/*/ips/*";
+                        let rule = FaultRule::new("DELETE", path, FaultKind::InternalServerError).nth(nth);
+                        simulator.add_fault(rule).unwrap();
+                    }
+                }
+            }
+        };
+        let create = async {
+            let result = lifecycle.create_server(specification, &control).await;
+            drop(control);
+            result
+        };
+        let (result, ()) = tokio::join!(create, watch);
+        let failure = failure_of(result);
+        assert_eq!(failure.cause.class, FailureClass::DeadlineExceeded, "{failure}");
+        assert_eq!(failure.state, OperationState::Undone, "{failure}");
+        world.assert_empty("the deadline");
     });
 }
 

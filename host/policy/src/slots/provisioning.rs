@@ -21,6 +21,9 @@ pub enum Operation {
     /// Terminate.
     #[component(name = "terminate")]
     Terminate,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
@@ -54,6 +57,9 @@ pub enum Stage {
     /// Start.
     #[component(name = "start")]
     Start,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// What a node is to the operation that failed.
@@ -71,6 +77,9 @@ pub enum NodeRole {
     /// It was made by this operation.
     #[component(name = "made")]
     Made,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// One node.
@@ -122,9 +131,6 @@ pub struct Question {
     pub stage: Stage,
     /// Cause.
     pub cause: Failure,
-    /// Whether the user has asked for the cluster's deletion in the meantime, or its record is gone.
-    #[component(name = "cluster-gone")]
-    pub cluster_gone: bool,
     /// Groups.
     pub groups: Vec<Group>,
     /// Nodes.
@@ -164,9 +170,6 @@ pub enum Verdict {
     /// Defer.
     #[component(name = "defer")]
     Defer,
-    /// The user deleted the cluster: stop without an error and leave nothing behind.
-    #[component(name = "stop-quietly")]
-    StopQuietly,
     /// Recover.
     #[component(name = "recover")]
     Recover(Recovery),
@@ -243,7 +246,6 @@ impl Slot for Provisioning {
             operation: Operation::Scale,
             stage: Stage::Resize,
             cause: Failure::example(),
-            cluster_gone: false,
             groups: vec![Group { name: "workers".into(), before: 2, wanted: 3 }],
             nodes: vec![
                 node("workers-1", NodeRole::Staying, true),

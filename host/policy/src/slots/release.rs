@@ -18,6 +18,9 @@ pub enum MachineKind {
     /// Apple silicon server.
     #[component(name = "apple-silicon-server")]
     AppleSiliconServer,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// Why the question is asked.
@@ -25,16 +28,19 @@ pub enum MachineKind {
 #[component(enum)]
 #[repr(u8)]
 #[serde(rename_all = "kebab-case")]
-pub enum Occasion {
-    /// The owner let the machine go.
-    #[component(name = "let-go")]
-    LetGo,
+pub enum Trigger {
+    /// The owner released the machine.
+    #[component(name = "released")]
+    Released,
     /// Its set-up failed again.
     #[component(name = "bootstrap-failed")]
     BootstrapFailed,
     /// It carries a claim that no living owner explains, and somebody asked to take such machines back.
     #[component(name = "reclaim")]
     Reclaim,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// What the owner asked for (an annotation, for example). A policy may refuse it.
@@ -42,16 +48,19 @@ pub enum Occasion {
 #[component(enum)]
 #[repr(u8)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wish {
-    /// Pool.
-    #[component(name = "pool")]
-    Pool,
+pub enum Requested {
+    /// Return to pool.
+    #[component(name = "return-to-pool")]
+    ReturnToPool,
     /// Terminate.
     #[component(name = "terminate")]
     Terminate,
     /// Keep.
     #[component(name = "keep")]
     Keep,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// The machine.
@@ -96,12 +105,12 @@ pub struct Machine {
     pub rebooted: bool,
 }
 
-/// The deeds that can be refused.
+/// The actions that can be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]
 #[repr(u8)]
 #[serde(rename_all = "kebab-case")]
-pub enum Deed {
+pub enum Action {
     /// Return to pool.
     #[component(name = "return-to-pool")]
     ReturnToPool,
@@ -114,6 +123,9 @@ pub enum Deed {
     /// Reboot.
     #[component(name = "reboot")]
     Reboot,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// What was tried and how it was refused.
@@ -121,8 +133,8 @@ pub enum Deed {
 #[component(record)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Refusal {
-    /// Deed.
-    pub deed: Deed,
+    /// Action.
+    pub action: Action,
     /// Failure.
     pub failure: Failure,
     /// The instant from which it would be accepted, where Scaleway said so. Milliseconds since 1970-01-01T00:00:00Z.
@@ -139,12 +151,12 @@ pub struct Question {
     pub now: u64,
     /// Random.
     pub random: u64,
-    /// Occasion.
-    pub occasion: Occasion,
+    /// Trigger.
+    pub trigger: Trigger,
     /// Machine.
     pub machine: Machine,
-    /// Wish.
-    pub wish: Option<Wish>,
+    /// Requested.
+    pub requested: Option<Requested>,
     /// Absent at the first asking.
     pub refusal: Option<Refusal>,
     /// How often the question has been asked in this release, from 1.
@@ -178,7 +190,8 @@ pub enum Verdict {
     /// Let Scaleway delete it as soon as it can be deleted.
     #[component(name = "schedule-deletion")]
     ScheduleDeletion,
-    /// Leave it as it is and end the release. Its owner has let go all the same.
+    /// Leave it as it is and end the release. It has left its owner all the same; after a failed set-up, it stays with
+    /// its owner, who sets it up again.
     #[component(name = "keep")]
     Keep,
     /// Ask again after so many milliseconds. Milliseconds.
@@ -233,7 +246,7 @@ impl Slot for Release {
     /// A failing judgement never destroys a physical host: it is kept, and asked about again.
     fn on_failure(question: &Question) -> OnFailure {
         match question.machine.kind {
-            MachineKind::AppleSiliconServer => OnFailure::Keep,
+            MachineKind::AppleSiliconServer | MachineKind::Other => OnFailure::Keep,
             MachineKind::Instance => OnFailure::Default,
         }
     }
@@ -250,7 +263,7 @@ impl Slot for Release {
         Question {
             now: super::EXAMPLE_NOW_MS,
             random: 0x5eed0,
-            occasion: Occasion::LetGo,
+            trigger: Trigger::Released,
             machine: Machine {
                 kind: MachineKind::AppleSiliconServer,
                 id: "11111111-2222-4333-8444-555555555555".into(),
@@ -267,7 +280,7 @@ impl Slot for Release {
                 bootstrap_failures: 0,
                 rebooted: false,
             },
-            wish: None,
+            requested: None,
             refusal: None,
             attempt: 1,
         }

@@ -19,14 +19,22 @@ pub struct Question {
     pub operation: String,
     /// The step of it: `create-ip`, `create-server`, `power-on`, `delete-volume`, ...
     pub step: String,
+    /// Whether the step belongs to an undo or to a removal, so that giving it up leaves something behind.
+    pub undoing: bool,
     /// Which attempt failed, from 1.
     pub attempt: u32,
     /// Since the first attempt of this step began. Milliseconds.
     pub elapsed: u64,
+    /// Until the operation's deadline, where it has one; no undo has. The host never waits past it: a longer `wait`
+    /// counts as `give-up`. Milliseconds.
+    #[component(name = "time-left")]
+    pub time_left: Option<u64>,
     /// Failure.
     pub failure: Failure,
     /// Where it happened.
     pub zone: String,
+    /// The group that the server belongs or was to belong to, where it is about one.
+    pub group: Option<String>,
     /// The server type (Scaleway's commercial type) that was asked for, where one was.
     #[component(name = "server-type")]
     pub server_type: Option<String>,
@@ -105,10 +113,13 @@ impl Slot for Retry {
             random: 0x5eed0,
             operation: "create-server".into(),
             step: "power-on".into(),
+            undoing: false,
             attempt: 1,
             elapsed: 250,
+            time_left: Some(599_750),
             failure: Failure::example(),
             zone: "fr-par-1".into(),
+            group: Some("example".into()),
             server_type: Some("DEV1-S".into()),
         }
     }

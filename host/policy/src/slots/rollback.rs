@@ -21,6 +21,9 @@ pub enum Evidence {
     /// It was found attached to a resource of ours.
     #[component(name = "attachment")]
     Attachment,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// A resource that exists.
@@ -34,8 +37,8 @@ pub struct Resource {
     pub id: String,
     /// Name.
     pub name: String,
-    /// Scaleway's state or status, word for word; empty where the kind has none.
-    pub state: String,
+    /// Scaleway's state or status, word for word, where the kind has one.
+    pub state: Option<String>,
     /// The position in `resources` of the server that it is attached to, where it is attached to one of them.
     #[component(name = "attached-to")]
     pub attached_to: Option<u32>,
@@ -169,7 +172,7 @@ impl Slot for Rollback {
             kind,
             id: format!("11111111-2222-4333-8444-5555555555{:02x}", kind as u8),
             name: name.into(),
-            state: if kind == ResourceKind::Server { "running".into() } else { String::new() },
+            state: (kind == ResourceKind::Server).then(|| "running".into()),
             attached_to,
             owned: true,
             evidence: Evidence::Journal,

@@ -6,6 +6,9 @@ use wasmtime::component::{ComponentType, Lift, Lower};
 
 use super::{Deferred, Slot, SlotName};
 
+/// Watched tags at most: each server has one bit for each.
+pub const MAX_WATCHED_TAGS: usize = u64::BITS as usize;
+
 /// Scaleway's states of an Instance server. It has no error state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]
@@ -31,8 +34,8 @@ pub enum ServerState {
     #[component(name = "locked")]
     Locked,
     /// A word this host does not know.
-    #[component(name = "unknown")]
-    Unknown,
+    #[component(name = "other")]
+    Other,
 }
 
 /// Scaleway's `state_detail`. "booting kernel" can last for as long as a server runs, when its image has no agent.
@@ -103,6 +106,9 @@ pub enum Operation {
     /// Resume.
     #[component(name = "resume")]
     Resume,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
 
 /// One server.
@@ -127,6 +133,12 @@ pub struct Server {
     pub in_flight: Operation,
     /// Whether it was stopped in place by a suspension of ours that nobody has resumed.
     pub suspended: bool,
+    /// Position of its type in [`Question::server_types`].
+    #[component(name = "server-type")]
+    pub server_type: u32,
+    /// Bit n, from the lowest, is set when the server carries the tag at position n in [`Question::watched_tags`].
+    #[component(name = "watched-tags")]
+    pub watched_tags: u64,
 }
 
 /// The servers of one listing.
@@ -136,6 +148,16 @@ pub struct Server {
 pub struct Question {
     /// When the listing was taken. Milliseconds since 1970-01-01T00:00:00Z.
     pub now: u64,
+    /// The zone of all these servers.
+    pub zone: String,
+    /// The group of all these servers, where they were listed for one.
+    pub group: Option<String>,
+    /// The server types (Scaleway's commercial types) of these servers, each once.
+    #[component(name = "server-types")]
+    pub server_types: Vec<String>,
+    /// The tags that the operator has a policy watch, at most [`MAX_WATCHED_TAGS`].
+    #[component(name = "watched-tags")]
+    pub watched_tags: Vec<String>,
     /// Servers.
     pub servers: Vec<Server>,
 }
@@ -147,15 +169,15 @@ pub struct Question {
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     /// Leave it out of this report. An autoscaler tolerates that for a few reports, then forgets the server.
-    #[component(name = "nothing")]
-    Nothing,
+    #[component(name = "none")]
+    None,
     /// Creating.
     #[component(name = "creating")]
     Creating,
     /// Running.
     #[component(name = "running")]
     Running,
-    /// Only true while a cleanup is in flight: the host replaces it by `nothing` where none is.
+    /// Only true while a cleanup is in flight: the host replaces it by `none` where none is.
     #[component(name = "deleting")]
     Deleting,
     /// Deleted.
@@ -180,10 +202,10 @@ pub enum Report {
 #[component(enum)]
 #[repr(u8)]
 #[serde(rename_all = "kebab-case")]
-pub enum Deed {
-    /// Nothing.
-    #[component(name = "nothing")]
-    Nothing,
+pub enum Action {
+    /// None.
+    #[component(name = "none")]
+    None,
     /// The host cleans the server up with everything that belongs to it. It reports `deleting` only while that
     /// cleanup is really in flight.
     #[component(name = "reap")]
@@ -197,8 +219,8 @@ pub enum Deed {
 pub struct Mapping {
     /// Report.
     pub report: Report,
-    /// Deed.
-    pub deed: Deed,
+    /// Action.
+    pub action: Action,
 }
 
 /// The judgement about one server.
@@ -252,7 +274,14 @@ impl Slot for StateMapping {
     }
 
     fn part(question: &Question, items: &[usize]) -> Question {
-        Question { now: question.now, servers: items.iter().map(|item| question.servers[*item]).collect() }
+        Question {
+            now: question.now,
+            zone: question.zone.clone(),
+            group: question.group.clone(),
+            server_types: question.server_types.clone(),
+            watched_tags: question.watched_tags.clone(),
+            servers: items.iter().map(|item| question.servers[*item]).collect(),
+        }
     }
 
     fn merge(answers: &mut Vec<Answer>, items: &[usize], later: Vec<Answer>) {
@@ -279,9 +308,9 @@ impl Slot for StateMapping {
                 (Operation::Resume, _) => Report::Resuming,
                 (Operation::None, ServerState::Running) => Report::Running,
                 (Operation::None, ServerState::StoppedInPlace) if server.suspended => Report::Suspended,
-                (Operation::None, _) => Report::Nothing,
+                (Operation::None | Operation::Other, _) => Report::None,
             };
-            Answer { verdict: Verdict::Mapped(Mapping { report, deed: Deed::Nothing }), reason: None }
+            Answer { verdict: Verdict::Mapped(Mapping { report, action: Action::None }), reason: None }
         };
         question.servers.iter().map(keep_one).collect()
     }
@@ -304,16 +333,22 @@ impl Slot for StateMapping {
             has_run,
             in_flight,
             suspended: false,
+            server_type: u32::from(has_run),
+            watched_tags: u64::from(has_run),
         };
         Question {
             now: super::EXAMPLE_NOW_MS,
+            zone: "fr-par-1".into(),
+            group: Some("example".into()),
+            server_types: vec!["DEV1-S".into(), "DEV1-M".into()],
+            watched_tags: vec!["debug".into()],
             servers: vec![
                 server(ServerState::Running, StateDetail::Booted, true, Operation::None),
                 server(ServerState::Stopped, StateDetail::None, false, Operation::Create),
                 server(ServerState::Stopped, StateDetail::None, true, Operation::None),
                 server(ServerState::Starting, StateDetail::AllocatingNode, false, Operation::Create),
                 server(ServerState::Stopping, StateDetail::Stopping, true, Operation::Cleanup),
-                server(ServerState::Unknown, StateDetail::Other, false, Operation::None),
+                server(ServerState::Other, StateDetail::Other, false, Operation::None),
             ],
         }
     }

@@ -91,10 +91,10 @@ pub struct Failure {
     pub class: FailureClass,
     /// Words for people: Scaleway's own message where there is one. At most 1 KiB.
     pub message: String,
-    /// The HTTP method of the call, empty when no call was made.
-    pub method: String,
-    /// The path of the call without its query, empty when no call was made.
-    pub path: String,
+    /// The HTTP method of the call, when one was made.
+    pub method: Option<String>,
+    /// The path of the call without its query, when one was made.
+    pub path: Option<String>,
     /// The HTTP status, when an answer came.
     pub status: Option<u16>,
     /// The `type` of Scaleway's body, word for word, when there was one.
@@ -131,15 +131,19 @@ pub enum ResourceKind {
     /// A Mac mini.
     #[component(name = "apple-silicon-server")]
     AppleSiliconServer,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
 }
+
 impl Failure {
     /// A failure to try policies with: Scaleway's answer to a power-on that failed inside.
     pub fn example() -> Failure {
         Failure {
             class: FailureClass::ServerError,
             message: "internal error".into(),
-            method: "POST".into(),
-            path: "/instance/v1/zones/fr-par-1/servers/11111111-2222-4333-8444-555555555500/action".into(),
+            method: Some("POST".into()),
+            path: Some("/instance/v1/zones/fr-par-1/servers/11111111-2222-4333-8444-555555555500/action".into()),
             status: Some(500),
             error_type: None,
             resource: Some("instance_server".into()),

@@ -11,7 +11,7 @@ use windlass_policy::{
     ReplayAgainst, wit_result,
 };
 
-use crate::guests::{ANSWER, Guest, NUMBERS_WIT};
+use crate::guests::{ANSWER, ATTEMPT, Guest, NUMBERS_WIT};
 use crate::support::{State, any};
 
 /// How the capability behaves.
@@ -78,7 +78,7 @@ pub(crate) fn doubling(times: u32) -> Guest {
     let mut guest = Guest::new(
         SlotName::Retry,
         format!(
-            "(local.set $at (i32.load (i32.add (local.get $question) (i32.const 32)))) (local.set $i (i32.const {times})) \
+            "(local.set $at (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT})))) (local.set $i (i32.const {times})) \
              (loop $more (call $double (local.get $at) (i32.const 600)) \
                (if (i32.load8_u (i32.const 600)) (then (local.set $at (i32.const 1000000))) \
                  (else (local.set $at (i32.load (i32.const 604))))) \

@@ -3,7 +3,7 @@
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, StateMapping, release, retry, state_mapping};
 use windlass_policy::{DecidedBy, FailureKind, Host, HostOptions, Link, Outcome, Policies};
 
-use crate::guests::{ANSWER, Guest};
+use crate::guests::{ANSWER, ATTEMPT, Guest};
 use crate::support::{State, any, run};
 
 /// Decides the servers at even places as `running` and leaves the rest.
@@ -87,12 +87,12 @@ fn when_even_the_default_is_refused_the_last_resort_decides() {
     assert_eq!(decision.answer, Retry::keep(&Retry::example()));
 }
 
-/// Traps whenever it isn't asked the example question, whose `attempt` (offset 32) is 1.
+/// Traps whenever it isn't asked the example question, whose `attempt` is 1.
 fn trapping() -> Guest {
     Guest::new(
         SlotName::Retry,
         format!(
-            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const 32))) (i32.const 1)) (then unreachable)) (i32.const {ANSWER})"
+            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT}))) (i32.const 1)) (then unreachable)) (i32.const {ANSWER})"
         ),
     )
 }

@@ -6,6 +6,8 @@ use wit_parser::Resolve;
 
 /// Where an answer lies that the guest makes in place: 64 bytes, zero at first, which says `defer` in every slot.
 pub(crate) const ANSWER: u32 = 96;
+/// Where the attempt stands in a question about a retry.
+pub(crate) const ATTEMPT: u32 = 36;
 /// Where `configure` finds a result that says "fine".
 const FINE: u32 = 64;
 /// Where texts lie.
@@ -69,7 +71,12 @@ impl Guest {
     pub(crate) fn core(&self) -> Vec<u8> {
         let slot = self.slot.interface();
         let parameters = match self.slot {
-            SlotName::StateMapping => "(param $now i64) (param $servers i32) (param $count i32)",
+            // Few enough fields to come one by one: of a text or a list the address and the length. Between the instant
+            // and the servers: zone, group, server types, watched tags.
+            SlotName::StateMapping => {
+                "(param $now i64) (param i32 i32) (param i32 i32 i32) (param i32 i32) (param i32 i32) \
+                 (param $servers i32) (param $count i32)"
+            }
             _ => "(param $question i32)",
         };
         let mut texts = String::new();

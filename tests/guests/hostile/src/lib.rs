@@ -53,8 +53,6 @@ choices! {
         LieDeleting = "lie-deleting",
         /// state-mapping: reports `deleted` for every server. Otherwise defers.
         LieDeleted = "lie-deleted",
-        /// provisioning: stops quietly, though nobody has deleted the cluster. Otherwise defers.
-        StopQuietly = "stop-quietly",
     }
 }
 
@@ -128,7 +126,7 @@ impl Hostile {
 }
 
 impl StateMapping for Hostile {
-    fn decide(&self, _server: &state_mapping::Server, _now: Timestamp) -> state_mapping::Answer {
+    fn decide(&self, _server: &state_mapping::Server, _listing: &state_mapping::Question) -> state_mapping::Answer {
         state_mapping::Answer::defer()
     }
 
@@ -209,14 +207,15 @@ impl Provisioning for Hostile {
             self.misbehave();
         }
         match behaviour {
-            Behaviour::HugeAnswer => Answer { reason: self.reason(), ..Answer::stop_quietly() },
+            Behaviour::HugeAnswer => {
+                Answer { reason: self.reason(), ..Answer::recover(ClusterState::Error, Vec::new()) }
+            }
             Behaviour::InvalidAnswer | Behaviour::InvalidAnswerToo => {
                 Answer::recover(ClusterState::Error, vec![question.nodes.len() as u32])
             }
             Behaviour::DeleteForeign => {
                 Answer::recover(ClusterState::Error, (0..question.nodes.len() as u32).collect())
             }
-            Behaviour::StopQuietly => Answer::stop_quietly(),
             _ => Answer::defer(),
         }
     }

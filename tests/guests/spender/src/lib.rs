@@ -42,7 +42,8 @@ impl Retry for Spender {
         let zone = if self.zone_bytes > 0 { "z".repeat(self.zone_bytes as usize) } else { question.zone };
         for _ in 0..self.look_ups {
             let result = look_ups::server_types(&zone, &[]);
-            if !note(result.map(|types| format!("{} types", types.len())).map_err(|error| format!("{error:?}"))) {
+            let result = result.map(|found| format!("{} types", found.server_types.len()));
+            if !note(result.map_err(|error| format!("{error:?}"))) {
                 break;
             }
         }

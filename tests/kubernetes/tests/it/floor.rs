@@ -69,7 +69,7 @@ async fn with_terminate_the_floor_leads_to_scheduled_deletions_and_the_machines_
     let _controller = scene.start(&ControllerOptions::default()).await?;
     let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
     scene.cluster("macs").await?;
-    scene.deployment("workers", "macs", 3, &MachineOptions::wishing("terminate")).await?;
+    scene.deployment("workers", "macs", 3, &MachineOptions::requesting("terminate")).await?;
     scene.ready_machines(3).await?;
 
     scene.scale("workers", 0).await?;
@@ -104,7 +104,7 @@ async fn refused(name: &str, refusal: FloorRefusal) -> Result<()> {
     let scene = Scene::with(plane, name, refusing(refusal)).await?;
     let hosts = scene.scaleway().add_hosts(1, [])?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
-    scene.apply(&MachineOptions::wishing("terminate").machine("mac")).await?;
+    scene.apply(&MachineOptions::requesting("terminate").machine("mac")).await?;
     scene.ready_machines(1).await?;
     scene.delete(Kind::AppleSiliconMachine, "mac").await?;
     scene.gone(Kind::AppleSiliconMachine, "mac").await?;

@@ -1,4 +1,4 @@
-//! Ordering: a host costs a day at least, so it takes the object's wish, the operator's leave and an empty pool; and
+//! Ordering: a host costs a day at least, so it takes the object's request, the operator's leave and an empty pool; and
 //! one for each machine, whatever is lost on the way.
 
 use anyhow::{Result, ensure};
@@ -37,7 +37,7 @@ async fn waits(scene: &Scene<'_>, name: &str, reason: &str, words: &[&str]) -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_delivered_and_stays_when_it_is_let_go()
+async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_delivered_and_stays_when_it_is_released()
 -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "order").await?;
@@ -60,7 +60,7 @@ async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_deli
     waits(&scene, "second", "NoHostAvailable", &["0 in the pool", "no more than 1 may be ordered"]).await?;
     ensure!(orders(&scene) == 1, "{:?}", scene.scaleway().changes());
 
-    // What was ordered is not destroyed when it is let go: it is in the pool then, and the next one takes it.
+    // What was ordered is not destroyed when it is released: it is in the pool then, and the next one takes it.
     scene.delete(Kind::AppleSiliconMachine, "first").await?;
     scene.gone(Kind::AppleSiliconMachine, "first").await?;
     scene.ready_machines(1).await?;
@@ -72,7 +72,8 @@ async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_deli
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_operators_leave_or_the_objects_wish_nothing_is_ordered_and_the_machine_says_why() -> Result<()> {
+async fn without_the_operators_leave_or_the_objects_request_nothing_is_ordered_and_the_machine_says_why() -> Result<()>
+{
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "leave").await?;
     let mut controller = scene.start(&ControllerOptions::default()).await?;
@@ -88,7 +89,7 @@ async fn without_the_operators_leave_or_the_objects_wish_nothing_is_ordered_and_
     for name in ["modest", "refusing"] {
         waits(&scene, name, "NoHostAvailable", &["0 in the pool"]).await?;
     }
-    // The one that wishes it has it now, and it alone.
+    // The one that requests it has it now, and it alone.
     eventually("it is ready", || async {
         let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
         ensure!(machine.data["status"]["ready"] == true, "{:#}", machine.data["status"]);

@@ -138,17 +138,17 @@ async fn a_policy_replaced_while_the_controller_runs_shows_in_the_status_and_dec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wishes_reach_the_policy_in_both_spellings_and_keep_leaves_the_host_alone() -> Result<()> {
+async fn requests_reach_the_policy_in_both_spellings_and_keep_leaves_the_host_alone() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let scene = Scene::new(plane, "wishes").await?;
+    let scene = Scene::new(plane, "requests").await?;
     let hosts = scene.scaleway().add_hosts(3, [Duration::from_secs(30 * 3600)])?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
-    for (name, key, wish) in [
+    for (name, key, requested) in [
         ("kept", "windlass.dev/release-policy", "keep"),
         ("pooled", "windlass.dev/release-policy", "pool"),
         ("destroyed", "tuist.dev/release-policy", "terminate"),
     ] {
-        scene.apply(&MachineOptions::default().annotated(key, wish).machine(name)).await?;
+        scene.apply(&MachineOptions::default().annotated(key, requested).machine(name)).await?;
     }
     let mut of = std::collections::BTreeMap::new();
     for machine in scene.ready_machines(3).await? {

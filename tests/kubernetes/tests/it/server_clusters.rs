@@ -320,7 +320,7 @@ async fn groups_go_up_and_down_at_once_and_named_nodes_leave_first() -> Result<(
     // A named node needs a place to lose: that is said, and nothing is begun until it is asked for otherwise.
     wanted["spec"]["remove"] = json!(["farm-web-2"]);
     farm.scene.apply(&wanted).await?;
-    eventually("the wish is refused", || async {
+    eventually("the request is refused", || async {
         let status = farm.status().await?;
         let ready = condition(&status, "Ready");
         let told = ready["message"].as_str().is_some_and(|words| words.contains("lower the count"));

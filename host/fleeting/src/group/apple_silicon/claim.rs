@@ -163,10 +163,13 @@ impl Hosts {
             random: uuid::Uuid::new_v4().as_u64_pair().0,
             operation: "increase-group".to_owned(),
             step,
+            undoing: false,
             attempt,
             elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            time_left: None,
             failure: cause.clone(),
             zone: self.configuration.zone.to_string(),
+            group: Some(self.configuration.group.to_string()),
             server_type: Some(self.configuration.server_type.clone()),
         };
         let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
@@ -190,8 +193,8 @@ fn cause(error: &Error) -> (String, Cause) {
     let failure = Cause {
         class,
         message: error.to_string(),
-        method: String::new(),
-        path: String::new(),
+        method: None,
+        path: None,
         status: None,
         error_type: None,
         resource: None,

@@ -20,13 +20,20 @@ pub(super) fn state(host: &Host) -> (ServerState, StateDetail) {
         ServerStatus::Reinstalling => (ServerState::Stopping, StateDetail::Stopping),
         ServerStatus::Error => (ServerState::Stopped, StateDetail::Other),
         ServerStatus::Locked => (ServerState::Locked, StateDetail::None),
-        _ => (ServerState::Unknown, StateDetail::Other),
+        _ => (ServerState::Other, StateDetail::Other),
     }
 }
 
-/// What a policy is asked about a host. `known` is since when we know of it, `since` since when its state was seen,
-/// both in milliseconds since 1970.
-pub(super) fn question(host: &Host, in_flight: Operation, known: u64, since: u64, now: u64) -> Server {
+/// What a policy is asked about a host. `server_type` is the position of its type, `known` since when we know of it,
+/// `since` since when its state was seen, both in milliseconds since 1970.
+pub(super) fn question(
+    host: &Host,
+    server_type: u32,
+    in_flight: Operation,
+    known: u64,
+    since: u64,
+    now: u64,
+) -> Server {
     let (state, detail) = state(host);
     let created = host.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok()).unwrap_or(now);
     Server {
@@ -39,6 +46,8 @@ pub(super) fn question(host: &Host, in_flight: Operation, known: u64, since: u64
         has_run: host.delivered,
         in_flight,
         suspended: false,
+        server_type,
+        watched_tags: 0,
     }
 }
 
@@ -57,7 +66,7 @@ mod tests {
         for status in ServerStatus::KNOWN.iter().filter(|status| **status != ServerStatus::Ready) {
             assert_ne!(state(&host(status.as_str(), true)).0, ServerState::Running, "{status}");
         }
-        assert_eq!(state(&host("dreaming", true)).0, ServerState::Unknown);
+        assert_eq!(state(&host("dreaming", true)).0, ServerState::Other);
     }
 
     #[test]
@@ -77,10 +86,10 @@ mod tests {
     #[test]
     fn an_old_host_of_a_pool_has_run_and_a_new_one_has_not() {
         let now = 1_767_323_045_000 + 60_000;
-        let asked = question(&host("ready", true), Operation::None, 0, now - 5, now);
+        let asked = question(&host("ready", true), 0, Operation::None, 0, now - 5, now);
         assert_eq!((asked.age, asked.state_age, asked.has_run), (60_000, 5, true));
-        let claimed = question(&host("ready", true), Operation::None, now - 7, now - 5, now);
+        let claimed = question(&host("ready", true), 0, Operation::None, now - 7, now - 5, now);
         assert_eq!(claimed.age, 7, "counted from its claim");
-        assert!(!question(&host("starting", false), Operation::Create, now, now, now).has_run);
+        assert!(!question(&host("starting", false), 0, Operation::Create, now, now, now).has_run);
     }
 }

@@ -1,8 +1,8 @@
 //! The group of Macs: hosts of a pool, or ordered ones, over `windlass-lifecycle`, as fleeting wants to see them.
 //!
 //! It is laid out as the group of instances and shares its book. What is different: nothing is made and undone here,
-//! hosts are claimed and let go. A host's name is the only mark of whose it is, so an instance's id *is* its host's
-//! name; and a host that is let go is not deleted but becomes whatever the release policy says.
+//! hosts are claimed and released. A host's name is the only mark of whose it is, so an instance's id *is* its host's
+//! name; and a host that is released is not deleted but becomes whatever the release policy says.
 //!
 //! - `start` is Init. `claim` carries out Increase, `release` Decrease.
 //! - `update` lists, asks the state-mapping policy (in the words of `mapping`), and reports. `connect` says how a host
@@ -39,7 +39,7 @@ use crate::protocol::{ConnectorConfig, Failure, ProviderInfo};
 
 pub(super) use start::start;
 
-/// How long Shutdown waits for hosts to be let go, where the configuration asks for that.
+/// How long Shutdown waits for hosts to be released, where the configuration asks for that.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(25);
 /// How long the decision log may take to be written out.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(200);
@@ -57,8 +57,8 @@ pub(crate) struct Hosts {
     /// What the names of the group's hosts begin with: its name and a mark of its owner.
     claims: String,
     book: Mutex<Book>,
-    /// Claims that were let go and that a host may still carry: it was kept, or its deletion is scheduled.
-    let_go: Mutex<BTreeSet<String>>,
+    /// Claims that were released and that a host may still carry: it was kept, or its deletion is scheduled.
+    released: Mutex<BTreeSet<String>>,
     /// Since when this process knows of each, in milliseconds since 1970.
     known_since: Mutex<BTreeMap<String, u64>>,
     pause: Mutex<Pause>,
@@ -112,7 +112,7 @@ impl Hosts {
         };
         // The runner waits for this answer; what takes longer keeps its claim, and the next start shows it.
         if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
-            tracing::warn!("not every host is let go yet; the next start of the plugin shows those that are left");
+            tracing::warn!("not every host is released yet; the next start of the plugin shows those that are left");
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Decrease: hosts are let go, as the release policy says.
+//! Decrease: hosts are released, as the release policy says.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_lifecycle::{ClaimName, Error, OperationKind, ReleaseOutcome, ReleaseRequest, Released};
-use windlass_policy::slots::release::Wish;
+use windlass_policy::slots::release::Requested;
 
 use super::Hosts;
 use crate::group::book::Work;
@@ -16,22 +16,22 @@ use crate::observe::names;
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(900));
 
 impl Hosts {
-    /// Accepts that hosts are let go; that is done in the background. One that nobody knows is gone. The same host
+    /// Accepts that hosts are released; that is done in the background. One that nobody knows is gone. The same host
     /// again is the same release.
     ///
     /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again
-    /// by the next process, and is let go when the runner asks it.
+    /// by the next process, and is released when the runner asks it.
     pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
         for id in &instances {
             let mut book = self.book.lock();
             let known = book.get(id).map(|entry| (entry.work.clone(), entry.server.clone()));
             if let Some((Work::Creating, _)) = known {
-                // The claim ends as it may; then the host is let go.
+                // The claim ends as it may; then the host is released.
                 book.set_work(id, Work::Undoing);
             }
             drop(book);
             match known {
-                None => tracing::info!(instance = id, "asked to let a host go that is not there: it counts as gone"),
+                None => tracing::info!(instance = id, "asked to release a host that is not there: it counts as gone"),
                 Some((Work::Idle, Some(host))) => self.begin_release(id, host, "the runner no longer wants it"),
                 Some(_) => {}
             }
@@ -39,13 +39,13 @@ impl Hosts {
         instances
     }
 
-    /// Begins to let a host go. `why` is for the log.
+    /// Begins to release a host. `why` is for the log.
     pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, why: &str) {
         if self.book.lock().claim_for_cleanup(id).is_none() {
             return;
         }
         let Some((claim, _)) = self.claim_of(id) else { return };
-        tracing::info!(instance = id, host, "letting it go: {why}");
+        tracing::info!(instance = id, host, "releasing it: {why}");
         self.spawn_release(claim, host);
     }
 
@@ -54,11 +54,14 @@ impl Hosts {
         self.tasks.spawn(async move {
             let configuration = &hosts.configuration;
             let adopted = hosts.was_adopted(&host);
-            // What was ordered because the pool was empty is not to let the pool grow, unless that is wished for.
-            let pool = configuration.pool.clone().filter(|_| adopted || configuration.release_wish == Some(Wish::Pool));
+            // What was ordered because the pool was empty is not to let the pool grow, unless that is requested.
+            let pool = configuration
+                .pool
+                .clone()
+                .filter(|_| adopted || configuration.release_requested == Some(Requested::ReturnToPool));
             let mut request = ReleaseRequest::new(configuration.zone.clone(), host.clone(), claim.clone(), pool);
             request.adopted = adopted;
-            request.wish = configuration.release_wish;
+            request.requested = configuration.release_requested;
             loop {
                 let ended = hosts.lifecycle.release_machine(&request, &hosts.control).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
@@ -119,27 +122,27 @@ impl Hosts {
                     host,
                     refused = released.refused,
                     again_in_seconds = wait.as_secs(),
-                    "it is not let go yet: {reason}"
+                    "it is not released yet: {reason}"
                 );
                 return Some(wait);
             }
-            // Nothing here asks for a reboot; should a policy order one all the same, the host is let go after it.
+            // Nothing here asks for a reboot; should a policy order one all the same, the host is released after it.
             ReleaseOutcome::Rebooted => return Some(self.again(id, Duration::from_secs(180), attempt)),
             ReleaseOutcome::Kept => tracing::warn!(
                 instance = id,
                 host,
                 "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it another: {reason}"
             ),
-            outcome => tracing::info!(instance = id, host, ?outcome, "let go: {reason}"),
+            outcome => tracing::info!(instance = id, host, ?outcome, "released: {reason}"),
         }
-        self.let_go.lock().insert(id.to_owned());
+        self.released.lock().insert(id.to_owned());
         self.book.lock().set_work(id, Work::Gone);
         // Last: who reads the counter finds the host gone from the group.
         metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
         None
     }
 
-    /// Notes that a host is still to be let go; its capacity returns to the runner meanwhile.
+    /// Notes that a host is still to be released; its capacity returns to the runner meanwhile.
     pub(super) fn again(&self, id: &str, policy: Duration, attempt: u32) -> Duration {
         if attempt == 1 {
             metrics::counter!(names::CLEANUPS, "outcome" => "left").increment(1);

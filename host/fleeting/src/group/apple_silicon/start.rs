@@ -107,7 +107,7 @@ pub(super) async fn start_with(
         connector,
         claims,
         book: Mutex::new(Book::default()),
-        let_go: Mutex::new(BTreeSet::new()),
+        released: Mutex::new(BTreeSet::new()),
         known_since: Mutex::new(BTreeMap::new()),
         pause: Mutex::new(Pause::default()),
         last_look: tokio::sync::Mutex::new(None),

@@ -287,10 +287,10 @@ fn a_host_ordered_beside_the_pool_does_not_go_into_it_and_one_of_the_pool_does()
 }
 
 #[test]
-fn an_ordered_host_joins_the_pool_where_that_is_wished_for() {
+fn an_ordered_host_joins_the_pool_where_that_is_requested() {
     paused(async {
         let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
-        let hosts = world.start(json!({"order": true, "release_wish": "pool"})).await;
+        let hosts = world.start(json!({"order": true, "release_requested": "pool"})).await;
         hosts.increase(2).unwrap();
         let ids = until_running(&hosts, 2).await;
         hosts.decrease(ids);
@@ -307,7 +307,7 @@ fn the_billing_floor_is_never_an_endless_retry_in_any_of_its_shapes() {
             let apple_silicon = AppleSilicon { floor_refusal, ..AppleSilicon::default() };
             let pool = ["prefix=pool-,count=1,type=M4-S"];
             let world = World::with(&pool, Options { apple_silicon, ..Options::default() });
-            let hosts = world.start(json!({"release_wish": "terminate"})).await;
+            let hosts = world.start(json!({"release_requested": "terminate"})).await;
             hosts.increase(1).unwrap();
             let ids = until_running(&hosts, 1).await;
             hosts.decrease(ids);
@@ -367,7 +367,7 @@ fn whatever_a_policy_answers_a_release_is_asked_for_ever_more_seldom() {
 fn a_host_that_the_policy_keeps_is_not_shown_again() {
     paused(async {
         let world = World::of_three();
-        let hosts = world.start(json!({"release_wish": "keep"})).await;
+        let hosts = world.start(json!({"release_requested": "keep"})).await;
         hosts.increase(1).unwrap();
         let ids = until_running(&hosts, 1).await;
         hosts.decrease(ids.clone());
@@ -386,7 +386,7 @@ fn a_host_that_the_policy_keeps_is_not_shown_again() {
 
 #[test]
 fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
-    for (deed, wiped) in [("deleted", 0), ("renamed", 0), ("reinstalled", 1), ("broken", 1)] {
+    for (change, wiped) in [("deleted", 0), ("renamed", 0), ("reinstalled", 1), ("broken", 1)] {
         paused(async move {
             let world = World::of_three();
             let hosts = world.start(json!({})).await;
@@ -394,7 +394,7 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
             let ids = until_running(&hosts, 2).await;
             let (victim, other) = (&ids[0], &ids[1]);
             let host = world.host(victim)["id"].as_str().unwrap().to_owned();
-            match deed {
+            match change {
                 "deleted" => world.simulator.set_server_state(&host, ForcedState::Deleted).unwrap(),
                 "renamed" => world.simulator.rename_server(&host, "somebody-elses").unwrap(),
                 "reinstalled" => world.simulator.set_server_state(&host, ForcedState::Reinstalling).unwrap(),
@@ -405,12 +405,12 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
             let of = |told: &[(String, State)], id: &str| {
                 told.iter().find(|(known, _)| known == id).map(|(_, state)| *state)
             };
-            assert_eq!(of(&told, other), Some(State::Running), "{deed}");
+            assert_eq!(of(&told, other), Some(State::Running), "{change}");
             let word = of(&told, victim);
-            assert!(matches!(word, Some(State::Deleted | State::Deleting)), "{deed}: {word:?}");
-            until(&hosts, deed, |told| of(told, victim).is_none()).await;
-            assert_eq!(hosts.increase(1).unwrap(), 1, "{deed}: there is room again");
-            match deed {
+            assert!(matches!(word, Some(State::Deleted | State::Deleting)), "{change}: {word:?}");
+            until(&hosts, change, |told| of(told, victim).is_none()).await;
+            assert_eq!(hosts.increase(1).unwrap(), 1, "{change}: there is room again");
+            match change {
                 "renamed" => {
                     let host = world.host("somebody-elses");
                     assert_eq!(host["simulator"]["reinstalls"], 0, "what is not ours is left alone");
@@ -418,8 +418,8 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
                 "deleted" => assert_eq!(world.hosts().len(), 2),
                 _ => {
                     let host = world.hosts().into_iter().find(|known| known["id"] == host.as_str()).unwrap();
-                    assert!(host["name"].as_str().unwrap().starts_with("pool-"), "{deed}: {host}");
-                    assert!(host["simulator"]["reinstalls"].as_u64().unwrap() <= wiped, "{deed}");
+                    assert!(host["name"].as_str().unwrap().starts_with("pool-"), "{change}: {host}");
+                    assert!(host["simulator"]["reinstalls"].as_u64().unwrap() <= wiped, "{change}");
                 }
             }
             hosts.leave(Duration::from_secs(5)).await;

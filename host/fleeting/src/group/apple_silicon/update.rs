@@ -7,13 +7,13 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
 use windlass_policy::slots::StateMapping;
-use windlass_policy::slots::state_mapping::{Deed, Mapping, Operation, Question, Server, Verdict};
+use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Question, Verdict};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use super::{Hosts, mapping};
 use crate::group::book::{Entry, Work};
 use crate::group::fleet::now_ms;
-use crate::group::update::{FRESH, PARALLEL_LOOKS, count, report};
+use crate::group::update::{FRESH, PARALLEL_LOOKS, ServerTypes, count, report};
 use crate::observe::names;
 use crate::protocol::{Failure, Report, State, Update};
 
@@ -72,20 +72,20 @@ impl Hosts {
             }
         }
         // What no host carries any more need not be remembered.
-        self.let_go.lock().retain(|claim| listing.machines.iter().any(|host| host.name == *claim));
+        self.released.lock().retain(|claim| listing.machines.iter().any(|host| host.name == *claim));
         self.look_for_missing(&mut hosts).await;
 
         let now = now_ms();
-        let (judged, mut reports) = self.question(&hosts, now);
-        for (id, mapping, reason) in self.judge(judged, now).await {
-            if mapping.deed == Deed::Reap {
+        let (ids, question, mut reports) = self.question(&hosts, now);
+        for (id, mapping, reason) in self.judge(ids, question).await {
+            if mapping.action == Action::Reap {
                 self.reap(&id, reason.as_deref());
             }
             let book = self.book.lock();
             let Some(entry) = book.get(&id) else { continue };
-            let told = entry.first_sight(match (mapping.deed, entry.in_flight()) {
+            let told = entry.first_sight(match (mapping.action, entry.in_flight()) {
                 // Accepted just now: from here on the release is in flight, whatever the policy wanted to be told.
-                (Deed::Reap, Operation::Cleanup) => Some(State::Deleting),
+                (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
                 (_, in_flight) => report(mapping.report, in_flight),
             });
             if let Some(told) = told {
@@ -99,11 +99,11 @@ impl Hosts {
     }
 
     /// Whether a listed host is one of the group, and then takes it up, also one that this process has not seen before.
-    /// One that was let go belongs to the release policy's verdict, and one that Scaleway will delete to nobody.
+    /// One that was released belongs to the release policy's verdict, and one that Scaleway will delete to nobody.
     fn take_up(&self, host: &Host) -> bool {
         let Some((_, operation)) = self.claim_of(&host.name) else { return false };
         let id = host.name.as_str();
-        if host.deletion_scheduled || self.let_go.lock().contains(id) {
+        if host.deletion_scheduled || self.released.lock().contains(id) {
             return false;
         }
         let mut book = self.book.lock();
@@ -175,19 +175,22 @@ impl Hosts {
         }
     }
 
-    /// What the policy is asked, and what is told about those that have no host to judge.
-    fn question(&self, hosts: &BTreeMap<String, Host>, now: u64) -> (Vec<(String, Server)>, BTreeMap<String, State>) {
+    /// What the policy is asked, about whom, and what is told about those that have no host to judge.
+    fn question(&self, hosts: &BTreeMap<String, Host>, now: u64) -> (Vec<String>, Question, BTreeMap<String, State>) {
         let book = self.book.lock();
         let mut known_since = self.known_since.lock();
         known_since.retain(|id, _| book.get(id).is_some());
-        let mut judged = Vec::new();
+        let (mut ids, mut servers) = (Vec::new(), Vec::new());
+        let mut server_types = ServerTypes::default();
         let mut reports = BTreeMap::new();
         for (id, entry) in book.iter() {
             match hosts.get(id).filter(|_| !matches!(entry.work, Work::Left | Work::Gone)) {
                 Some(host) => {
                     let since = entry.seen.map_or(now, |(_, since)| since);
                     let known = known_since.get(id).copied().unwrap_or(now);
-                    judged.push((id.clone(), mapping::question(host, entry.in_flight(), known, since, now)));
+                    let server_type = server_types.position(&host.server_type);
+                    ids.push(id.clone());
+                    servers.push(mapping::question(host, server_type, entry.in_flight(), known, since, now));
                 }
                 None => {
                     if let Some(state) = entry.without_server() {
@@ -196,16 +199,23 @@ impl Hosts {
                 }
             }
         }
-        (judged, reports)
+        let question = Question {
+            now,
+            zone: self.configuration.zone.to_string(),
+            group: Some(self.configuration.group.to_string()),
+            server_types: server_types.names(),
+            // A Mac has no tags.
+            watched_tags: Vec::new(),
+            servers,
+        };
+        (ids, question, reports)
     }
 
     /// One question for the whole batch.
-    async fn judge(&self, judged: Vec<(String, Server)>, now: u64) -> Vec<(String, Mapping, Option<String>)> {
-        if judged.is_empty() {
+    async fn judge(&self, ids: Vec<String>, question: Question) -> Vec<(String, Mapping, Option<String>)> {
+        if ids.is_empty() {
             return Vec::new();
         }
-        let (ids, servers): (Vec<String>, Vec<Server>) = judged.into_iter().unzip();
-        let question = Question { now, servers };
         let decision = self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
         for fallback in &decision.fallbacks {
             tracing::warn!(decision = %decision.id, "{fallback}");
@@ -220,7 +230,7 @@ impl Hosts {
             .collect()
     }
 
-    /// Lets a host go because the state-mapping policy says so.
+    /// Releases a host because the state-mapping policy says so.
     fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
         let Some((work, host)) = self.book.lock().get(id).map(|entry| (entry.work.clone(), entry.server.clone()))
         else {

@@ -1,4 +1,4 @@
-//! Letting a host go: the release slot decides, the host does it, and every end of it can be repeated.
+//! Releasing a host: the release slot decides, the host does it, and every end of it can be repeated.
 //!
 //! A release goes through stages ([`stage`]): a pure function says which one follows, and here each is carried out.
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{Deed, Machine, MachineKind, Occasion, Question, Refusal, Verdict, Wish};
+use windlass_policy::slots::release::{self, Machine, MachineKind, Question, Refusal, Requested, Trigger, Verdict};
 use windlass_policy::slots::types::FailureClass;
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
@@ -33,7 +33,7 @@ use stage::{Action, Stage};
 /// How often the slot is asked in one release: an action that is refused and asked for again and again ends here.
 const ASKINGS: u32 = 6;
 
-/// A host that its claimant lets go, or cannot set up.
+/// A host that its claimant releases, or cannot set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseRequest {
     /// The zone.
@@ -45,9 +45,9 @@ pub struct ReleaseRequest {
     /// The pool that it returns to. Absent: it belongs to none, and cannot.
     pub pool_prefix: Option<PoolPrefix>,
     /// What the owner asked for.
-    pub wish: Option<Wish>,
+    pub requested: Option<Requested>,
     /// Why.
-    pub occasion: Occasion,
+    pub trigger: Trigger,
     /// Whether it was taken from the pool, and not ordered for this claimant.
     pub adopted: bool,
     /// Failed set-ups since it was claimed.
@@ -60,7 +60,7 @@ pub struct ReleaseRequest {
 }
 
 impl ReleaseRequest {
-    /// The owner let it go, it came from this pool, and nothing special is known.
+    /// The owner released it, it came from this pool, and nothing special is known.
     #[must_use]
     pub fn new(zone: Zone, host: impl Into<String>, claim: ClaimName, pool_prefix: Option<PoolPrefix>) -> Self {
         Self {
@@ -69,8 +69,8 @@ impl ReleaseRequest {
             claim,
             adopted: pool_prefix.is_some(),
             pool_prefix,
-            wish: None,
-            occasion: Occasion::LetGo,
+            requested: None,
+            trigger: Trigger::Released,
             bootstrap_failures: 0,
             rebooted: false,
             attempt: 1,
@@ -115,7 +115,7 @@ pub enum ReleaseOutcome {
 impl ReleaseOutcome {
     /// Whether the claimant may forget the host: everything but "ask again" and "rebooted".
     #[must_use]
-    pub fn has_let_go(&self) -> bool {
+    pub fn is_released(&self) -> bool {
         !matches!(self, Self::AskAgain { .. } | Self::Rebooted)
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn instant(at: Option<jiff::Timestamp>) -> Option<u64> {
 }
 
 impl Lifecycle {
-    /// Lets a host go as the release slot decides.
+    /// Releases a host as the release slot decides.
     ///
     /// # Expected flow
     /// 1. The host is read. One that is gone, or whose name is neither the claim nor one that an earlier release of
@@ -320,7 +320,7 @@ impl<'s> Releasing<'s> {
                     let seen = self
                         .look()
                         .await
-                        .map_err(|error| Error::scaleway("reading the host that is to be let go", error))?;
+                        .map_err(|error| Error::scaleway("reading the host that is to be released", error))?;
                     stage::after_look(
                         &self.specification,
                         &self.known.given,
@@ -373,7 +373,7 @@ impl<'s> Releasing<'s> {
         &mut self,
         request: &ReleaseRequest,
         host: &Server,
-        refusal: Option<(Deed, Refused)>,
+        refusal: Option<(release::Action, Refused)>,
         attempt: u32,
     ) -> Result<(Verdict, DecidedBy), Stop> {
         if self.control.left().is_cancelled() {
@@ -538,12 +538,13 @@ impl From<Error> for Trouble {
 }
 
 /// An action of the slot, for people.
-fn word(deed: Deed) -> &'static str {
-    match deed {
-        Deed::ReturnToPool => "return to pool",
-        Deed::Terminate => "terminate",
-        Deed::ScheduleDeletion => "schedule deletion",
-        Deed::Reboot => "reboot",
+fn word(action: release::Action) -> &'static str {
+    match action {
+        release::Action::ReturnToPool => "return to pool",
+        release::Action::Terminate => "terminate",
+        release::Action::ScheduleDeletion => "schedule deletion",
+        release::Action::Reboot => "reboot",
+        release::Action::Other => "another action",
     }
 }
 
@@ -551,13 +552,13 @@ fn question(
     shared: &Shared,
     request: &ReleaseRequest,
     host: &Server,
-    refusal: Option<(Deed, Refused)>,
+    refusal: Option<(release::Action, Refused)>,
     attempt: u32,
 ) -> Question {
     Question {
         now: shared.clock.now(),
         random: shared.randomness.word(),
-        occasion: request.occasion,
+        trigger: request.trigger,
         machine: Machine {
             kind: MachineKind::AppleSiliconServer,
             id: host.id.clone(),
@@ -574,9 +575,9 @@ fn question(
             bootstrap_failures: request.bootstrap_failures,
             rebooted: request.rebooted,
         },
-        wish: request.wish,
-        refusal: refusal.map(|(deed, refused)| Refusal {
-            deed,
+        requested: request.requested,
+        refusal: refusal.map(|(action, refused)| Refusal {
+            action,
             failure: refused.failure,
             not_before: refused.not_before,
         }),

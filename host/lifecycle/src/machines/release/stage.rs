@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_policy::slots::release::{Deed, Verdict};
+use windlass_policy::slots::release::{self, Verdict};
 use windlass_scaleway::types::apple_silicon::Server;
 
 use super::super::actions::{End, Given, Owner, Progress, owner};
@@ -24,11 +24,11 @@ pub(super) enum Stage {
     /// The host is read.
     Look,
     /// The slot is asked about the host, and told what of its last answer was refused.
-    Ask { request: ReleaseRequest, host: Box<Server>, refusal: Option<(Deed, Refused)> },
+    Ask { request: ReleaseRequest, host: Box<Server>, refusal: Option<(release::Action, Refused)> },
     /// The slot has answered: this is done to the host.
     Act { request: ReleaseRequest, host: Box<Server>, action: Action },
     /// That was refused: the host is read once more, for the next asking.
-    LookAgain { request: ReleaseRequest, host: Box<Server>, action: Deed, refused: Refused },
+    LookAgain { request: ReleaseRequest, host: Box<Server>, action: release::Action, refused: Refused },
     /// The end, and why, where no policy has said it.
     Ended { outcome: ReleaseOutcome, reason: Option<String> },
 }
@@ -150,7 +150,7 @@ pub(super) fn after_action(request: ReleaseRequest, host: Box<Server>, end: End)
 pub(super) fn after_refusal(
     request: ReleaseRequest,
     host: Box<Server>,
-    refusal: (Deed, Refused),
+    refusal: (release::Action, Refused),
     seen: Option<Presence>,
 ) -> Stage {
     let host = match seen {
@@ -259,11 +259,15 @@ mod tests {
     #[test]
     fn a_refusal_is_put_to_the_slot_with_the_host_as_it_is_now() {
         let refused = Refused::of(failure::of_class(FailureClass::PreconditionFailed, "too early"));
-        let stage = after_action(request(), host("ci-mac-a"), End::Refused(Deed::Terminate, Box::new(refused.clone())));
-        assert!(matches!(stage, Stage::LookAgain { action: Deed::Terminate, .. }));
-        let next = |seen| after_refusal(request(), host("before"), (Deed::Terminate, refused.clone()), seen);
+        let stage = after_action(
+            request(),
+            host("ci-mac-a"),
+            End::Refused(release::Action::Terminate, Box::new(refused.clone())),
+        );
+        assert!(matches!(stage, Stage::LookAgain { action: release::Action::Terminate, .. }));
+        let next = |seen| after_refusal(request(), host("before"), (release::Action::Terminate, refused.clone()), seen);
         for (seen, expected) in [(Some(Presence::Here(host("now"))), "now"), (None, "before")] {
-            let Stage::Ask { host, refusal: Some((Deed::Terminate, _)), .. } = next(seen) else { panic!() };
+            let Stage::Ask { host, refusal: Some((release::Action::Terminate, _)), .. } = next(seen) else { panic!() };
             assert_eq!(host.name, expected);
         }
         assert_eq!(outcome(&next(Some(Presence::Gone))), Some(&ReleaseOutcome::AlreadyGone));

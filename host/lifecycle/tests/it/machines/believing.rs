@@ -7,17 +7,17 @@ use serde_json::json;
 use windlass_lifecycle::{Control, Error, ReleaseOutcome};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
-use super::support::{Macs, PREFIX, adopt, claim, letting_go, pool};
+use super::support::{Macs, PREFIX, adopt, claim, pool, release_of};
 use crate::late::Fate;
 use crate::support::run;
 
 const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Asks until the host is let go; how long that took.
-async fn until_let_go(macs: &Macs, host: &str, case: &str) -> (ReleaseOutcome, Duration) {
+/// Asks until the host is released; how long that took.
+async fn until_released(macs: &Macs, host: &str, case: &str) -> (ReleaseOutcome, Duration) {
     let (lifecycle, began) = (macs.start(), tokio::time::Instant::now());
-    let mut request = letting_go(host, &claim("a"));
+    let mut request = release_of(host, &claim("a"));
     for attempt in 1..60 {
         request.attempt = attempt;
         match lifecycle.release_machine(&request, &Control::new()).await.unwrap().outcome {
@@ -42,7 +42,7 @@ fn a_host_gets_its_name_in_the_pool_only_when_it_shows_that_it_is_wiped() {
             let macs = Macs::new(1);
             let id = adopt(&macs.start(), &claim("a")).await;
             macs.late.next(1, "POST", "/reinstall", Fate::Promised(late));
-            let (outcome, took) = until_let_go(&macs, &id, &case).await;
+            let (outcome, took) = until_released(&macs, &id, &case).await;
             assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{case}: {outcome:?}");
             assert!(took >= late, "{case}: {took:?}");
             let host = macs.host(&id);
@@ -60,7 +60,7 @@ fn a_wipe_that_was_promised_and_never_comes_is_asked_for_again_after_the_second_
         let macs = Macs::new(1);
         let id = adopt(&macs.start(), &claim("a")).await;
         macs.late.next(1, "POST", "/reinstall", Fate::Promised(MINUTE * 100_000));
-        let (outcome, took) = until_let_go(&macs, &id, "never").await;
+        let (outcome, took) = until_released(&macs, &id, "never").await;
         assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{outcome:?}");
         assert!(took >= MINUTE * 10, "{took:?}");
         assert_eq!(macs.host(&id)["simulator"]["reinstalls"].as_u64(), Some(1));
@@ -85,7 +85,7 @@ fn a_wipe_is_also_told_by_the_new_password_that_it_makes() {
             }
             simulator.set_server_state(&host, ForcedState::Ready).unwrap();
         };
-        let request = letting_go(&id, &claim("a"));
+        let request = release_of(&id, &claim("a"));
         let control = Control::new();
         let (released, ()) = tokio::join!(lifecycle.release_machine(&request, &control), over);
         let outcome = released.unwrap().outcome;
@@ -149,7 +149,7 @@ fn a_host_that_the_key_may_not_see_any_more_is_not_gone() {
         macs.simulator.add_fault(FaultRule::new("GET", SERVER, FaultKind::PermissionDenied)).unwrap();
         macs.late.next(usize::MAX, "GET", "/servers", Fate::Answered(json!({ "servers": [], "total_count": 0 })));
         for _ in 0..3 {
-            let released = lifecycle.release_machine(&letting_go(&id, &claim("a")), &Control::new()).await;
+            let released = lifecycle.release_machine(&release_of(&id, &claim("a")), &Control::new()).await;
             assert!(matches!(released, Err(Error::Scaleway { .. })), "{released:?}");
             // Also when everybody has looked meanwhile.
             lifecycle.hosts(&crate::support::zone()).await.unwrap();
@@ -182,8 +182,8 @@ fn hosts_that_go_by_their_schedule_together_are_gone() {
         for name in ["a", "b"] {
             let id = adopt(&lifecycle, &claim(name)).await;
             let request = windlass_lifecycle::ReleaseRequest {
-                wish: Some(windlass_policy::slots::release::Wish::Terminate),
-                ..letting_go(&id, &claim(name))
+                requested: Some(windlass_policy::slots::release::Requested::Terminate),
+                ..release_of(&id, &claim(name))
             };
             let outcome = lifecycle.release_machine(&request, &Control::new()).await.unwrap().outcome;
             assert!(matches!(outcome, ReleaseOutcome::DeletionScheduled { .. }), "{outcome:?}");

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use windlass_lifecycle::{Control, Error, Lifecycle, ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest};
-use windlass_policy::slots::release::{Occasion, Wish};
+use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
-use super::support::{DAY, Macs, PREFIX, adopt, claim, letting_go, pool, prefix};
+use super::support::{DAY, Macs, PREFIX, adopt, claim, pool, prefix, release_of};
 use crate::support::{run, zone};
 
 /// Every kind, and a delay beyond the client's deadline.
@@ -91,14 +91,14 @@ impl Verdict {
     }
 
     fn request(self, host: &str, mine: &windlass_lifecycle::ClaimName) -> ReleaseRequest {
-        let base = letting_go(host, mine);
+        let base = release_of(host, mine);
         match self {
             Self::ReturnToPool => base,
             Self::Terminate | Self::Schedule | Self::TerminateRefused => {
-                ReleaseRequest { wish: Some(Wish::Terminate), ..base }
+                ReleaseRequest { requested: Some(Requested::Terminate), ..base }
             }
-            Self::Reboot => ReleaseRequest { occasion: Occasion::BootstrapFailed, bootstrap_failures: 3, ..base },
-            Self::Keep => ReleaseRequest { wish: Some(Wish::Keep), ..base },
+            Self::Reboot => ReleaseRequest { trigger: Trigger::BootstrapFailed, bootstrap_failures: 3, ..base },
+            Self::Keep => ReleaseRequest { requested: Some(Requested::Keep), ..base },
         }
     }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_lifecycle::{Clock, Control, Lifecycle, Limits, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
-use windlass_policy::slots::release::{Occasion, Wish};
+use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
 
-use super::support::{DAY, PREFIX, TYPE, claim, letting_go, pool};
+use super::support::{DAY, PREFIX, TYPE, claim, pool, release_of};
 use crate::support::{Spawned, host_in, number, owner, real_time, settings};
 
 const JOB: &str = "WINDLASS_TEST_MACHINE_JOB";
@@ -52,10 +52,10 @@ enum Job {
 
 impl Job {
     fn request(self, host: &str) -> ReleaseRequest {
-        let wish = matches!(self, Self::Terminate | Self::Schedule).then_some(Wish::Terminate);
-        let request = ReleaseRequest { wish, ..letting_go(host, &claim("a")) };
+        let requested = matches!(self, Self::Terminate | Self::Schedule).then_some(Requested::Terminate);
+        let request = ReleaseRequest { requested, ..release_of(host, &claim("a")) };
         match self {
-            Self::Recover => ReleaseRequest { occasion: Occasion::BootstrapFailed, bootstrap_failures: 3, ..request },
+            Self::Recover => ReleaseRequest { trigger: Trigger::BootstrapFailed, bootstrap_failures: 3, ..request },
             _ => request,
         }
     }

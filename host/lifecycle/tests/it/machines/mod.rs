@@ -1,4 +1,4 @@
-//! Hosts: claimed once, let go once, wiped only on their way into a pool.
+//! Hosts: claimed once, released once, wiped only on their way into a pool.
 
 mod adopting;
 mod believing;

@@ -8,13 +8,13 @@ use rand_chacha::ChaCha8Rng;
 use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, ReleaseOutcome};
 use windlass_simulator::{Latency, Options};
 
-use super::support::{Macs, claim, letting_go, pool};
+use super::support::{Macs, claim, pool, release_of};
 use crate::support::{number, run, seeds};
 
 /// What a process did: the hosts that it believes to have, claim by claim.
 type Belief = BTreeMap<String, String>;
 
-/// Claims and lets go by the seed's will, and says what it has at the end.
+/// Claims and releases by the seed's will, and says what it has at the end.
 async fn live(lifecycle: &Lifecycle, mut random: ChaCha8Rng, who: usize, rounds: usize) -> Belief {
     let mut belief = Belief::new();
     let control = Control::new();
@@ -32,7 +32,7 @@ async fn live(lifecycle: &Lifecycle, mut random: ChaCha8Rng, who: usize, rounds:
             && let Some((name, host)) = belief.pop_first()
         {
             let name: ClaimName = name.parse().unwrap();
-            let released = lifecycle.release_machine(&letting_go(&host, &name), &control).await.unwrap();
+            let released = lifecycle.release_machine(&release_of(&host, &name), &control).await.unwrap();
             assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
         }
     }
@@ -67,7 +67,7 @@ fn a_hundred_claims_and_a_hundred_releases_at_once_take_turns_and_end() {
         let (claimed_in, calls) = (began.elapsed(), macs.simulator.requests().len());
         macs.simulator.clear_requests();
         let began = tokio::time::Instant::now();
-        let requests: Vec<_> = claims.iter().zip(&hosts).map(|(mine, host)| letting_go(host, mine)).collect();
+        let requests: Vec<_> = claims.iter().zip(&hosts).map(|(mine, host)| release_of(host, mine)).collect();
         let released = futures::future::join_all(requests.iter().map(|one| lifecycle.release_machine(one, &control)));
         for released in released.await {
             assert!(matches!(released.unwrap().outcome, ReleaseOutcome::ReturnedToPool { .. }));

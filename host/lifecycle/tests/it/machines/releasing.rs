@@ -8,12 +8,12 @@ use windlass_lifecycle::{
     ReleaseRequest,
 };
 use windlass_policy::slots::SlotName;
-use windlass_policy::slots::release::{Occasion, Wish};
+use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_policy::{Link, Policies};
 use windlass_simulator::{AppleSilicon, FaultKind, FaultRule, FloorRefusal, ForcedState};
 use windlass_test_guests::HOSTILE;
 
-use super::support::{DAY, Macs, PREFIX, adopt, claim, letting_go, prefix};
+use super::support::{DAY, Macs, PREFIX, adopt, claim, prefix, release_of};
 use crate::support::{host_in, run, zone};
 
 const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
@@ -23,8 +23,8 @@ async fn release(lifecycle: &Lifecycle, request: &ReleaseRequest) -> windlass_li
     lifecycle.release_machine(request, &Control::new()).await.unwrap()
 }
 
-/// Asks until it is let go; how often.
-async fn until_let_go(lifecycle: &Lifecycle, request: &ReleaseRequest) -> (ReleaseOutcome, u32) {
+/// Asks until it is released; how often.
+async fn until_released(lifecycle: &Lifecycle, request: &ReleaseRequest) -> (ReleaseOutcome, u32) {
     let mut request = request.clone();
     loop {
         match release(lifecycle, &request).await.outcome {
@@ -44,7 +44,7 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.clear_requests();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         let ReleaseOutcome::ReturnedToPool { name } = &released.outcome else { panic!("{released:?}") };
         assert_eq!(&macs.name(&id), name);
         assert!(name.starts_with(PREFIX) && name.len() == PREFIX.len() + 36, "{name}");
@@ -62,10 +62,10 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
         macs.assert_sound(&[&mine], "returned");
         macs.assert_closed(&lifecycle, "returned");
         // Asked again, by the same process and by one that has lost its journal: it knows its own work.
-        assert_eq!(release(&lifecycle, &letting_go(&id, &mine)).await.outcome, released.outcome);
+        assert_eq!(release(&lifecycle, &release_of(&id, &mine)).await.outcome, released.outcome);
         let elsewhere = tempfile::tempdir().unwrap();
         let stranger = macs.start_in(elsewhere.path());
-        assert_eq!(release(&stranger, &letting_go(&id, &mine)).await.outcome, released.outcome);
+        assert_eq!(release(&stranger, &release_of(&id, &mine)).await.outcome, released.outcome);
         // Nobody can have it before it is wiped.
         let error = lifecycle.adopt_machine(&super::support::pool(), &claim("b"), &Control::new()).await.unwrap_err();
         assert!(error.to_string().contains("1 not ready"), "{error}");
@@ -73,7 +73,7 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
         assert_eq!(adopt(&lifecycle, &claim("b")).await, id);
         // A release that is late does nothing to the next owner's host.
         macs.simulator.clear_requests();
-        let late = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let late = release(&lifecycle, &release_of(&id, &mine)).await;
         assert_eq!(late.outcome, ReleaseOutcome::NotOurs { name: claim("b").to_string() });
         assert!(late.operation.is_none() && macs.changes().is_empty());
     });
@@ -81,13 +81,13 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
 
 #[test]
 fn a_roll_of_three_machines_inside_the_billing_floor_converges() {
-    for (wish, refusal) in [
+    for (requested, refusal) in [
         (None, FloorRefusal::InWords),
-        (Some(Wish::Terminate), FloorRefusal::InWords),
-        (Some(Wish::Terminate), FloorRefusal::WithoutDetails),
-        (Some(Wish::Terminate), FloorRefusal::StatusAlone),
+        (Some(Requested::Terminate), FloorRefusal::InWords),
+        (Some(Requested::Terminate), FloorRefusal::WithoutDetails),
+        (Some(Requested::Terminate), FloorRefusal::StatusAlone),
     ] {
-        let case = format!("{wish:?} {refusal:?}");
+        let case = format!("{requested:?} {refusal:?}");
         run(async {
             let options = windlass_simulator::Options {
                 apple_silicon: AppleSilicon { floor_refusal: refusal, ..AppleSilicon::default() },
@@ -105,11 +105,11 @@ fn a_roll_of_three_machines_inside_the_billing_floor_converges() {
             let new = ["d", "e", "f"].map(claim);
             for ((mine, id), next) in old.iter().zip(&hosts).zip(&new) {
                 adopt(&lifecycle, next).await;
-                let request = ReleaseRequest { wish, ..letting_go(id, mine) };
-                let (outcome, asked) = until_let_go(&lifecycle, &request).await;
-                assert!(outcome.has_let_go(), "{case}: {outcome:?}");
+                let request = ReleaseRequest { requested, ..release_of(id, mine) };
+                let (outcome, asked) = until_released(&lifecycle, &request).await;
+                assert!(outcome.is_released(), "{case}: {outcome:?}");
                 assert_eq!(asked, 1, "{case}");
-                let expected = match wish {
+                let expected = match requested {
                     None => matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }),
                     _ => matches!(outcome, ReleaseOutcome::DeletionScheduled { .. }),
                 };
@@ -122,7 +122,7 @@ fn a_roll_of_three_machines_inside_the_billing_floor_converges() {
             }
             macs.assert_closed(&lifecycle, &case);
             tokio::time::sleep(DAY).await;
-            match wish {
+            match requested {
                 None => {
                     assert_eq!((macs.hosts().len(), macs.in_pool()), (6, 3), "{case}");
                     macs.assert_sound(&new.each_ref(), &case);
@@ -150,7 +150,7 @@ fn a_floor_that_only_the_refusal_tells_of_is_met_by_a_scheduled_deletion() {
             let id = adopt(&lifecycle, &mine).await;
             macs.simulator.add_fault(FaultRule::new("DELETE", SERVER, kind)).unwrap();
             macs.simulator.clear_requests();
-            let request = ReleaseRequest { wish: Some(Wish::Terminate), ..letting_go(&id, &mine) };
+            let request = ReleaseRequest { requested: Some(Requested::Terminate), ..release_of(&id, &mine) };
             let released = release(&lifecycle, &request).await;
             assert!(matches!(released.outcome, ReleaseOutcome::DeletionScheduled { .. }), "{kind}: {released:?}");
             let deletions = macs.changes().iter().filter(|call| call.method == "DELETE").count();
@@ -174,7 +174,7 @@ fn a_policy_that_always_terminates_is_asked_a_bounded_number_of_times_and_nothin
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.clear_requests();
         let began = tokio::time::Instant::now();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
         assert!(released.reason.as_deref().is_some_and(|reason| reason.contains("6 times")), "{released:?}");
         let deletions = macs.changes().iter().filter(|call| call.method == "DELETE").count();
@@ -203,7 +203,8 @@ fn a_policy_that_fails_keeps_the_host_as_it_is_and_is_asked_again() {
             // It fails when its random word is odd; the default behind it must not decide in its place.
             let mut failed = 0;
             for attempt in 1..=12 {
-                let request = ReleaseRequest { wish: Some(Wish::Terminate), attempt, ..letting_go(&id, &mine) };
+                let request =
+                    ReleaseRequest { requested: Some(Requested::Terminate), attempt, ..release_of(&id, &mine) };
                 let released = release(&lifecycle, &request).await;
                 if released.policy_failures.is_empty() {
                     assert_eq!(released.outcome, ReleaseOutcome::Terminated, "{behaviour}: the default decided");
@@ -217,7 +218,7 @@ fn a_policy_that_fails_keeps_the_host_as_it_is_and_is_asked_again() {
             // Until it is mended, also when it is suspended.
             if failed == 12 {
                 host.configure(&Policies::built_in()).unwrap();
-                let request = ReleaseRequest { wish: Some(Wish::Terminate), ..letting_go(&id, &mine) };
+                let request = ReleaseRequest { requested: Some(Requested::Terminate), ..release_of(&id, &mine) };
                 assert_eq!(release(&lifecycle, &request).await.outcome, ReleaseOutcome::Terminated, "{behaviour}");
             }
             macs.assert_closed(&lifecycle, behaviour);
@@ -234,7 +235,7 @@ fn what_the_slot_keeps_stays_as_it_is() {
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.clear_requests();
-        let request = ReleaseRequest { wish: Some(Wish::Keep), ..letting_go(&id, &mine) };
+        let request = ReleaseRequest { requested: Some(Requested::Keep), ..release_of(&id, &mine) };
         let released = release(&lifecycle, &request).await;
         assert_eq!(released.outcome, ReleaseOutcome::Kept);
         assert_eq!(released.reason.as_deref(), Some("its owner wants it kept"));
@@ -244,21 +245,21 @@ fn what_the_slot_keeps_stays_as_it_is() {
 }
 
 #[test]
-fn a_host_that_is_gone_is_let_go() {
+fn a_host_that_is_gone_is_released() {
     run(async {
         let macs = Macs::new(1);
         let lifecycle = macs.start();
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.set_server_state(&id, ForcedState::Deleted).unwrap();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert_eq!(released.outcome, ReleaseOutcome::AlreadyGone);
         // A key that may read nothing is told the same 403, and no host is believed to be gone for that.
         let other = Macs::new(1);
         let lifecycle = other.start();
         let id = adopt(&lifecycle, &mine).await;
         other.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::PermissionDenied)).unwrap();
-        let error = lifecycle.release_machine(&letting_go(&id, &mine), &Control::new()).await.unwrap_err();
+        let error = lifecycle.release_machine(&release_of(&id, &mine), &Control::new()).await.unwrap_err();
         assert!(error.to_string().contains("insufficient permissions"), "{error}");
     });
 }
@@ -272,23 +273,23 @@ fn a_reinstallation_that_runs_already_counts_as_done_and_a_reboot_does_not() {
         let id = adopt(&lifecycle, &mine).await;
         macs.client.apple_silicon(&zone()).reinstall_server(&id, &Default::default()).await.unwrap();
         macs.simulator.clear_requests();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
         assert!(macs.changes().iter().all(|call| call.method == "PATCH"), "it is not wiped twice");
         let busy = adopt(&lifecycle, &other).await;
         macs.client.apple_silicon(&zone()).reboot_server(&busy).await.unwrap();
         macs.simulator.clear_requests();
-        let released = release(&lifecycle, &letting_go(&busy, &other)).await;
+        let released = release(&lifecycle, &release_of(&busy, &other)).await;
         assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
         assert_eq!(macs.changes(), [], "nothing is begun that cannot be ended");
-        let (outcome, asked) = until_let_go(&lifecycle, &letting_go(&busy, &other)).await;
+        let (outcome, asked) = until_released(&lifecycle, &release_of(&busy, &other)).await;
         assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }) && asked > 1, "{outcome:?} {asked}");
         macs.assert_closed(&lifecycle, "both");
     });
 }
 
 #[test]
-fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
+fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_given_up_in_the_end() {
     run(async {
         let macs = Macs::new(1);
         let lifecycle = macs.start();
@@ -297,10 +298,10 @@ fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
         let (mut rebooted, mut words) = (false, Vec::new());
         for bootstrap_failures in 1..=8 {
             let request = ReleaseRequest {
-                occasion: Occasion::BootstrapFailed,
+                trigger: Trigger::BootstrapFailed,
                 bootstrap_failures,
                 rebooted,
-                ..letting_go(&id, &mine)
+                ..release_of(&id, &mine)
             };
             let outcome = release(&lifecycle, &request).await.outcome;
             words.push(match &outcome {
@@ -315,7 +316,7 @@ fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_let_go_in_the_end() {
         assert_eq!(words, ["kept", "kept", "rebooted", "kept", "kept", "kept", "kept", "returned"]);
         let host = macs.host(&id);
         assert_eq!(host["simulator"]["reboots"].as_u64(), Some(1));
-        macs.assert_sound(&[&mine], "let go");
+        macs.assert_sound(&[&mine], "released");
     });
 }
 
@@ -327,9 +328,9 @@ fn a_restart_is_not_repeated_for_who_has_not_heard_of_it_and_is_forgotten_with_t
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         let failed = |bootstrap_failures| ReleaseRequest {
-            occasion: Occasion::BootstrapFailed,
+            trigger: Trigger::BootstrapFailed,
             bootstrap_failures,
-            ..letting_go(&id, &mine)
+            ..release_of(&id, &mine)
         };
         let reboots = || macs.host(&id)["simulator"]["reboots"].as_u64();
         // Refused while it is busy: what it looks like afterwards is not a restart's doing.
@@ -351,8 +352,8 @@ fn a_restart_is_not_repeated_for_who_has_not_heard_of_it_and_is_forgotten_with_t
         assert_eq!(release(&lifecycle, &failed(4)).await.outcome, ReleaseOutcome::Kept);
         assert_eq!(reboots(), Some(1));
 
-        // Let go and claimed again by the same: a new life.
-        assert!(until_let_go(&lifecycle, &letting_go(&id, &mine)).await.0.has_let_go());
+        // Released and claimed again by the same: a new life.
+        assert!(until_released(&lifecycle, &release_of(&id, &mine)).await.0.is_released());
         tokio::time::sleep(Duration::from_secs(21 * 60)).await;
         assert_eq!(adopt(&lifecycle, &mine).await, id);
         assert_eq!(release(&lifecycle, &failed(3)).await.outcome, ReleaseOutcome::Rebooted);
@@ -372,7 +373,7 @@ fn a_pool_system_that_there_is_not_costs_neither_the_claim_nor_the_host() {
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         let before = macs.host(&id)["os"]["id"].clone();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
         assert!(released.refused.as_deref().is_some_and(|words| words.contains("macos-retired-1.0")), "{released:?}");
         assert_eq!(macs.host(&id)["os"]["id"], before, "the system that it had");
@@ -389,7 +390,7 @@ fn a_host_that_may_not_be_renamed_while_it_is_wiped_is_returned_all_the_same_and
         for nth in 2..=40 {
             macs.simulator.add_fault(FaultRule::new("PATCH", SERVER, FaultKind::TransientState).nth(nth)).unwrap();
         }
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         let ReleaseOutcome::ReturnedToPool { name } = &released.outcome else { panic!("{released:?}") };
         assert!(name.starts_with("windlass-returning-"), "{name}");
         macs.simulator.clear_faults();
@@ -417,7 +418,7 @@ fn a_host_that_was_wiped_and_not_named_is_adopted_as_it_is() {
         for nth in 2..=40 {
             macs.simulator.add_fault(FaultRule::new("PATCH", SERVER, FaultKind::TransientState).nth(nth)).unwrap();
         }
-        release(&lifecycle, &letting_go(&id, &mine)).await;
+        release(&lifecycle, &release_of(&id, &mine)).await;
         macs.simulator.clear_faults();
         tokio::time::sleep(Duration::from_secs(21 * 60)).await;
         assert_eq!(adopt(&lifecycle, &claim("b")).await, id);
@@ -437,7 +438,7 @@ fn a_wipe_that_is_refused_for_good_gives_the_claim_its_name_again() {
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::QuotaExceeded)).unwrap();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert_eq!(released.outcome, ReleaseOutcome::Kept, "{released:?}");
         assert_eq!(macs.name(&id), mine.as_str(), "as it was");
         macs.assert_sound(&[&mine], "kept");
@@ -453,11 +454,11 @@ fn a_release_that_is_asked_for_again_carries_on_what_an_earlier_one_began() {
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
         macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::GatewayTimeout)).unwrap();
-        let released = release(&lifecycle, &letting_go(&id, &mine)).await;
+        let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(released.outcome, ReleaseOutcome::AskAgain { .. }), "{released:?}");
         assert!(macs.name(&id).starts_with("windlass-returning-"));
         macs.simulator.clear_faults();
-        let (outcome, _) = until_let_go(&lifecycle, &letting_go(&id, &mine)).await;
+        let (outcome, _) = until_released(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{outcome:?}");
         macs.assert_closed(&lifecycle, "carried on");
         let kinds = OperationFilter { kind: Some(OperationKind::ReleaseMachine), ..OperationFilter::default() };

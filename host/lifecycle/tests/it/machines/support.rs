@@ -178,7 +178,7 @@ pub(crate) async fn adopt(lifecycle: &Lifecycle, claim: &ClaimName) -> String {
     lifecycle.adopt_machine(&pool(), claim, &Control::new()).await.unwrap().server.id
 }
 
-pub(crate) fn letting_go(host: &str, claim: &ClaimName) -> ReleaseRequest {
+pub(crate) fn release_of(host: &str, claim: &ClaimName) -> ReleaseRequest {
     ReleaseRequest::new(zone(), host, claim.clone(), Some(prefix()))
 }
 
