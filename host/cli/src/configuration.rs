@@ -150,12 +150,7 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
     failure
 }
 
-fn read<'t>(
-    configuration: &mut Configuration,
-    reader: &mut TableReader<'_, 't>,
-    problems: &mut Problems,
-    base: &Path,
-) {
+fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>, problems: &mut Problems, base: &Path) {
     configuration.owner =
         reader.checked(problems, "owner", |text| text.parse().map_err(|error: NameError| error.to_string()));
     configuration.state_dir = reader.text(problems, "state_dir").map(|path| base.join(path));

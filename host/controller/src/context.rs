@@ -200,7 +200,7 @@ where
 }
 
 /// Takes the finalizer away.
-pub(crate) async fn let_go<K>(api: &Api<K>, object: &K) -> Result<bool, Error>
+pub(crate) async fn remove_finalizer<K>(api: &Api<K>, object: &K) -> Result<bool, Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {

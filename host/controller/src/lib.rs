@@ -50,11 +50,11 @@ mod observe;
 mod orphans;
 mod outcome;
 mod process;
+mod requested;
 mod server_cluster;
 mod servers;
 mod status;
 mod turn;
-mod wish;
 
 pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};
 pub use definitions::{definitions, definitions_yaml};

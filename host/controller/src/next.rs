@@ -26,7 +26,7 @@ pub(crate) enum Next {
     /// The machine is there; where something is wrong with it, that is said.
     Provisioned { trouble: Option<(&'static str, String)> },
     /// Take the finalizer away.
-    LetGo,
+    RemoveFinalizer,
 }
 
 impl Next {

@@ -17,7 +17,7 @@ use windlass_policy::slots::SlotName;
 
 use crate::Error;
 use crate::above::{self, Above};
-use crate::context::{Context, let_go, overtaken, say_paused, say_provisioned, say_waiting, write_status};
+use crate::context::{Context, overtaken, remove_finalizer, say_paused, say_provisioned, say_waiting, write_status};
 use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, conditions};
 use crate::next::Next;
@@ -186,7 +186,7 @@ impl<'a, K: Machine> Turn<'a, K> {
                 self.write().await?;
                 Action::requeue(JOB_CHECK)
             }
-            Next::LetGo => self.let_go().await?,
+            Next::RemoveFinalizer => self.remove_finalizer().await?,
             Next::Mark => return Ok(ControlFlow::Continue(Own::Mark)),
             Next::Start(kind) => return Ok(ControlFlow::Continue(Own::Start(kind))),
             Next::Provisioned { trouble } => return Ok(ControlFlow::Continue(Own::Provisioned { trouble })),
@@ -281,12 +281,12 @@ impl<'a, K: Machine> Turn<'a, K> {
             set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
             self.write().await?;
         }
-        self.let_go().await
+        self.remove_finalizer().await
     }
 
     /// Takes the finalizer away.
-    pub(crate) async fn let_go(&mut self) -> Result<Action, Error> {
-        if !let_go(&self.api, self.object).await? {
+    pub(crate) async fn remove_finalizer(&mut self) -> Result<Action, Error> {
+        if !remove_finalizer(&self.api, self.object).await? {
             return Ok(Action::requeue(FINALIZER_AGAIN));
         }
         self.context.jobs.forget(&self.uid);

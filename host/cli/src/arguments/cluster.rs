@@ -42,7 +42,7 @@ pub(crate) struct CreateCluster {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("wish").required(true).multiple(true).args(["counts", "remove"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["counts", "remove"])))]
 pub(crate) struct ScaleCluster {
     /// The cluster
     #[arg(value_name = "NAME")]
@@ -155,7 +155,7 @@ mod tests {
         else {
             panic!("a scaling")
         };
-        let counts: Vec<_> = scale.counts.iter().map(|wish| (wish.group.as_str(), wish.count)).collect();
+        let counts: Vec<_> = scale.counts.iter().map(|asked| (asked.group.as_str(), asked.count)).collect();
         assert_eq!((counts, scale.remove.len()), (vec![("web", 3), ("db", 0)], 2));
         assert!(parse("windlass cluster scale farm --remove farm-web-1").is_ok());
         assert!(parse("windlass cluster scale farm").is_err());

@@ -127,10 +127,10 @@ fn failure_words(failure: &types::Failure) -> String {
     let mut details = Vec::new();
     details.extend(failure.status.map(|status| status.to_string()));
     details.extend(failure.error_type.clone());
-    if !failure.method.is_empty() {
-        details.push(format!("{} {}", failure.method, failure.path));
+    if let (Some(method), Some(path)) = (&failure.method, &failure.path) {
+        details.push(format!("{method} {path}"));
     }
-    if details.is_empty() || (!failure.path.is_empty() && failure.message.contains(&failure.path)) {
+    if details.is_empty() || failure.path.as_ref().is_some_and(|path| failure.message.contains(path.as_str())) {
         failure.message.clone()
     } else {
         format!("{} ({})", failure.message, details.join(", "))

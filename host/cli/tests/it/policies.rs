@@ -67,7 +67,8 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
     assert!(ran["answer"]["verdict"].is_object() || ran["answer"]["verdict"].is_string(), "{ran}");
     assert_eq!(ran["asked"][0]["outcome"], "decided");
 
-    let question = r#"{"now": 0, "random": 7, "operation": "create-server", "step": "power-on", "attempt": 1, "elapsed": 0,
+    let question = r#"{"now": 0, "random": 7, "operation": "create-server", "step": "power-on", "undoing": false,
+        "attempt": 1, "elapsed": 0,
         "failure": {"class": "out-of-stock", "message": "none left", "method": "POST", "path": "/", "status": 503,
                     "error-type": "out_of_stock", "resource": null, "ambiguous": false},
         "zone": "fr-par-1", "server-type": "DEV1-S"}"#;

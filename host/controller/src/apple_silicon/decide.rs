@@ -52,10 +52,10 @@ pub(crate) struct Observed<'a> {
 
 /// Decides.
 pub(crate) fn decide(seen: &Observed<'_>) -> Next {
-    if seen.deleting { let_go(seen) } else { provision(seen) }
+    if seen.deleting { release(seen) } else { provision(seen) }
 }
 
-fn let_go(seen: &Observed<'_>) -> Next {
+fn release(seen: &Observed<'_>) -> Next {
     if !seen.finalizer {
         return Next::Nothing;
     }
@@ -71,14 +71,14 @@ fn let_go(seen: &Observed<'_>) -> Next {
         None => {}
     }
     if seen.claim.is_none() {
-        return Next::LetGo;
+        return Next::RemoveFinalizer;
     }
     if let Some(wait) = not_yet(seen.last, &[JobKind::Release], seen.now) {
         return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
     }
     match (seen.host_id, seen.sight) {
         (Some(_), _) | (None, Sight::There(_)) => Next::Start(JobKind::Release),
-        (None, Sight::Absent) => Next::LetGo,
+        (None, Sight::Absent) => Next::RemoveFinalizer,
         (None, Sight::Unseen) => Next::wait(
             Phase::Releasing,
             "ListingFailed",
@@ -307,9 +307,9 @@ mod tests {
         for (observed, expected) in [
             (Observed { finalizer: false, ..deleted(&alone) }, "Nothing"),
             (with_host(&paused), "Pause"),
-            (Observed { claim: None, ..deleted(&alone) }, "LetGo"),
+            (Observed { claim: None, ..deleted(&alone) }, "RemoveFinalizer"),
             (with_host(&alone), "Start release"),
-            // Nothing above it is needed for letting go.
+            // Nothing above it is needed to release it.
             (with_host(&orphan), "Start release"),
             (Observed { busy: Some(JobKind::Release), ..with_host(&alone) }, "Wait Releasing"),
             (Observed { busy: Some(JobKind::Adopt), ..deleted(&alone) }, "CallOff"),
@@ -319,7 +319,7 @@ mod tests {
             (Observed { misconfigured: Some("no pool"), ..with_host(&alone) }, "Start release"),
             // An adoption that was called off, or died, may have left the claim on a host.
             (Observed { sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
-            (Observed { sight: Sight::Absent, ..deleted(&alone) }, "LetGo"),
+            (Observed { sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
             (Observed { sight: Sight::Unseen, ..deleted(&alone) }, "Wait ListingFailed"),
         ] {
             assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");

@@ -77,7 +77,7 @@ impl Mac<'_> {
         if !released.policy_failures.is_empty() {
             turn.event(true, "PolicyFailed", "Release", &message).await;
         }
-        if !released.outcome.has_let_go() {
+        if !released.outcome.is_released() {
             let reason = reason_to_wait(released, false).unwrap_or("ReleaseWaiting");
             turn.say(Phase::Releasing, reason, &message);
             if released.policy_failures.is_empty() {

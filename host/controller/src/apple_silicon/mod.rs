@@ -14,7 +14,7 @@ use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{ClaimName, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
-use windlass_policy::slots::release::Occasion;
+use windlass_policy::slots::release::Trigger;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -24,8 +24,8 @@ use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, claim};
+use crate::requested::requested;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
-use crate::wish::wish;
 use bootstrap::{failures, judged};
 use decide::{Observed, Sight, decide};
 
@@ -269,13 +269,13 @@ impl Mac<'_> {
     /// What is asked of the release slot.
     async fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
         let (annotations, bootstrap) = (self.turn.object.annotations(), self.bootstrap());
-        let (wish, problem) = wish(annotations);
+        let (requested, problem) = requested(annotations);
         if let Some(problem) = problem {
             self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
         }
         ReleaseRequest {
-            wish,
-            occasion: if kind == JobKind::Recover { Occasion::BootstrapFailed } else { Occasion::LetGo },
+            requested,
+            trigger: if kind == JobKind::Recover { Trigger::BootstrapFailed } else { Trigger::Released },
             adopted: annotations.get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered"),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,

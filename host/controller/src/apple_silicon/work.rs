@@ -80,7 +80,7 @@ pub(super) async fn adopt(
     }
 }
 
-/// Lets a host go, or judges one whose set-up failed.
+/// Releases a host, or judges one whose set-up failed.
 pub(super) async fn release(context: &Context, request: ReleaseRequest, control: &Control) -> Outcome {
     match context.lifecycle.release_machine(&request, control).await {
         Ok(released) => Outcome::Released(Box::new(released)),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_needs_the_objects_wish_its_limit_and_the_operators_leave() {
+    fn an_order_needs_the_objects_request_its_limit_and_the_operators_leave() {
         let order = |allowed, limit| Order { allowed, limit };
         for (wanted, allowed, expected) in [
             (None, true, Orders::NotWanted),

@@ -44,10 +44,10 @@ pub(crate) struct Observed<'a> {
 
 /// Decides.
 pub(crate) fn decide(seen: &Observed<'_>) -> Next {
-    if seen.deleting { let_go(seen) } else { provision(seen) }
+    if seen.deleting { release(seen) } else { provision(seen) }
 }
 
-fn let_go(seen: &Observed<'_>) -> Next {
+fn release(seen: &Observed<'_>) -> Next {
     if !seen.finalizer {
         return Next::Nothing;
     }
@@ -62,7 +62,7 @@ fn let_go(seen: &Observed<'_>) -> Next {
         None => {}
     }
     if !seen.begun && seen.server_id.is_none() {
-        return Next::LetGo;
+        return Next::RemoveFinalizer;
     }
     match not_yet(seen.last, &[JobKind::CleanUp], seen.now) {
         Some(wait) => Next::wait_on(Phase::Deleting, seen.last, "DeletionFailed", wait),
@@ -208,7 +208,7 @@ mod tests {
             (Observed { busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
             (Observed { last: Some(&left), ..deleted }, "Wait DeletionFailed"),
             (Observed { last: Some(&failed), ..deleted }, "Start clean-up"),
-            (Observed { begun: false, ..deleted }, "LetGo"),
+            (Observed { begun: false, ..deleted }, "RemoveFinalizer"),
             (Observed { begun: false, server_id: Some("s"), ..deleted }, "Start clean-up"),
             (Observed { above: &paused, ..deleted }, "Pause"),
             (Observed { finalizer: false, ..deleted }, "Nothing"),

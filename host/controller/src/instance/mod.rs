@@ -23,8 +23,8 @@ use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
+use crate::requested::requested;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
-use crate::wish::wish;
 use decide::{Observed, Sight, decide};
 
 impl Machine for InstanceMachine {
@@ -206,11 +206,11 @@ impl Instance<'_> {
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                let (wish, problem) = wish(object.annotations());
+                let (requested, problem) = requested(object.annotations());
                 if let Some(problem) = problem {
                     self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
                 }
-                let what = work::LetGo { server, operation, wish };
+                let what = work::ServerRelease { server, operation, requested };
                 self.turn.launch(kind, move |control, attempt| async move {
                     work::clean_up(&context, &zone, what, attempt, &control).await
                 });

@@ -9,7 +9,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::DecidedBy;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{Machine, MachineKind, Occasion, Question, Verdict, Wish};
+use windlass_policy::slots::release::{Machine, MachineKind, Question, Requested, Trigger, Verdict};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
@@ -114,12 +114,12 @@ async fn mark_volumes(context: &Context, zone: &Zone, server: &Server) -> Result
 /// How soon a judgement is asked for again that nobody could give.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// A server that its owner lets go.
-pub(super) struct LetGo {
+/// A server that its owner releases.
+pub(super) struct ServerRelease {
     /// Scaleway's id; absent when the server was never handed over, so that there is nothing to judge.
     pub(super) server: Option<String>,
     pub(super) operation: Option<OperationId>,
-    pub(super) wish: Option<Wish>,
+    pub(super) requested: Option<Requested>,
 }
 
 /// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: it is to be removed.
@@ -127,7 +127,7 @@ async fn judge(
     context: &Context,
     zone: &Zone,
     id: &str,
-    wish: Option<Wish>,
+    requested: Option<Requested>,
     attempt: u32,
 ) -> Result<Option<String>, Outcome> {
     let server = match context.scaleway.instance(zone).get_server(id).await {
@@ -141,7 +141,7 @@ async fn judge(
     let question = Question {
         now: milliseconds(Some(Timestamp::now())),
         random: uuid::Uuid::new_v4().as_u64_pair().0,
-        occasion: Occasion::LetGo,
+        trigger: Trigger::Released,
         machine: Machine {
             kind: MachineKind::Instance,
             id: server.id.clone(),
@@ -158,7 +158,7 @@ async fn judge(
             bootstrap_failures: 0,
             rebooted: false,
         },
-        wish,
+        requested,
         refusal: None,
         attempt,
     };
@@ -198,12 +198,12 @@ async fn judge(
 pub(super) async fn clean_up(
     context: &Context,
     zone: &Zone,
-    LetGo { server, operation, wish }: LetGo,
+    ServerRelease { server, operation, requested }: ServerRelease,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
     if let Some(id) = &server {
-        match judge(context, zone, id, wish, attempt).await {
+        match judge(context, zone, id, requested, attempt).await {
             Ok(None) => {}
             Ok(Some(kept)) => return Outcome::Kept { message: kept },
             Err(outcome) => return outcome,

@@ -38,13 +38,13 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Set by people or by whoever bootstraps a machine; read by the controller.
 pub mod annotations {
-    /// What the owner wishes to become of a machine that is deleted: `pool`, `terminate` or `keep`. An input of the
+    /// What the owner requests to become of a machine that is deleted: `pool`, `terminate` or `keep`. An input of the
     /// release slot: a policy may refuse it.
     pub const RELEASE_POLICY: &str = "windlass.dev/release-policy";
     /// The same under the name that another controller of Mac minis used. [`RELEASE_POLICY`] wins where both are there.
     pub const TUIST_RELEASE_POLICY: &str = "tuist.dev/release-policy";
     /// How often whoever bootstraps the machine has failed since the machine was handed over: a number that only grows.
-    /// Each growth asks the release slot (occasion `bootstrap-failed`).
+    /// Each growth asks the release slot (trigger `bootstrap-failed`).
     pub const BOOTSTRAP_FAILURES: &str = "windlass.dev/bootstrap-failures";
     /// Set by the controller before anything is called: the name that claims a host of the pool. It survives a move
     /// between clusters.

@@ -100,7 +100,7 @@ pub(super) enum Move {
     /// There is nothing to do: it is as it should be, or what was tried has failed and is not tried again by itself.
     Settled,
     /// Take the finalizer away.
-    LetGo,
+    RemoveFinalizer,
 }
 
 /// Decides.
@@ -123,7 +123,7 @@ pub(super) fn decide(seen: &Observed<'_>) -> Move {
     }
     if seen.deleting {
         // What is there goes, also of a specification that asks for what cannot be.
-        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Move::LetGo };
+        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Move::RemoveFinalizer };
     }
     if let Some(problem) = seen.misconfigured {
         return Move::Misconfigured(problem.to_owned());
@@ -225,14 +225,22 @@ mod tests {
                 Observed { deleting: true, standing: Some(open), ..seen() },
                 Move::Start(Work::Terminate),
             ),
-            ("deleted, nothing there", Observed { deleting: true, ..seen() }, Move::LetGo),
-            ("deleted, wrong", Observed { deleting: true, misconfigured: Some("zone"), ..seen() }, Move::LetGo),
+            ("deleted, nothing there", Observed { deleting: true, ..seen() }, Move::RemoveFinalizer),
+            (
+                "deleted, wrong",
+                Observed { deleting: true, misconfigured: Some("zone"), ..seen() },
+                Move::RemoveFinalizer,
+            ),
             (
                 "deleted, unreadable",
                 Observed { deleting: true, unreadable: Some("nodes"), ..seen() },
                 Move::Misconfigured("nodes".into()),
             ),
-            ("deleted and let go", Observed { deleting: true, finalizer: false, ..seen() }, Move::Nothing),
+            (
+                "deleted, and its finalizer removed",
+                Observed { deleting: true, finalizer: false, ..seen() },
+                Move::Nothing,
+            ),
         ] {
             assert_eq!(decide(&found), wanted, "{what}");
         }

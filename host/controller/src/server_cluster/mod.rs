@@ -18,7 +18,7 @@ use windlass_cluster::{Node, NodeState, OperationKind, OperationState, ScaleRequ
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
-use crate::context::{Context, let_go, mark, overtaken, write_status};
+use crate::context::{Context, mark, overtaken, remove_finalizer, write_status};
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
     AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
@@ -188,8 +188,8 @@ impl Turn<'_> {
                 }
                 Ok(Action::requeue(SETTLED))
             }
-            Move::LetGo => {
-                if !let_go(&self.api, self.object).await? {
+            Move::RemoveFinalizer => {
+                if !remove_finalizer(&self.api, self.object).await? {
                     return Ok(Action::requeue(Duration::from_millis(500)));
                 }
                 self.context.jobs.forget(&self.uid);

@@ -1,4 +1,4 @@
-//! Looking at clusters: status, list, history, validate. Also `cancel`, which only leaves a wish.
+//! Looking at clusters: status, list, history, validate. Also `cancel`, which only leaves a request.
 
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ pub(super) fn told(status: &ClusterStatus) -> String {
             format!("{} {} at the stage {}{lives}", operation.number, operation.kind, operation.stage),
         ));
     }
-    if status.deletion_wished {
-        lines.push(("", "its deletion is wished".to_owned()));
+    if status.deletion_requested {
+        lines.push(("", "its deletion is requested".to_owned()));
     }
     for (position, reason) in cluster.reasons.iter().enumerate() {
         lines.push((if position == 0 { "why" } else { "" }, reason.clone()));
@@ -281,9 +281,9 @@ pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> 
 pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result<(), Failure> {
     let look = context.clusters_to_look_at()?;
     let name = &arguments.name;
-    let wished = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
-    context.output.result(&json!({ "cluster": name, "wished": wished }), || {
-        if wished {
+    let requested = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
+    context.output.result(&json!({ "cluster": name, "requested": requested }), || {
+        if requested {
             format!("the operation of cluster {name} will be called off; windlass cluster status {name} --watch\n")
         } else {
             format!("no operation of cluster {name} is under way\n")

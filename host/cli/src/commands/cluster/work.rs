@@ -31,9 +31,9 @@ pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Resu
 
 pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result<(), Failure> {
     let mut request = ScaleRequest::default();
-    for wish in &arguments.counts {
-        if request.counts.insert(wish.group.clone(), wish.count).is_some() {
-            return Err(Failure::usage(format!("group {} is given two counts", wish.group)));
+    for asked in &arguments.counts {
+        if request.counts.insert(asked.group.clone(), asked.count).is_some() {
+            return Err(Failure::usage(format!("group {} is given two counts", asked.group)));
         }
     }
     request.remove = arguments.remove.iter().cloned().collect();

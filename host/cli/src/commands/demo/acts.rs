@@ -6,7 +6,7 @@ use windlass_lifecycle::{
     Control, Error, Event, Happening, Machine, OperationId, OperationKind, OperationState, Target,
 };
 use windlass_policy::slots::state_mapping::{
-    Deed, Operation as InFlight, Question, Report, Server, ServerState, StateDetail, Verdict,
+    Action, Operation as InFlight, Question, Report, Server, ServerState, StateDetail, Verdict,
 };
 use windlass_policy::slots::{SlotName, StateMapping};
 use windlass_policy::{Decision, PolicyIdentity};
@@ -211,6 +211,10 @@ async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
 async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Decision<StateMapping>), Failure> {
     let machines = stage.lifecycle.machines(std::slice::from_ref(&stage.zone), None).await.map_err(broken)?;
     let age = u64::try_from(stage.simulator.now().as_millis()).unwrap_or(u64::MAX);
+    let mut server_types: Vec<String> = machines.iter().map(|machine| machine.server.commercial_type.clone()).collect();
+    server_types.sort();
+    server_types.dedup();
+    let position = |server_type: &String| server_types.binary_search(server_type).unwrap_or_default();
     let servers = machines
         .iter()
         .map(|machine| Server {
@@ -219,7 +223,7 @@ async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Dec
                 "stopped" => ServerState::Stopped,
                 "starting" => ServerState::Starting,
                 "stopping" => ServerState::Stopping,
-                _ => ServerState::Unknown,
+                _ => ServerState::Other,
             },
             detail: StateDetail::None,
             age,
@@ -231,9 +235,18 @@ async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Dec
                 None => InFlight::None,
             },
             suspended: false,
+            server_type: u32::try_from(position(&machine.server.commercial_type)).unwrap_or(u32::MAX),
+            watched_tags: 0,
         })
         .collect();
-    let question = Question { now: age, servers };
+    let question = Question {
+        now: age,
+        zone: stage.zone.to_string(),
+        group: None,
+        server_types,
+        watched_tags: Vec::new(),
+        servers,
+    };
     let decision = stage.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
     Ok((machines, decision))
 }
@@ -242,7 +255,7 @@ async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Dec
 fn verdict(decision: &Decision<StateMapping>, position: usize) -> Result<(Report, bool, String), Failure> {
     let answer = decision.answer.get(position).ok_or_else(|| broken("an answer is missing"))?;
     let Verdict::Mapped(mapping) = &answer.verdict else { return Err(broken("nobody decided")) };
-    Ok((mapping.report, mapping.deed == Deed::Reap, answer.reason.clone().unwrap_or_default()))
+    Ok((mapping.report, mapping.action == Action::Reap, answer.reason.clone().unwrap_or_default()))
 }
 
 async fn reap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {

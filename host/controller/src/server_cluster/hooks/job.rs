@@ -70,6 +70,7 @@ fn operation_word(operation: Operation) -> &'static str {
         Operation::Create => "create",
         Operation::Scale => "scale",
         Operation::Terminate => "terminate",
+        Operation::Other => "other",
     }
 }
 

@@ -20,7 +20,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_cluster::{
-    Begin, Change, ClusterEvent, ClusterName, ClusterOperation, ClusterStore, Fence, StoreError, StoredCluster, Wishes,
+    Begin, Change, ClusterEvent, ClusterName, ClusterOperation, ClusterStore, Fence, Requests, StoreError,
+    StoredCluster,
 };
 
 use crate::kinds::{ServerCluster, ServerClusterStatus};
@@ -298,18 +299,18 @@ impl ClusterStore for KubernetesClusterStore {
         self.write("writing", name.as_str(), work).await.map(drop)
     }
 
-    async fn wish(&self, name: &ClusterName, wishes: Wishes) -> Result<bool, StoreError> {
-        let work: Work = Box::new(move |status| Ok(record::wish(status, wishes)));
-        match self.write("writing a wish", name.as_str(), work).await {
+    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
+        let work: Work = Box::new(move |status| Ok(record::request(status, requests)));
+        match self.write("writing a request", name.as_str(), work).await {
             Ok(answer) => Ok(answer.there),
             Err(StoreError::Gone) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    async fn wishes(&self, name: &ClusterName, fence: Fence) -> Result<Option<Wishes>, StoreError> {
-        let object = self.read("reading wishes", name.as_str()).await?;
-        Ok(object.and_then(|object| record::wishes_under(&object, fence)))
+    async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError> {
+        let object = self.read("reading requests", name.as_str()).await?;
+        Ok(object.and_then(|object| record::requests_under(&object, fence)))
     }
 
     async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {

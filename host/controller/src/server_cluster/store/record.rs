@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_cluster::{
     Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node,
-    NodeState, OperationState, Recovery, StoreError, StoredCluster, Wishes,
+    NodeState, OperationState, Recovery, Requests, StoreError, StoredCluster,
 };
 use windlass_policy::cut;
 
@@ -225,12 +225,12 @@ fn operation_of_past(past: &PastOperation) -> Result<ClusterOperation, StoreErro
     })
 }
 
-fn wishes(object: &ServerCluster, status: &ServerClusterStatus) -> Wishes {
+fn requests(object: &ServerCluster, status: &ServerClusterStatus) -> Requests {
     let record = status.record.as_ref();
     let annotated = object.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CANCEL));
     let called_off =
         open(status).is_some_and(|operation| annotated.is_some_and(|number| *number == operation.number.to_string()));
-    Wishes {
+    Requests {
         cancel: called_off || record.is_some_and(|record| record.cancel),
         delete: object.metadata.deletion_timestamp.is_some() || record.is_some_and(|record| record.delete),
     }
@@ -269,7 +269,7 @@ pub(in crate::server_cluster) fn stored(
         updated_at: milliseconds("status", &name, &record.updated_at)?,
     };
     let open = open(status).map(operation).transpose()?;
-    Ok(Some(StoredCluster { cluster, nodes, open, wishes: wishes(object, status), fence: Fence(record.fence) }))
+    Ok(Some(StoredCluster { cluster, nodes, open, requests: requests(object, status), fence: Fence(record.fence) }))
 }
 
 /// The operations that are known, the newest first.
@@ -306,10 +306,10 @@ pub(super) fn events(
         .collect()
 }
 
-/// The wishes, under this fence.
-pub(super) fn wishes_under(object: &ServerCluster, fence: Fence) -> Option<Wishes> {
+/// The requests, under this fence.
+pub(super) fn requests_under(object: &ServerCluster, fence: Fence) -> Option<Requests> {
     let status = object.status.as_ref().filter(|status| status.state.is_some())?;
-    (status.record.as_ref()?.fence == fence.0).then(|| wishes(object, status))
+    (status.record.as_ref()?.fence == fence.0).then(|| requests(object, status))
 }
 
 /// Drawn, not counted: an object that comes again under an old name begins anew, and its fences must not be those of
@@ -419,12 +419,12 @@ pub(super) fn take_over(status: &mut ServerClusterStatus, expected: Fence, runne
     Ok(Answer { fence, number, there: true })
 }
 
-/// Adds wishes.
-pub(super) fn wish(status: &mut ServerClusterStatus, wishes: Wishes) -> Answer {
+/// Adds requests.
+pub(super) fn request(status: &mut ServerClusterStatus, requests: Requests) -> Answer {
     let there = status.state.is_some();
     if there && let Some(record) = &mut status.record {
-        record.cancel |= wishes.cancel;
-        record.delete |= wishes.delete;
+        record.cancel |= requests.cancel;
+        record.delete |= requests.delete;
     }
     Answer { there, ..Answer::default() }
 }

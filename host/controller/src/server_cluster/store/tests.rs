@@ -165,8 +165,8 @@ async fn a_cluster_that_is_gone_takes_no_writes_and_keeps_its_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
-    laws::a_wish_to_cancel_ends_with_its_operation_and_one_to_delete_stays(&store(&api_server())).await;
+async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
+    laws::a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays(&store(&api_server())).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,11 +263,11 @@ async fn an_open_operation_is_cancelled_by_its_number_and_deleted_with_its_objec
         server.lock().objects[0]["metadata"]["annotations"] = json!({"windlass.dev/cancel": value});
     };
     annotate("99");
-    assert_eq!(store.wishes(&farm, fence).await.unwrap(), Some(Wishes::default()));
+    assert_eq!(store.requests(&farm, fence).await.unwrap(), Some(Requests::default()));
     annotate(&number.to_string());
-    assert_eq!(store.wishes(&farm, fence).await.unwrap(), Some(Wishes { cancel: true, delete: false }));
+    assert_eq!(store.requests(&farm, fence).await.unwrap(), Some(Requests { cancel: true, delete: false }));
     server.lock().objects[0]["metadata"]["deletionTimestamp"] = json!("2026-08-01T12:00:00Z");
-    assert_eq!(store.wishes(&farm, fence).await.unwrap(), Some(Wishes { cancel: true, delete: true }));
+    assert_eq!(store.requests(&farm, fence).await.unwrap(), Some(Requests { cancel: true, delete: true }));
 }
 
 #[tokio::test(start_paused = true)]
