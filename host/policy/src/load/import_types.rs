@@ -145,15 +145,15 @@ impl Contract {
                 }
                 return Ok(());
             }
-            (TypeDefKind::Enum(ours), Found::Enum(theirs)) => {
-                if same_names(ours.cases.iter().map(|case| case.name.as_str()), theirs.names()) {
-                    return Ok(());
-                }
+            (TypeDefKind::Enum(ours), Found::Enum(theirs))
+                if same_names(ours.cases.iter().map(|case| case.name.as_str()), theirs.names()) =>
+            {
+                return Ok(());
             }
-            (TypeDefKind::Flags(ours), Found::Flags(theirs)) => {
-                if same_names(ours.flags.iter().map(|flag| flag.name.as_str()), theirs.names()) {
-                    return Ok(());
-                }
+            (TypeDefKind::Flags(ours), Found::Flags(theirs))
+                if same_names(ours.flags.iter().map(|flag| flag.name.as_str()), theirs.names()) =>
+            {
+                return Ok(());
             }
             _ => {}
         }

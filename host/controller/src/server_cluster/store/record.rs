@@ -529,7 +529,7 @@ fn progress(operation: &ClusterOperationStatus) -> Option<String> {
     let of_stage = operation.steps.iter().filter(|step| step.stage == *stage);
     let words: Vec<String> =
         of_stage.map(|step| format!("{} {}/{}", step.step, step.done + step.failed, step.total)).collect();
-    Some(cut(&words.join(", "), 250))
+    Some(cut(words.join(", "), 250))
 }
 
 /// Cuts what is told to people when an object with this specification grows towards what it can hold. Gives its size in
