@@ -9,7 +9,7 @@ use windlass_policy::{
     Policies, ReplayAgainst,
 };
 
-use crate::guests::{ANSWER, Guest};
+use crate::guests::{ANSWER, ATTEMPT, Guest};
 use crate::support::{State, any, run};
 
 fn host(state: &State, change: impl FnOnce(&mut DecisionLogOptions)) -> Host {
@@ -183,13 +183,13 @@ fn a_decision_replays_as_it_was_also_where_the_caller_refused_an_answer() {
     }
 }
 
-/// Answers that 5 ms are to be waited. Spins long enough before to be stopped by the shortest limit, unless the question
-/// is the example, whose `attempt` (offset 32) is 1.
+/// Answers that 5 ms are to be waited. Spins for some hundred milliseconds before, unless the question is the example,
+/// whose `attempt` is 1.
 fn slow() -> Guest {
     Guest::new(
         SlotName::Retry,
         format!(
-            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const 32))) (i32.const 1)) (then \
+            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT}))) (i32.const 1)) (then \
                (local.set $i (i32.const 400000000)) \
                (loop $more (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br_if $more (local.get $i))))) \
              (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const 5)) (i32.const {ANSWER})"
@@ -222,7 +222,7 @@ fn what_the_clock_did_is_not_put_down_to_a_policy() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|end| end == "json") {
             let text = fs::read_to_string(&path).unwrap();
-            fs::write(&path, text.replace("60000", "1")).unwrap();
+            fs::write(&path, text.replace("60000", "50")).unwrap();
         }
     }
     let replay = run(state.host().replay(&record, &ReplayAgainst::TheSame)).unwrap();
