@@ -1,0 +1,1 @@
+//! Knows how to answer by rules; must not know what any rule says.
