@@ -350,9 +350,9 @@ impl Fleet {
                     entry.has_run = true;
                 }
                 // Only a creation that was still open, or broke off when the journal could not be written: a later
-                // removal has the last word.
+                // removal has the last word. One that was called off too late is there, and is judged anew.
                 let was_open = book.get(&id).is_some_and(|entry| match entry.work {
-                    Work::Creating => true,
+                    Work::Creating | Work::Undoing => true,
                     Work::Left => entry.left_by.as_ref() == Some(operation),
                     _ => false,
                 });

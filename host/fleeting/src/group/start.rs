@@ -380,9 +380,8 @@ impl Fleet {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         });
         let Some(server) = server else { return false };
-        match self.client.instance(&self.configuration.zone).get_server(&server).await {
-            Ok(_) => false,
-            Err(error) if error.is_not_found() => true,
+        match self.read_server(&server).await {
+            Ok(found) => found.is_none(),
             Err(error) => {
                 tracing::warn!(
                     instance = %creation,

@@ -41,7 +41,7 @@ async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) 
     let ground = Ground {
         client: Client::with_transport(settings.clone(), simulator.transport()).unwrap(),
         policies,
-        clock: Clock::simulated(1_790_000_000_000),
+        clock: Clock::simulated(1_790_000_000_000 + u64::try_from(simulator.now().as_millis()).unwrap()),
         durability: Durability::Process,
         seed: Some(1),
     };
@@ -125,6 +125,31 @@ async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_wrong_not_found_costs_no_running_instance_also_at_the_start() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    run_one_and_end(&simulator, folder.path()).await;
+    let lie_once = || {
+        let left_out = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(1));
+        simulator.add_fault(left_out).unwrap();
+        let not_found = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", FaultKind::NotFound);
+        simulator.add_fault(FaultRule { nth: Some(1), ..not_found }).unwrap();
+    };
+    lie_once();
+    let group = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    simulator.clear_faults();
+    assert_eq!(told(&group).await, [State::Running]);
+    lie_once();
+    assert_eq!(told(&group).await, [State::Running]);
+    simulator.clear_faults();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(simulator.resources().servers.len(), 1);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_left_of_an_instance_that_vanished_while_nobody_looked_is_removed_at_the_start() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
@@ -136,5 +161,31 @@ async fn what_is_left_of_an_instance_that_vanished_while_nobody_looked_is_remove
     let group = start(&simulator, folder.path()).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(simulator.resources().volumes.len(), 0);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taken_up_creation_that_is_to_be_reaped_and_ends_well_is_removed_and_not_told_as_deleting_for_ever() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let delay = FaultKind::Delay(Duration::from_secs(30));
+    simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", delay)).unwrap();
+    let group = start(&simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(simulator.resources().servers[0]["state"], "stopped");
+    group.stop().await;
+    drop(group);
+    // Longer than a server may take to be powered on: the next process judges it while it takes it up.
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    let group = start(&simulator, folder.path()).await;
+    told(&group).await;
+    let mut states = Vec::new();
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        states = told(&group).await;
+    }
+    let running = simulator.resources().servers.iter().filter(|server| server["state"] == "running").count();
+    assert_eq!(states, vec![State::Running; running], "what is told is what there is");
     group.stop().await;
 }
