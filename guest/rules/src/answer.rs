@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_guest_sdk::{provisioning, release, retry, state_mapping};
 
-use crate::check::{Kind, Reader};
+use crate::check::{Facts, Kind, Reader};
 use crate::contract::{self, Scope};
 use crate::evaluate::{Evaluator, Expression, Subject};
 use crate::words::meant;
@@ -109,8 +109,13 @@ pub(crate) struct Part {
 }
 
 impl<V: Verdict> Answer<V> {
-    /// Reads an answer.
-    pub(crate) fn read(value: &Value, scope: &'static Scope, reader: &mut Reader) -> Result<Self, String> {
+    /// Reads an answer, given where `facts` are there.
+    pub(crate) fn read(
+        value: &Value,
+        scope: &'static Scope,
+        facts: &Facts,
+        reader: &mut Reader,
+    ) -> Result<Self, String> {
         let words = V::words();
         let word = match value {
             Value::String(word) => Some(word.as_str()),
@@ -134,7 +139,7 @@ impl<V: Verdict> Answer<V> {
                 Target::Nodes => (&contract::NODE_SCOPE, Kind::Bool, Value::Array(Vec::new())),
             };
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
-            let expression = reader.read(text.trim(), scope, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
+            let expression = reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
             *place = placeholder;
             parts.push(Part { pointer, target: *target, expression });
         }

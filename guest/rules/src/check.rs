@@ -88,6 +88,9 @@ impl From<Kind> for Typed {
 
 type Checked = Result<Typed, String>;
 
+/// Paths that are known to be there, as they are written without `question.`.
+pub(crate) type Facts = Vec<String>;
+
 /// A path into the question.
 struct Place {
     root: Root,
@@ -106,34 +109,33 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads a condition.
-    pub(crate) fn condition(&mut self, text: &str, scope: &'static Scope) -> Result<Expression, String> {
-        self.read(text, scope, &Kind::Bool)
+    /// Reads a condition. Says as well what is there where it is true.
+    pub(crate) fn condition(&mut self, text: &str, scope: &'static Scope) -> Result<(Expression, Facts), String> {
+        let ast = parse(text)?;
+        let mut facts = Facts::new();
+        known(&ast, true, &mut facts);
+        Ok((self.checked(ast, scope, &Facts::new(), &Kind::Bool)?, facts))
     }
 
-    /// Reads an expression whose value must be of that kind.
-    pub(crate) fn read(&mut self, text: &str, scope: &'static Scope, expected: &Kind) -> Result<Expression, String> {
-        if text.len() > LONGEST {
-            return Err(format!("it has {} bytes, and at most {LONGEST} are allowed", text.len()));
-        }
-        // Conditions in brackets are as deep as they are nested; the parser goes through several functions for each.
-        let mut ast = PrattParser::new().max_recursion_depth(DEEPEST as u16).parse(text).map_err(|errors| {
-            let first = errors.errors.first();
-            let words = first.map_or("it cannot be read", |error| error.msg.as_str());
-            match words {
-                _ if words.contains("recursion limit") => too_deep(),
-                "invalid argument to has() macro" => {
-                    "`has` asks about a field, as in `has(failure.status)`; of a word alone ask `time_left != null`"
-                        .into()
-                }
-                _ => {
-                    let column = first.map(|error| error.pos.1).filter(|column| *column > 0);
-                    let place = column.map(|column| format!(" (character {column})")).unwrap_or_default();
-                    format!("it is not CEL: {}{place}", words.trim_start_matches("Syntax error: "))
-                }
-            }
-        })?;
-        let mut check = Check { reader: self, scope, inner: Vec::new(), present: Vec::new(), depth: 0 };
+    /// Reads an expression whose value must be of that kind, where these are there.
+    pub(crate) fn read(
+        &mut self,
+        text: &str,
+        scope: &'static Scope,
+        facts: &Facts,
+        expected: &Kind,
+    ) -> Result<Expression, String> {
+        self.checked(parse(text)?, scope, facts, expected)
+    }
+
+    fn checked(
+        &mut self,
+        mut ast: Ast,
+        scope: &'static Scope,
+        facts: &Facts,
+        expected: &Kind,
+    ) -> Result<Expression, String> {
+        let mut check = Check { reader: self, scope, inner: Vec::new(), present: facts.clone(), depth: 0 };
         let found = check.whole(&mut ast)?;
         let is_expected = match expected {
             Kind::Text => found.is_text(),
@@ -157,6 +159,27 @@ impl Reader {
     }
 }
 
+fn parse(text: &str) -> Result<Ast, String> {
+    if text.len() > LONGEST {
+        return Err(format!("it has {} bytes, and at most {LONGEST} are allowed", text.len()));
+    }
+    PrattParser::new().max_recursion_depth(DEEPEST as u16).parse(text).map_err(|errors| {
+        let first = errors.errors.first();
+        let words = first.map_or("it cannot be read", |error| error.msg.as_str());
+        match words {
+            _ if words.contains("recursion limit") => too_deep(),
+            "invalid argument to has() macro" => {
+                "`has` asks about a field, as in `has(failure.status)`; of a word alone ask `time_left != null`".into()
+            }
+            _ => {
+                let column = first.map(|error| error.pos.1).filter(|column| *column > 0);
+                let place = column.map(|column| format!(" (character {column})")).unwrap_or_default();
+                format!("it is not CEL: {}{place}", words.trim_start_matches("Syntax error: "))
+            }
+        }
+    })
+}
+
 fn too_deep() -> String {
     format!("it is nested more than {DEEPEST} deep")
 }
@@ -168,7 +191,7 @@ struct Check<'r> {
     /// Variables of the macros around the part that is looked at, the innermost last.
     inner: Vec<(String, Kind)>,
     /// What is known to be there, since a condition before has asked.
-    present: Vec<String>,
+    present: Facts,
     depth: usize,
 }
 
@@ -374,7 +397,7 @@ impl Check<'_> {
             (operators::LOGICAL_OR, [one, other]) => self.both(one, other, false),
             (operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE, [part]) => self.truth(part),
             (operators::CONDITIONAL, [condition, one, other]) => {
-                let (mut if_true, mut if_false) = (Vec::new(), Vec::new());
+                let (mut if_true, mut if_false) = (Facts::new(), Facts::new());
                 known(condition, true, &mut if_true);
                 known(condition, false, &mut if_false);
                 self.truth(condition)?;
@@ -422,14 +445,14 @@ impl Check<'_> {
 
     /// The second part is looked at only where the first one is true (or false).
     fn both(&mut self, one: &mut Ast, other: &mut Ast, is_and: bool) -> Checked {
-        let mut facts = Vec::new();
+        let mut facts = Facts::new();
         known(one, is_and, &mut facts);
         self.truth(one)?;
         self.knowing(facts, |check| check.truth(other))
     }
 
     /// Checks a part for which these are known to be there.
-    fn knowing<R>(&mut self, facts: Vec<String>, check: impl FnOnce(&mut Self) -> R) -> R {
+    fn knowing<R>(&mut self, facts: Facts, check: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.present.len();
         self.present.extend(facts);
         let checked = check(self);
@@ -566,7 +589,7 @@ fn written(ast: &Ast) -> Option<String> {
 }
 
 /// What is there where a condition is true (or false).
-fn known(condition: &Ast, is_true: bool, facts: &mut Vec<String>) {
+fn known(condition: &Ast, is_true: bool, facts: &mut Facts) {
     match &condition.expr {
         Expr::Select(select) if select.test && is_true => facts.extend(written(condition)),
         Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {

@@ -99,8 +99,8 @@ impl Policy for Rules {
 fn read<V: Verdict>(file: File, scope: &'static Scope, reader: &mut Reader) -> Result<Vec<Rule<V>>, String> {
     let read = |(position, rule): (usize, file::Rule)| {
         let at = |key: &'static str| move |problem: String| format!("rules[{position}].{key}: {problem}");
-        let when = reader.condition(&rule.when, scope).map_err(at("when"))?;
-        let answer = Answer::read(&rule.answer, scope, reader).map_err(at("answer"))?;
+        let (when, facts) = reader.condition(&rule.when, scope).map_err(at("when"))?;
+        let answer = Answer::read(&rule.answer, scope, &facts, reader).map_err(at("answer"))?;
         Ok(Rule { place: Place { position, name: rule.name }, when, answer, reason: rule.reason })
     };
     file.rules.into_iter().enumerate().map(read).collect()

@@ -49,7 +49,7 @@ fn a_misspelt_word_is_refused_with_the_nearest() {
         ("step.startWith('a')", &RETRY_SCOPE, "there is no function `startWith`; did you mean `startsWith`?"),
         ("server.stat == 'stopped'", &STATE_MAPPING_SCOPE, "`server` has no field `stat`; did you mean `state`?"),
         ("servr.state == 'stopped'", &STATE_MAPPING_SCOPE, "there is no `servr`; did you mean `server`?"),
-        ("resources.exists(r, r.kid == 'ip')", &ROLLBACK_SCOPE, "an item has no field `kid`; did you mean `kind`?"),
+        ("resources.exists(r, r.knd == 'ip')", &ROLLBACK_SCOPE, "an item has no field `knd`; did you mean `kind`?"),
         ("resources.exists(r, r.kind == 'disk')", &ROLLBACK_SCOPE, "there is no case 'disk'; there are `server`, `ip`"),
     ] {
         assert!(problem(text, scope).starts_with(expected), "{text}: {}", problem(text, scope));
@@ -95,8 +95,17 @@ fn what_could_never_be_decided_is_refused() {
 
 #[test]
 fn what_is_nested_too_deep_is_refused() {
-    let brackets = format!("{}attempt{} == 1", "(".repeat(200), ")".repeat(200));
-    assert_eq!(problem(&brackets, &RETRY_SCOPE), too_deep());
+    for opened in ["(1 + ", "string(", "[", "true ? true : ", "-1 - "] {
+        let closed = match opened.trim_end_matches("1 + ").chars().last() {
+            Some('(') => ")",
+            Some('[') => "]",
+            _ => "",
+        };
+        let nested = format!("{}attempt{}", opened.repeat(200), closed.repeat(200));
+        assert_eq!(problem(&nested, &RETRY_SCOPE), too_deep(), "{opened}");
+    }
+    let brackets = format!("{}attempt == 1{}", "(".repeat(200), ")".repeat(200));
+    assert_eq!(problem(&brackets, &RETRY_SCOPE), "", "brackets around brackets say nothing");
     let sum = format!("attempt{} == 1", " + 1".repeat(200));
     assert_eq!(problem(&sum, &RETRY_SCOPE), too_deep());
     let long = format!("attempt == 1{}", " ".repeat(LONGEST));
