@@ -15,5 +15,6 @@ mod loading;
 mod named_guests;
 mod observing;
 mod recording;
+mod rules;
 mod support;
 mod swapping;
