@@ -1,1 +1,10 @@
 //! Knows how to put questions to a policy and what its answers say of it; must not know a terminal or Scaleway.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
+
+pub mod expression;
+pub mod shape;
+mod slot;
+
+pub use expression::{Expression, ExpressionError};
+pub use slot::ProvedSlot;

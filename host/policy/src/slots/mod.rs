@@ -206,6 +206,7 @@ mod sealed {
 }
 
 /// Runs `$body` with `$slot` standing for the slot type that `$name` names.
+#[macro_export]
 macro_rules! with_slot {
     ($name:expr, $slot:ident => $body:expr) => {
         match $name {
@@ -232,4 +233,4 @@ macro_rules! with_slot {
         }
     };
 }
-pub(crate) use with_slot;
+pub use with_slot;
