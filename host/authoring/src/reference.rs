@@ -54,9 +54,13 @@ fn paragraphs(words: &str) -> String {
     }
 }
 
-/// The types of an interface, each with a table of its fields or cases. What it takes over from another stands there.
+/// The types of an interface, each with a table of its fields or cases: what is asked and answered first. What the
+/// interface takes over from another stands there.
 fn types(contract: &Contract, interface: &Interface, page: &mut String) {
-    for (name, id) in &interface.types {
+    const FIRST: [&str; 3] = ["question", "answer", "verdict"];
+    let mut types: Vec<_> = interface.types.iter().collect();
+    types.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+    for (name, id) in types {
         if contract.original(*id) != *id {
             continue;
         }
