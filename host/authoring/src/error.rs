@@ -43,3 +43,12 @@ pub enum Error {
     #[error("the contract in this program cannot be read: {0}")]
     Contract(String),
 }
+
+impl Error {
+    /// Whether the policy's own source is to blame: it doesn't compile, or compiles into something else.
+    #[must_use]
+    pub fn is_of_the_source(&self) -> bool {
+        use windlass_guest_build::Error as Build;
+        matches!(self, Error::Build(Build::Cargo { .. } | Build::NoModule { .. } | Build::Encode { .. }))
+    }
+}

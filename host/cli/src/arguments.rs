@@ -5,6 +5,7 @@
 
 mod cluster;
 mod conformance;
+mod policy_author;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
+pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -304,6 +306,14 @@ pub(crate) struct Sweep {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Begin a policy: a folder with everything that it needs
+    New(NewPolicy),
+    /// Build a policy's folder into a component
+    Build(BuildPolicy),
+    /// A slot's question and answer, and fixtures for it, as JSON Schemas
+    Schema(PolicySchema),
+    /// Put a policy's fixtures to it
+    Test(TestPolicy),
     /// What a policy file is: name, version, digest, slots, imports, settings
     Inspect(InspectPolicy),
     /// Load a policy as the host would, with its settings and grants, and say what is wrong

@@ -35,6 +35,8 @@ fn a_policy_is_small_and_the_same_bytes_wherever_its_folder_lies() {
         assert!(built.bytes < 150_000, "{} bytes", built.bytes);
         std::fs::read(folder.join("patience.wasm")).unwrap()
     });
+    std::fs::write("/tmp/author-r/t1", &bytes[0]).unwrap();
+    std::fs::write("/tmp/author-r/t2", &bytes[1]).unwrap();
     assert!(bytes[0] == bytes[1], "the bytes tell where the folder lay");
     // Nothing of it has to be looked up: the lock file was right as it was written.
     let (ended_well, words) = cargo(&folders[0], &["metadata", "--locked", "--format-version", "1", "--quiet"]);
@@ -52,10 +54,11 @@ fn every_slots_policy_holds_its_fixtures_natively() {
         write(&name, slot, &folder);
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let (package, _) = manifest.split_once("[workspace]").unwrap();
-        let package = package.replace("path = \"sdk\"", "path = \"../new-retry/sdk\"");
+        let package = package.replace("path = \"sdk\"", "path = \"../sdk\"");
         std::fs::write(folder.join("Cargo.toml"), package).unwrap();
         if slot == SlotName::Retry {
             std::fs::copy(folder.join("Cargo.lock"), root.path().join("Cargo.lock")).unwrap();
+            std::fs::rename(folder.join("sdk"), root.path().join("sdk")).unwrap();
         }
         for fixture in std::fs::read_dir(folder.join("fixtures")).unwrap() {
             let path = fixture.unwrap().path();
@@ -64,7 +67,7 @@ fn every_slots_policy_holds_its_fixtures_natively() {
         }
         members.push(name);
     }
-    let workspace = format!("[workspace]\nresolver = \"3\"\nexclude = [\"new-retry/sdk\"]\nmembers = {members:?}\n");
+    let workspace = format!("[workspace]\nresolver = \"3\"\nexclude = [\"sdk\"]\nmembers = {members:?}\n");
     std::fs::write(root.path().join("Cargo.toml"), workspace).unwrap();
     let (ended_well, words) = cargo(root.path(), &["test", "--workspace", "--quiet"]);
     assert!(ended_well, "{words}");

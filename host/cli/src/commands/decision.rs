@@ -124,7 +124,7 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
 }
 
 /// A word of the contract, as JSON writes it.
-fn kind_word(kind: &impl serde::Serialize) -> String {
+pub(crate) fn kind_word(kind: &impl serde::Serialize) -> String {
     serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

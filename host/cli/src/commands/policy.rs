@@ -1,8 +1,12 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
+mod author;
+mod test;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
@@ -27,6 +31,10 @@ const TRIAL_FOLDER: &str = "trials";
 
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(), Failure> {
     match command {
+        PolicyCommand::New(arguments) => author::new(context, &arguments),
+        PolicyCommand::Build(arguments) => author::build(context, &arguments),
+        PolicyCommand::Schema(arguments) => author::schema(context, &arguments),
+        PolicyCommand::Test(arguments) => test::run(context, &arguments).await,
         PolicyCommand::Inspect(arguments) => inspect(context, &arguments),
         PolicyCommand::Check(arguments) => check(context, &arguments),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
@@ -37,6 +45,15 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
 
 /// A host beside the one that counts.
 pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
+    context.policy_host(trial_folder(context)?)
+}
+
+/// The same without anybody to ask: it needs no credentials.
+fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
+    context.offline_policy_host(trial_folder(context)?)
+}
+
+fn trial_folder(context: &Context) -> Result<Dir, Failure> {
     let state = context.state_directory()?;
     let folder = || -> std::io::Result<_> {
         match state.handle().create_dir(TRIAL_FOLDER) {
@@ -44,12 +61,11 @@ pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
             _ => state.handle().open_dir(TRIAL_FOLDER),
         }
     };
-    let folder = folder().map_err(|error| {
+    folder().map_err(|error| {
         Failure::usage("the state directory cannot be used")
             .at(state.path().join(TRIAL_FOLDER).display().to_string())
             .because(error.to_string())
-    })?;
-    context.policy_host(folder)
+    })
 }
 
 /// Document of `policy inspect`.
@@ -92,13 +108,7 @@ impl From<&Description> for Described {
 fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> {
     let bytes = read_bounded(&arguments.file, "the policy", LARGEST_COMPONENT_BYTES)?;
     let examination = Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?;
-    let grants_needed: Vec<String> = examination
-        .imports
-        .iter()
-        .map(|import| import.split('@').next().unwrap_or(import))
-        .filter(|import| !import.starts_with("windlass:policy/"))
-        .map(str::to_owned)
-        .collect();
+    let grants_needed = grants_needed(&examination);
     let host = trial_host(context)?;
     let slots = examination.slots();
     let digest = Digest::of(&bytes).to_string();
@@ -109,12 +119,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         None => (None, Some("it exports no slot of this host's contract".to_owned())),
         Some(slot) => {
             let mut link = Link::bytes(component);
-            // `request` takes methods and paths; for looking at the policy any will do.
-            let grant_of = |grant: &String| match grant.as_str() {
-                "windlass:scaleway/request" => format!("{grant} GET /**"),
-                _ => grant.clone(),
-            };
-            link.grants = grants_needed.iter().map(grant_of).collect();
+            link.grants = granted(&grants_needed);
             match host.load(*slot, &link) {
                 Ok(policy) => (Some(Described::from(policy.description())), None),
                 Err(error) => (None, Some(refusal_words(&error))),
@@ -154,6 +159,21 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         fields(&lines)
     });
     Ok(())
+}
+
+/// What an operator must grant to a policy.
+fn grants_needed(examination: &Examination) -> Vec<String> {
+    let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
+    names.filter(|import| !import.starts_with("windlass:policy/")).map(str::to_owned).collect()
+}
+
+/// These imports as grants, where nothing is ever called: `request` takes methods and paths, and any will do.
+fn granted(needed: &[String]) -> Vec<String> {
+    let grant_of = |grant: &String| match grant.as_str() {
+        "windlass:scaleway/request" => format!("{grant} GET /**"),
+        _ => grant.clone(),
+    };
+    needed.iter().map(grant_of).collect()
 }
 
 /// One line for each setting of a JSON Schema: name, type, default, description.
