@@ -318,7 +318,7 @@ impl<S: Slot> PendingDecision<S> {
 }
 
 /// Asks one policy and checks its answer.
-async fn ask_policy<S: Slot>(
+pub(crate) async fn ask_policy<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
     check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),

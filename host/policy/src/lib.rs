@@ -54,6 +54,7 @@ mod settings_schema;
 pub mod slots;
 mod status;
 mod text;
+mod trial;
 mod values;
 
 // What a floor above offers to policies.
@@ -81,5 +82,7 @@ pub use decision_log::{
 };
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};
+// A policy by itself.
+pub use trial::Trial;
 // Foreign words in an error, for all floors above.
 pub use text::cut;

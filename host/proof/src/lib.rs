@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 pub mod expression;
+pub mod fixture;
 pub mod shape;
 mod slot;
 
