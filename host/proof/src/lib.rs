@@ -4,8 +4,13 @@
 
 pub mod expression;
 pub mod fixture;
+pub mod law;
+mod prove;
 pub mod shape;
 mod slot;
+pub mod space;
 
 pub use expression::{Expression, ExpressionError};
+pub use law::{Law, Laws, LawsError, Statement};
+pub use prove::{Counterexample, Finding, Proof, ProofError, ProofOptions, prove};
 pub use slot::ProvedSlot;
