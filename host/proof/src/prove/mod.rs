@@ -5,7 +5,6 @@
 //! questions at random, from a seed that the result states.
 
 mod shrink;
-mod work;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use crate::fixture::{Expect, Fixture, changes};
 use crate::law::{Law, Statement};
 use crate::slot::ProvedSlot;
 use crate::space::{Bound, BoundsError, Space, Values};
+use crate::work::{self, Plan, Tally};
 
 /// How much is asked.
 #[derive(Clone, Debug)]
@@ -147,26 +147,28 @@ fn prove_slot<S: ProvedSlot>(
 ) -> Result<Proof, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
-    let plan = work::Plan::new(&within, &beyond, options.enumerated, options.random, options.seed);
+    let plan = Plan::new(&within, &beyond, options.enumerated, options.random, options.seed);
     let undecided = |law: &Law, source: ExpressionError, question: &S::Question| ProofError::Undecided {
         law: law.name.clone(),
         source,
         question: changes_of(S::NAME, &to_json(question)),
     };
-    let found = work::run::<S>(&plan, options.threads, laws.len(), |question, found| {
-        let answer = answer_of::<S>(policy, question);
-        for (position, law) in laws.iter().enumerate() {
-            match law.problem::<S>(policy, question, &answer) {
-                Ok(None) => {}
-                Ok(Some(_)) => found.add(position),
-                Err(source) => return Err(undecided(law, source, question)),
+    let violations = Violations(vec![Violation::default(); laws.len()]);
+    let (violations, impossible) =
+        work::run::<S, _, _>(&plan, options.threads, violations, |number, question, violations| {
+            let answer = answer_of::<S>(policy, question);
+            for (law, violation) in laws.iter().zip(&mut violations.0) {
+                match law.problem::<S>(policy, question, &answer) {
+                    Ok(None) => {}
+                    Ok(Some(_)) => violation.add(number),
+                    Err(source) => return Err(undecided(law, source, question)),
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
     let mut findings = Vec::with_capacity(laws.len());
-    for (law, found_of_law) in laws.iter().zip(&found.of_laws) {
-        let counterexample = match found_of_law.first {
+    for (law, violation) in laws.iter().zip(&violations.0) {
+        let counterexample = match violation.first {
             Some(number) => {
                 let question = plan.question::<S::Question>(number);
                 Some(counterexample::<S>(policy, law, &within, &question).map_err(|source| undecided(law, source, &question))?)
@@ -175,8 +177,8 @@ fn prove_slot<S: ProvedSlot>(
         };
         findings.push(Finding {
             law: law.name.clone(),
-            violations: found_of_law.count,
-            after: found_of_law.first.map(|number| number + 1),
+            violations: violation.count,
+            after: violation.first.map(|number| number + 1),
             counterexample,
         });
     }
@@ -187,11 +189,44 @@ fn prove_slot<S: ProvedSlot>(
         exhaustive: plan.enumerated == within.size(),
         pairwise: plan.pairs.len() as u64,
         random: plan.random,
-        impossible: found.impossible,
+        impossible,
         seed: options.seed,
         bounds: within.bounds().to_vec(),
         laws: findings,
     })
+}
+
+/// How often a law is violated, and by which question first.
+#[derive(Clone, Debug, Default)]
+struct Violation {
+    count: u64,
+    first: Option<u64>,
+}
+
+impl Violation {
+    fn add(&mut self, number: u64) {
+        self.count += 1;
+        self.first = Some(self.first.map_or(number, |first| first.min(number)));
+    }
+}
+
+/// By law.
+struct Violations(Vec<Violation>);
+
+impl Tally for Violations {
+    fn empty(&self) -> Violations {
+        Violations(vec![Violation::default(); self.0.len()])
+    }
+
+    fn merge(&mut self, other: Violations) {
+        for (mine, others) in self.0.iter_mut().zip(other.0) {
+            mine.count += others.count;
+            mine.first = match (mine.first, others.first) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+    }
 }
 
 fn answer_of<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> Result<S::Answer, String> {

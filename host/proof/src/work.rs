@@ -1,8 +1,8 @@
-//! The questions of a proof in one order, handed out to all threads.
+//! The questions of a proof or a comparison in one order, handed out to all threads.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -15,19 +15,19 @@ use crate::space::Space;
 const CHUNK: u64 = 512;
 
 /// Which questions are asked. Each has a number: the enumerated ones first, then the pairwise, then the random ones.
-pub(super) struct Plan<'s> {
+pub(crate) struct Plan<'s> {
     within: &'s Space,
     beyond: &'s Space,
-    pub(super) enumerated: u64,
-    pub(super) pairs: Vec<Vec<(usize, u32)>>,
-    pub(super) random: u64,
+    pub(crate) enumerated: u64,
+    pub(crate) pairs: Vec<Vec<(usize, u32)>>,
+    pub(crate) random: u64,
     seed: u64,
     /// From one enumerated question to the next, so that a part of them is spread over the whole.
     stride: u64,
 }
 
 impl<'s> Plan<'s> {
-    pub(super) fn new(within: &'s Space, beyond: &'s Space, most: u64, random: u64, seed: u64) -> Plan<'s> {
+    pub(crate) fn new(within: &'s Space, beyond: &'s Space, most: u64, random: u64, seed: u64) -> Plan<'s> {
         let enumerated = within.size().min(most);
         let stride = if enumerated == within.size() { 1 } else { stride(within.size()) };
         let pairs = if random == 0 { Vec::new() } else { beyond.pairs() };
@@ -54,7 +54,7 @@ impl<'s> Plan<'s> {
         self.beyond
     }
 
-    pub(super) fn question<Q: DeserializeOwned>(&self, number: u64) -> Q {
+    pub(crate) fn question<Q: DeserializeOwned>(&self, number: u64) -> Q {
         let mut choices = Vec::new();
         self.choices(number, &mut choices).question(&choices)
     }
@@ -74,61 +74,31 @@ fn coprime(mut one: u64, mut other: u64) -> bool {
     one == 1
 }
 
-/// The violations of one law.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FoundOfLaw {
-    pub(super) count: u64,
-    /// The lowest number of a question.
-    pub(super) first: Option<u64>,
+/// What one thread has found, and what all have.
+pub(crate) trait Tally: Send {
+    /// Nothing yet.
+    fn empty(&self) -> Self;
+    /// Takes over what another thread has found.
+    fn merge(&mut self, other: Self);
 }
 
-/// What was found so far.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) of_laws: Vec<FoundOfLaw>,
-    pub(super) impossible: u64,
-    number: u64,
-}
-
-impl Found {
-    fn new(laws: usize) -> Found {
-        Found { of_laws: vec![FoundOfLaw::default(); laws], impossible: 0, number: 0 }
-    }
-
-    /// The question that is looked at violates this law.
-    pub(super) fn add(&mut self, law: usize) {
-        let found = &mut self.of_laws[law];
-        found.count += 1;
-        found.first = Some(found.first.map_or(self.number, |first| first.min(self.number)));
-    }
-
-    fn merge(&mut self, other: Found) {
-        self.impossible += other.impossible;
-        for (mine, others) in self.of_laws.iter_mut().zip(other.of_laws) {
-            mine.count += others.count;
-            mine.first = match (mine.first, others.first) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            };
-        }
-    }
-}
-
-/// Looks at every question on all threads. The first error ends it.
-pub(super) fn run<S: ProvedSlot>(
+/// Looks at every question that a host can ask, with its number, on all threads. The first error ends it. Returns also
+/// how many questions no host can ask.
+pub(crate) fn run<S: ProvedSlot, T: Tally, E: Send>(
     plan: &Plan<'_>,
     threads: NonZeroUsize,
-    laws: usize,
-    look: impl Fn(&S::Question, &mut Found) -> Result<(), super::ProofError> + Sync,
-) -> Result<Found, super::ProofError> {
+    tally: T,
+    look: impl Fn(u64, &S::Question, &mut T) -> Result<(), E> + Sync,
+) -> Result<(T, u64), E> {
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
-    let together = Mutex::new((Found::new(laws), None));
-    let work = || {
-        let mut found = Found::new(laws);
+    let empties: Vec<T> = (0..threads.get()).map(|_| tally.empty()).collect();
+    let together = Mutex::new((tally, 0, None));
+    let work = |mut found: T| {
         let mut choices = Vec::new();
+        let mut impossible = 0;
         let mut error = None;
-        while !stop.load(Ordering::Relaxed) {
+        'all: while !stop.load(Ordering::Relaxed) {
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);
             if from >= plan.size() {
                 break;
@@ -136,30 +106,30 @@ pub(super) fn run<S: ProvedSlot>(
             for number in from..from.saturating_add(CHUNK).min(plan.size()) {
                 let question: S::Question = plan.choices(number, &mut choices).question(&choices);
                 if !S::is_possible(&question) {
-                    found.impossible += 1;
+                    impossible += 1;
                     continue;
                 }
-                found.number = number;
-                if let Err(undecided) = look(&question, &mut found) {
+                if let Err(wrong) = look(number, &question, &mut found) {
                     stop.store(true, Ordering::Relaxed);
-                    error = Some(undecided);
-                    break;
+                    error = Some(wrong);
+                    break 'all;
                 }
             }
         }
         // Poisoned only by a panic of another thread, which ends the scope anyway.
-        let mut together = together.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut together = together.lock().unwrap_or_else(PoisonError::into_inner);
         together.0.merge(found);
-        together.1 = together.1.take().or(error);
+        together.1 += impossible;
+        together.2 = together.2.take().or(error);
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.get() {
-            scope.spawn(work);
+        for empty in empties {
+            scope.spawn(|| work(empty));
         }
     });
-    match together.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        (_, Some(error)) => Err(error),
-        (found, None) => Ok(found),
+    match together.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        (_, _, Some(error)) => Err(error),
+        (found, impossible, None) => Ok((found, impossible)),
     }
 }
 
