@@ -226,6 +226,7 @@ impl Failure {
 pub(crate) struct Trace {
     pub(crate) duration: Duration,
     pub(crate) fuel: Option<u64>,
+    pub(crate) memory_bytes: u64,
     pub(crate) log: Vec<LogLine>,
     pub(crate) log_dropped: u64,
     pub(crate) host_calls: Vec<HostCall>,
@@ -315,6 +316,7 @@ fn finish<A>(
     let trace = Trace {
         duration: started.elapsed(),
         fuel,
+        memory_bytes: policy.limits().memory_bytes.saturating_sub(guest.limiter.memory_left),
         log: guest.log,
         log_dropped: guest.log_dropped,
         host_calls: guest.host_calls.map(|calls| calls.into_records()).unwrap_or_default(),

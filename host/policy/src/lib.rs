@@ -36,6 +36,7 @@ mod configuration;
 mod decision;
 mod decision_log;
 mod digest;
+mod direct;
 mod engine;
 mod error;
 mod examine;
@@ -78,11 +79,12 @@ pub use engine::DECISION_STACK_BYTES;
 pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
     DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, LinkRecord,
-    Outcome, Redaction,
+    Outcome, Redaction, UnreadRecord, UnreadRecords,
 };
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};
 // A policy by itself.
+pub use direct::Asked;
 pub use trial::Trial;
 // Foreign words in an error, for all floors above.
 pub use text::cut;

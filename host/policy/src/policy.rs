@@ -66,6 +66,11 @@ impl LoadedPolicy {
         &self.link.source
     }
 
+    /// The settings that it was configured with.
+    pub fn settings(&self) -> &serde_json::Map<String, serde_json::Value> {
+        &self.link.settings
+    }
+
     /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits

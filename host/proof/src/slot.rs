@@ -1,6 +1,7 @@
 //! A slot as laws look at it: one answer at a time, also where the question is a batch.
 
 use serde::Serialize;
+use windlass_policy::slots::types::ResourceKind;
 use windlass_policy::slots::{
     Provisioning, Release, Retry, Rollback, Slot, StateMapping, provisioning, release, retry, rollback, state_mapping,
 };
@@ -25,10 +26,13 @@ pub trait ProvedSlot: Slot {
 
     /// Whether one answer leaves the decision to the next policy.
     fn defers(one: &Self::One) -> bool;
+
+    /// Whether a host could ask this: positions in a question lead to what they are said to.
+    fn is_possible(question: &Self::Question) -> bool;
 }
 
 macro_rules! one_answer {
-    ($($slot:ident in $module:ident),+) => { $(
+    ($($slot:ident in $module:ident when $possible:expr),+) => { $(
         impl ProvedSlot for $slot {
             type Item = ();
             type One = $module::Answer;
@@ -48,10 +52,30 @@ macro_rules! one_answer {
             fn defers(one: &Self::One) -> bool {
                 one.verdict == $module::Verdict::Defer
             }
+
+            fn is_possible(question: &Self::Question) -> bool {
+                let possible: fn(&Self::Question) -> bool = $possible;
+                possible(question)
+            }
         }
     )+ };
 }
-one_answer!(Retry in retry, Rollback in rollback, Release in release, Provisioning in provisioning);
+one_answer!(
+    Retry in retry when |_| true,
+    Rollback in rollback when attachments_are_to_servers,
+    Release in release when |_| true,
+    Provisioning in provisioning when |_| true
+);
+
+/// What is attached is attached to a server of the list, and a server to nothing.
+fn attachments_are_to_servers(question: &rollback::Question) -> bool {
+    let is_server = |kind| matches!(kind, ResourceKind::Server | ResourceKind::AppleSiliconServer);
+    question.resources.iter().all(|resource| match resource.attached_to {
+        None => true,
+        Some(_) if is_server(resource.kind) => false,
+        Some(position) => question.resources.get(position as usize).is_some_and(|server| is_server(server.kind)),
+    })
+}
 
 impl ProvedSlot for StateMapping {
     type Item = state_mapping::Server;
@@ -71,6 +95,10 @@ impl ProvedSlot for StateMapping {
 
     fn defers(one: &Self::One) -> bool {
         one.verdict == state_mapping::Verdict::Defer
+    }
+
+    fn is_possible(question: &Self::Question) -> bool {
+        question.servers.iter().all(|server| (server.server_type as usize) < question.server_types.len())
     }
 }
 

@@ -11,7 +11,7 @@ mod redaction;
 mod weight;
 mod write;
 
-pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary};
+pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary, UnreadRecord, UnreadRecords};
 pub use record::{DecisionRecord, LinkRecord, Outcome};
 pub(crate) use redaction::REDACTED;
 pub use redaction::Redaction;

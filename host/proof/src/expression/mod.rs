@@ -222,8 +222,7 @@ impl std::fmt::Debug for Expression {
 /// CEL's own words name types that are none of the contract's.
 fn words(error: &cel::ExecutionError) -> String {
     match error {
-        cel::ExecutionError::ValuesNotComparable(cel::Value::Null, _)
-        | cel::ExecutionError::ValuesNotComparable(_, cel::Value::Null) => {
+        cel::ExecutionError::NoSuchOverload(of) if of.argument_types().iter().any(|kind| kind == "null_type") => {
             "something that is absent is neither more nor less than anything; ask `has(...)` first".into()
         }
         other => other.to_string(),
