@@ -35,6 +35,8 @@ const CLEARED_PREFIXES: &[&str] = &[
     "CARGO_MANIFEST_",
     "CARGO_PKG_",
     "CARGO_PROFILE_",
+    // Which features crates get.
+    "CARGO_RESOLVER_",
     "CARGO_TARGET_",
 ];
 
@@ -79,6 +81,7 @@ mod tests {
             "RUSTFLAGS",
             "CARGO_PROFILE_GUEST_OPT_LEVEL",
             "CARGO_TARGET_DIR",
+            "CARGO_RESOLVER_FEATURE_UNIFICATION",
             "RUSTC_WORKSPACE_WRAPPER",
             "CARGO_BUILD_TARGET",
         ] {

@@ -1,4 +1,4 @@
-//! The default policies, built with this host and embedded in it.
+//! The default policies and the component that evaluates rules, built with this host and embedded in it.
 
 use crate::slots::SlotName;
 
@@ -11,4 +11,9 @@ pub(crate) fn component(slot: SlotName) -> Option<&'static [u8]> {
         SlotName::Release => Some(include_bytes!(concat!(env!("OUT_DIR"), "/release.wasm"))),
         SlotName::Provisioning => Some(include_bytes!(concat!(env!("OUT_DIR"), "/provisioning.wasm"))),
     }
+}
+
+/// The component of every file of rules. It is compiled when one is loaded, and not before.
+pub(crate) fn rules() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/rules.wasm"))
 }

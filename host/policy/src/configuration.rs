@@ -9,7 +9,7 @@
 //! [[policies.rollback]]                 # or a chain, asked in this order
 //! path = "policies/team.wasm"
 //! [[policies.rollback]]
-//! path = "policies/company.wasm"
+//! path = "policies/company.rules.toml"  # rules instead of a component
 //! on_failure = "keep"
 //! limits = { time_ms = 100 }
 //! ```
@@ -19,13 +19,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::limits::Limits;
+use crate::rules::RulesFile;
 use crate::slots::{OnFailure, SlotName};
 use crate::text::{listed, nearest, short};
 
@@ -40,10 +41,14 @@ pub enum Source {
     /// The default that is built into this host.
     #[default]
     BuiltIn,
-    /// A file. Relative paths start at [`HostOptions::policy_folder`](crate::HostOptions).
+    /// A file: a component, or rules where its name ends in `.rules.toml`. Relative paths start at
+    /// [`HostOptions::policy_folder`](crate::HostOptions).
     File(PathBuf),
     /// A component in memory. Can't be written in a configuration file.
     Bytes(Arc<[u8]>),
+    /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a configuration
+    /// file.
+    Rules(Arc<[u8]>),
 }
 
 impl fmt::Display for Source {
@@ -52,6 +57,7 @@ impl fmt::Display for Source {
             Source::BuiltIn => f.write_str("the built-in default"),
             Source::File(path) => write!(f, "{}", path.display()),
             Source::Bytes(bytes) => write!(f, "a component of {} bytes", bytes.len()),
+            Source::Rules(bytes) => write!(f, "rules of {} bytes", bytes.len()),
         }
     }
 }
@@ -87,6 +93,13 @@ impl Link {
     /// A policy from memory, without settings or grants.
     pub fn bytes(component: impl Into<Arc<[u8]>>) -> Link {
         Link { source: Source::Bytes(component.into()), ..Link::default() }
+    }
+
+    /// What a file of that name holds, from memory: a component, or rules where the name ends in `.rules.toml`.
+    pub fn contents(path: &Path, contents: impl Into<Arc<[u8]>>) -> Link {
+        let contents = contents.into();
+        let source = if RulesFile::is_named(path) { Source::Rules(contents) } else { Source::Bytes(contents) };
+        Link { source, ..Link::default() }
     }
 
     /// The same with these settings. What is no object counts as none.

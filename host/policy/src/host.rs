@@ -28,6 +28,7 @@ use crate::kept::Kept;
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
+use crate::rules::RulesFile;
 use crate::slots::SlotName;
 use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
@@ -349,23 +350,40 @@ impl Inner {
     fn load_link(&self, slot: SlotName, link: &Link, before: Option<&ConfiguredLink>) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
-        let (component, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
+        let (contents, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
+        let rules = RulesFile::is_source(&link.source).then(|| rules_for(slot, link, &contents));
+        let rules = rules.transpose().map_err(refused)?;
+        // Rules are the settings of the component that evaluates them.
+        let (component, effective) = match &rules {
+            Some(rules) => (built_in::rules().into(), Link { settings: rules.settings().clone(), ..link.clone() }),
+            None => (contents, link.clone()),
+        };
         let digest = Digest::of(&component);
         let same = before.filter(|ConfiguredLink { policy, .. }| {
-            policy.identity.component == digest && policy.link == *link && policy.limits == limits
+            policy.identity.component == digest && policy.link == effective && policy.limits == limits
         });
         let (policy, loaded_at_ms) = match same {
             Some(same) => (same.policy.clone(), same.loaded_at_ms),
-            None => (Arc::new(self.loader.load(slot, link, component.clone(), limits).map_err(refused)?), now_ms()),
+            None => {
+                let loaded = self.loader.load(slot, &effective, component.clone(), limits).map_err(|refusal| {
+                    refused(match (refusal, &rules) {
+                        (Refusal::Configure(words) | Refusal::Settings(words), Some(rules)) => {
+                            Refusal::Rules(rules.explain(&words))
+                        }
+                        (refusal, _) => refusal,
+                    })
+                });
+                (Arc::new(loaded?), now_ms())
+            }
         };
-        self.kept.keep(&policy.identity, link, &component)?;
+        self.kept.keep(&policy.identity, &effective, &component)?;
         Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms, refused: None })
     }
 
     fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<(Arc<[u8]>, Option<Stamp>), Refusal> {
         match source {
             Source::BuiltIn => built_in::component(slot).map(|bytes| (bytes.into(), None)).ok_or(Refusal::NoBuiltIn),
-            Source::Bytes(bytes) => Ok((bytes.clone(), None)),
+            Source::Bytes(bytes) | Source::Rules(bytes) => Ok((bytes.clone(), None)),
             Source::File(path) => {
                 let (folder, name) = self.open_folder(path)?;
                 // The stamp first: what changes while it is read is read again at the next look.
@@ -454,6 +472,16 @@ impl Inner {
         restored.push(Arc::downgrade(&policy));
         Ok(policy)
     }
+}
+
+/// The rules of a link.
+fn rules_for(slot: SlotName, link: &Link, contents: &[u8]) -> Result<RulesFile, Refusal> {
+    if !link.settings.is_empty() {
+        return Err(Refusal::Settings("a file of rules takes none: what it says stands in the file".into()));
+    }
+    let rules = RulesFile::read(contents).map_err(Refusal::Rules)?;
+    rules.check_slot(slot).map_err(Refusal::Rules)?;
+    Ok(rules)
 }
 
 fn status(generations: &Generations<Configured, Generation>, deciding: &Deciding) -> HostStatus {

@@ -51,6 +51,7 @@ mod load;
 mod policy;
 mod policy_log;
 mod replay;
+mod rules;
 mod settings_schema;
 pub mod slots;
 mod status;
@@ -62,6 +63,7 @@ mod values;
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
 pub use configuration::{Link, Policies, Source};
+pub use rules::RulesFile;
 // Compiling them elsewhere.
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
