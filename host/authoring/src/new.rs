@@ -28,6 +28,8 @@ const KEYWORDS: [&str; 51] = [
 pub enum Language {
     /// A Rust package, built with the SDK.
     Rust,
+    /// Rules in CEL, which need no compiler.
+    Rules,
 }
 
 /// The name of a policy and of its package: lower-case letters, digits and dashes, beginning with a letter.
@@ -78,7 +80,8 @@ impl std::str::FromStr for PolicyName {
         if KEYWORDS.contains(&name) || TAKEN.contains(&name) {
             return wrong("Rust uses that word for something else");
         }
-        if packed::LOCK.lines().any(|line| line.strip_prefix("name = ") == Some(&format!("{name:?}"))) {
+        let quoted = format!("{name:?}");
+        if packed::LOCK.lines().any(|line| line.strip_prefix("name = ") == Some(&quoted)) {
             return wrong("a package that the policy is built with is called so");
         }
         Ok(PolicyName(name.to_owned()))
@@ -129,11 +132,15 @@ impl NewPolicy {
         let slot = Templates::of(self.slot);
         let mut files = match self.language {
             Language::Rust => self.rust(&slot),
+            Language::Rules => self.rules(&slot),
         };
         for (name, text) in [(slot.changed_name, slot.changed), ("anything-else-is-deferred", slot.deferred)] {
             files.push(File::of_the_author(format!("fixtures/{name}.json"), text.to_owned()));
         }
         for of in SchemaOf::ALL {
+            if of == SchemaOf::Rules && self.language != Language::Rules {
+                continue;
+            }
             // JSON values always can be written.
             let text = serde_json::to_string_pretty(&schema(self.slot, of)?).unwrap_or_default() + "\n";
             files.push(File::packed(format!("schemas/{}.json", of.as_str()), text));
@@ -147,15 +154,11 @@ impl NewPolicy {
             _ => "decide(",
         };
         let filled = |template: &str| {
-            template
-                .replace("@NAME@", self.name.as_str())
+            self.filled(slot, template)
                 .replace("@CRATE@", &self.name.as_crate())
                 .replace("@TYPE@", &self.name.as_type())
-                .replace("@SLOT@", self.slot.as_str())
                 .replace("@DECIDE@", decide)
-                .replace("@SUMMARY@", slot.summary)
                 .replace("@SETTING@", slot.setting)
-                .replace("@FIXTURE@", slot.changed)
                 .replace("@CHANNEL@", packed::CHANNEL)
         };
         let source = format!("//! A policy for the slot `@SLOT@`. @SUMMARY@\n\n{}", slot.source);
@@ -170,6 +173,27 @@ impl NewPolicy {
         ];
         files.extend(packed::SDK.iter().map(|(place, text)| File::packed(format!("sdk/{place}"), (*text).to_owned())));
         files
+    }
+
+    fn rules(&self, slot: &Templates) -> Vec<File> {
+        let rules = format!(
+            "#:schema schemas/rules.json\n# A policy for the slot `@SLOT@`. @SUMMARY@\n# The first rule whose condition \
+             holds answers; where none does, the next policy decides.\nslot = \"@SLOT@\"\n\n{}",
+            slot.rules
+        );
+        vec![
+            File::of_the_author("README.md", self.filled(slot, include_str!("../templates/rules/README.md.template"))),
+            File::of_the_author(format!("{}.rules.toml", self.name.as_str()), self.filled(slot, &rules)),
+        ]
+    }
+
+    /// A template with what every language has.
+    fn filled(&self, slot: &Templates, template: &str) -> String {
+        template
+            .replace("@NAME@", self.name.as_str())
+            .replace("@SLOT@", self.slot.as_str())
+            .replace("@SUMMARY@", slot.summary)
+            .replace("@FIXTURE@", slot.changed)
     }
 
     /// The versions that the SDK was tested with, so that a policy is the same wherever it is built. Cargo sorts the
@@ -211,6 +235,7 @@ struct Templates {
     /// What the policy decides differently.
     summary: &'static str,
     source: &'static str,
+    rules: &'static str,
     /// A setting with its default, in TOML.
     setting: &'static str,
     /// The fixture of what it changes, and its name.
@@ -227,6 +252,7 @@ impl Templates {
                 Templates {
                     summary: $summary,
                     source: include_str!(concat!("../templates/slots/", $slot, ".rs")),
+                    rules: include_str!(concat!("../templates/rules/", $slot, ".toml")),
                     setting: $setting,
                     changed: include_str!(concat!("../templates/fixtures/", $slot, ".changed.json")),
                     changed_name: $changed,

@@ -16,32 +16,41 @@ pub enum SchemaOf {
     Answer,
     /// A fixture of a policy for the slot.
     Fixture,
+    /// A file of rules for the slot.
+    Rules,
 }
 
 impl SchemaOf {
     /// All of them.
-    pub const ALL: [SchemaOf; 3] = [SchemaOf::Question, SchemaOf::Answer, SchemaOf::Fixture];
+    pub const ALL: [SchemaOf; 4] = [SchemaOf::Question, SchemaOf::Answer, SchemaOf::Fixture, SchemaOf::Rules];
 
-    /// Its word: `question`, `answer`, `fixture`.
+    /// Its word: `question`, `answer`, `fixture`, `rules`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             SchemaOf::Question => "question",
             SchemaOf::Answer => "answer",
             SchemaOf::Fixture => "fixture",
+            SchemaOf::Rules => "rules",
         }
     }
 }
 
-/// The JSON Schema of a slot's question, answer or fixtures, made of the WIT, with the WIT's words as descriptions. It
-/// lets through what the host reads, and nothing else, but for sizes and for what stands between fields.
+/// The JSON Schema of a slot's question, answer, fixtures or rules, made of the WIT, with the WIT's words as
+/// descriptions. It lets through what the host reads, and nothing else, but for sizes, for what stands between fields, and
+/// for what conditions in CEL say.
 ///
 /// # Errors
 /// The contract in this program can't be read, which is a defect.
 pub fn schema(slot: SlotName, of: SchemaOf) -> Result<Value, Error> {
     let contract = Contract::read()?;
     let parts = contract.slot(slot)?;
-    let mut schema = Schema { contract: &contract, only_changes: of == SchemaOf::Fixture, definitions: Map::new() };
+    let mut schema = Schema {
+        contract: &contract,
+        only_changes: of == SchemaOf::Fixture,
+        may_be_computed: of == SchemaOf::Rules,
+        definitions: Map::new(),
+    };
     let (title, root) = match of {
         SchemaOf::Question => (format!("A question to the slot {slot}"), schema.of(parts.question)?),
         SchemaOf::Answer => (format!("An answer of the slot {slot}"), schema.of(parts.answer)?),
@@ -50,6 +59,14 @@ pub fn schema(slot: SlotName, of: SchemaOf) -> Result<Value, Error> {
             schema.only_changes = false;
             let verdict = schema.verdict(parts.answer)?;
             (format!("A fixture for a policy of the slot {slot}"), fixture(slot, &question, &verdict))
+        }
+        SchemaOf::Rules => {
+            let answer = match slot {
+                // A rule is about one resource, of which the plan is made.
+                SlotName::Rollback => json!({ "enum": ["defer", "keep", "delete"] }),
+                _ => schema.verdict(parts.answer)?,
+            };
+            (format!("Rules for the slot {slot}"), rules(slot, &answer))
         }
     };
     let mut document = Map::new();
@@ -115,11 +132,43 @@ fn fixture(slot: SlotName, question: &Value, verdict: &Value) -> Value {
     })
 }
 
+/// The keys are those of `windlass_policy::RulesFile`.
+fn rules(slot: SlotName, answer: &Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "slot": { "const": slot.as_str() },
+            "rules": {
+                "description": "The first rule whose condition holds answers; where none does, the next policy decides.",
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": { "type": "string", "description": "For messages." },
+                        "when": { "type": "string", "description": "A condition in CEL." },
+                        "answer": {
+                            "description": "The verdict. A text that begins with `=` is computed: an expression in CEL.",
+                            "allOf": [answer],
+                        },
+                        "reason": { "type": "string", "description": "Why, for people." },
+                    },
+                    "required": ["when", "answer"],
+                    "additionalProperties": false,
+                },
+            },
+        },
+        "required": ["slot"],
+        "additionalProperties": false,
+    })
+}
+
 /// A schema on its way.
 struct Schema<'c> {
     contract: &'c Contract,
     /// Whether every field of a record may be left out.
     only_changes: bool,
+    /// Whether numbers and lists may be expressions instead.
+    may_be_computed: bool,
     definitions: Map<String, Value>,
 }
 
@@ -127,10 +176,10 @@ impl Schema<'_> {
     fn of(&mut self, of: &Type) -> Result<Value, Error> {
         Ok(match of {
             Type::Bool => json!({ "type": "boolean" }),
-            Type::U8 => integer(u8::MAX.into()),
-            Type::U16 => integer(u16::MAX.into()),
-            Type::U32 => integer(u32::MAX.into()),
-            Type::U64 => integer(u64::MAX),
+            Type::U8 => self.or_computed(integer(u8::MAX.into())),
+            Type::U16 => self.or_computed(integer(u16::MAX.into())),
+            Type::U32 => self.or_computed(integer(u32::MAX.into())),
+            Type::U64 => self.or_computed(integer(u64::MAX)),
             Type::String => json!({ "type": "string" }),
             Type::Id(id) => return self.of_id(*id),
             other => return Err(Error::Contract(format!("there is no JSON for a {other:?}"))),
@@ -154,7 +203,10 @@ impl Schema<'_> {
         Ok(match kind {
             TypeDefKind::Type(other) => self.of(other)?,
             TypeDefKind::Option(inner) => json!({ "anyOf": [self.of(inner)?, { "type": "null" }] }),
-            TypeDefKind::List(item) => json!({ "type": "array", "items": self.of(item)? }),
+            TypeDefKind::List(item) => {
+                let item = self.of(item)?;
+                self.or_computed(json!({ "type": "array", "items": item }))
+            }
             TypeDefKind::Enum(cases) => {
                 let cases = cases.cases.iter().map(|case| described(json!({ "const": case.name }), &case.docs));
                 json!({ "oneOf": cases.collect::<Vec<_>>() })
@@ -192,6 +244,13 @@ impl Schema<'_> {
             }
             other => return Err(Error::Contract(format!("there is no JSON for a {}", other.as_str()))),
         })
+    }
+
+    fn or_computed(&self, schema: Value) -> Value {
+        match self.may_be_computed {
+            true => json!({ "anyOf": [schema, { "type": "string", "pattern": "^=" }] }),
+            false => schema,
+        }
     }
 
     fn is_optional(&self, of: &Type) -> bool {

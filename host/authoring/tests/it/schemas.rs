@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_authoring::{SchemaOf, schema};
+use windlass_policy::RulesFile;
 use windlass_policy::slots::SlotName;
 use windlass_proof::fixture::Fixture;
 use windlass_proof::shape::{Shape, SlotShapes};
@@ -22,6 +23,11 @@ fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
             other => panic!("type {other}"),
         },
         "const" => value == rule,
+        "enum" => rule.as_array().unwrap().contains(value),
+        "pattern" => {
+            assert_eq!(rule, "^=");
+            value.as_str().is_none_or(|text| text.starts_with('='))
+        }
         "oneOf" => all(rule) == 1,
         "anyOf" => all(rule) > 0,
         "allOf" => all(rule) == rule.as_array().unwrap().len(),
@@ -161,6 +167,30 @@ fn the_schema_of_fixtures_knows_the_words_of_fixtures() {
     }
     let batch = schema(SlotName::StateMapping, SchemaOf::Fixture).unwrap();
     assert!(fits(&batch, &batch, &json!({"slot": "state-mapping", "expect": {"verdict": ["defer", "defer"]}})));
+}
+
+#[test]
+fn the_schema_of_rules_lets_through_the_rules_that_there_are() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest/examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if !RulesFile::is_named(&path) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let rules: Value = toml::from_str(&text).unwrap();
+        let slot = RulesFile::read(text.as_bytes()).unwrap().slot();
+        let schema = schema(slot, SchemaOf::Rules).unwrap();
+        assert!(fits(&schema, &schema, &rules), "{}", path.display());
+        for (key, wrong) in [("when", json!(1)), ("answer", json!("no-such-case")), ("wen", json!("true"))] {
+            let mut spoilt = rules.clone();
+            spoilt["rules"][0][key] = wrong;
+            assert!(!fits(&schema, &schema, &spoilt), "{slot}: {key}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 5, "only {seen} files of rules were found");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) struct NewPolicy {
 pub(crate) enum Language {
     /// A package with the SDK in it, built into a component
     Rust,
+    /// Conditions in CEL, each with an answer: no compiler needed
+    Rules,
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +64,8 @@ pub(crate) enum SchemaOf {
     Answer,
     /// A fixture for a policy of the slot
     Fixture,
+    /// A file of rules for the slot
+    Rules,
 }
 
 #[derive(Debug, Args)]

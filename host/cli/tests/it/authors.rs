@@ -137,7 +137,7 @@ fn recorded_decisions_become_fixtures_one_for_each_combination() {
 fn schemas_are_told_or_written() {
     let world = World::new("50");
     let all = world.json(&["policy", "schema", "--slot", "retry"]);
-    for of in ["question", "answer", "fixture"] {
+    for of in ["question", "answer", "fixture", "rules"] {
         let one = world.json(&["policy", "schema", "--slot", "retry", "--of", of]);
         assert_eq!(one["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(one, all[of]);
@@ -147,6 +147,28 @@ fn schemas_are_told_or_written() {
     let written: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("answer.json")).unwrap()).unwrap();
     assert_eq!(written, all["answer"]);
+}
+
+#[test]
+fn rules_of_each_slot_are_begun_and_tested_without_a_compiler() {
+    let world = World::new("50");
+    for slot in ["state-mapping", "retry", "rollback", "release", "provisioning"] {
+        let folder = world.home.path().join(slot);
+        let folder = folder.to_str().unwrap();
+        let name = format!("new-{slot}");
+        world.run(&["policy", "new", &name, "--slot", slot, "--language", "rules", "--folder", folder]).expect(0);
+        let results = world.json(&["policy", "test", folder]);
+        assert_eq!((&results["passed"], &results["failed"]), (&2.into(), &0.into()), "{results}");
+        world.run(&["policy", "build", folder]).expect(2).says("rules (.rules.toml) are used as they are");
+    }
+    let folder = world.home.path().join("retry");
+    let rules = folder.join("new-retry.rules.toml");
+    let text = std::fs::read_to_string(&rules).unwrap();
+    std::fs::write(&rules, text.replace("60000", "61000")).unwrap();
+    let results = test(&world, &folder, &["--output", "json"]).expect(1).json();
+    assert_eq!(results["failed"], 1, "{results}");
+    std::fs::write(&rules, text.replace("out-of-stock", "out-of-stok")).unwrap();
+    test(&world, &folder, &[]).expect(2).says("did you mean `out-of-stock`?");
 }
 
 #[test]

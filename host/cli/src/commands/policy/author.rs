@@ -30,6 +30,7 @@ pub(super) fn new(context: &Context, arguments: &NewPolicy) -> Result<(), Failur
     let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     let language = match arguments.language {
         arguments::Language::Rust => windlass_authoring::Language::Rust,
+        arguments::Language::Rules => windlass_authoring::Language::Rules,
     };
     let policy = windlass_authoring::NewPolicy { name, slot: arguments.slot, language };
     let files = policy.write(&folder).map_err(|error| match &error {
@@ -79,7 +80,7 @@ pub(super) fn built(folder: &Path, out: Option<&Path>) -> Result<Built, Failure>
             Error::NoPackage { .. } => Failure::usage("there is no policy to build")
                 .at(place)
                 .because(error.to_string())
-                .remedy("windlass policy new NAME --slot SLOT --language rust"),
+                .remedy("windlass policy new NAME --slot SLOT --language rust; rules (.rules.toml) are used as they are"),
             _ => Failure::usage("the policy cannot be built").at(place).because(error.to_string()),
         }
     })
@@ -97,6 +98,7 @@ pub(super) fn schema(context: &Context, arguments: &PolicySchema) -> Result<(), 
         Some(arguments::SchemaOf::Question) => schema(SchemaOf::Question)?,
         Some(arguments::SchemaOf::Answer) => schema(SchemaOf::Answer)?,
         Some(arguments::SchemaOf::Fixture) => schema(SchemaOf::Fixture)?,
+        Some(arguments::SchemaOf::Rules) => schema(SchemaOf::Rules)?,
         None => {
             let one = |of: SchemaOf| Ok((of.as_str().to_owned(), schema(of)?));
             Value::Object(SchemaOf::ALL.into_iter().map(one).collect::<Result<Map<_, _>, Failure>>()?)

@@ -9,7 +9,9 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, DecisionReader, Examination, Host, Link, LoadedPolicy};
+use windlass_policy::{
+    DecisionReader, DecisionRecord, Examination, Host, Link, LoadedPolicy, PolicyIdentity, RulesFile,
+};
 use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Part, Suite, junit};
 
 use super::{LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, json_argument, object, unusable};
@@ -61,13 +63,32 @@ impl Tested {
     /// The policy with its settings, and with all that it imports: nothing is called in a test.
     fn link(&self, arguments: &TestPolicy) -> Result<Link, Failure> {
         let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-        let examination = Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?;
-        let mut link = Link::bytes(bytes);
-        link.grants = super::granted(&super::grants_needed(&examination));
+        // Rules import nothing.
+        let grants = match RulesFile::is_named(&self.file) {
+            true => Vec::new(),
+            false => {
+                let examination = Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?;
+                super::granted(&super::grants_needed(&examination))
+            }
+        };
+        let mut link = Link::contents(&self.file, bytes);
+        link.grants = grants;
         if let Some(settings) = &arguments.settings {
             link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
         }
         Ok(link)
+    }
+
+    /// The slots that the policy decides.
+    fn slots(&self) -> Result<Vec<SlotName>, Failure> {
+        let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+        if RulesFile::is_named(&self.file) {
+            let rules = RulesFile::read(&bytes).map_err(|problem| {
+                Failure::usage("the rules cannot be used").at(self.file.display().to_string()).because(problem)
+            })?;
+            return Ok(vec![rules.slot()]);
+        }
+        Ok(Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?.slots())
     }
 
     /// The folder of the fixtures.
@@ -132,13 +153,14 @@ fn files_in(folder: &Path, end: &str) -> Result<Vec<PathBuf>, Failure> {
 /// The one policy in a folder that is no package.
 fn the_policy_in(folder: &Path) -> Result<PathBuf, Failure> {
     let mut found = files_in(folder, ".wasm")?;
+    found.extend(files_in(folder, ".rules.toml")?);
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
         (one, _) => Err(Failure::usage("the folder is not that of one policy")
             .at(folder.display().to_string())
             .because(match one {
-                None => "it has no Cargo.toml and no component (.wasm)",
-                Some(_) => "it has several components (.wasm)",
+                None => "it has no Cargo.toml, no component (.wasm) and no rules (.rules.toml)",
+                Some(_) => "it has several components (.wasm) or rules (.rules.toml)",
             })
             .remedy("name the policy's file")),
     }
@@ -291,56 +313,85 @@ async fn record(
     host: &Host,
     link: &Link,
 ) -> Result<(), Failure> {
-    let reader = DecisionReader::open(context.state_directory()?.handle());
-    let reader = reader.map_err(|error| unreadable(&error))?;
+    let reader = DecisionReader::open(context.state_directory()?.handle()).map_err(|error| unreadable(&error))?;
+    // Parsed one by one from the newest, and only until there are enough.
+    let mut unread = reader.since(0).map_err(|error| unreadable(&error))?.records;
     let present = tested.fixtures()?;
-    let mut suite = Suite::new(host, link.clone());
-    let mut names: BTreeSet<String> = present.iter().map(|(name, _)| name.clone()).collect();
-    let mut reached: BTreeSet<(SlotName, Cell)> = BTreeSet::new();
+    let mut recorder = Recorder {
+        tested,
+        suite: Suite::new(host, link.clone()),
+        names: present.iter().map(|(name, _)| name.clone()).collect(),
+        reached: BTreeSet::new(),
+        recorded: Recorded { decisions: 0, unusable: 0, fixtures: Vec::new() },
+    };
     for (name, fixture) in &present {
-        let case = suite.run(name, fixture, None).await;
-        reached.extend(case.cells.into_iter().map(|cell| (fixture.slot, cell)));
+        let case = recorder.suite.run(name, fixture, None).await;
+        recorder.reached.extend(case.cells.into_iter().map(|cell| (fixture.slot, cell)));
     }
-    let bytes = read_bounded(&tested.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    let slots = Examination::of(&bytes).map_err(|refusal| unusable(&tested.file, None, &refusal))?.slots();
-    let mut recorded = Recorded { decisions: 0, unusable: 0, fixtures: Vec::new() };
-    for slot in slots {
-        let policy = load(host, slot, link, &tested.file)?;
-        let filter = DecisionFilter { slot: Some(slot), limit: arguments.limit as usize, ..DecisionFilter::default() };
-        for summary in reader.list(&filter).map_err(|error| unreadable(&error))?.decisions {
-            recorded.decisions += 1;
-            let record = reader.show(&summary.id.to_string()).map_err(|error| unreadable(&error))?;
-            let name = policy.description().name.as_str();
-            let fixture = match fixture::of_record(&record, name) {
-                Ok(fixture) if fixture.to_text().len() <= LARGEST_RECORDED_BYTES => fixture,
-                _ => {
-                    recorded.unusable += 1;
-                    continue;
-                }
-            };
-            let case = suite.run(name, &fixture, None).await;
-            let Some(answer) = &case.answer else {
-                recorded.unusable += 1;
-                continue;
-            };
-            let new: Vec<(SlotName, Cell)> =
-                case.cells.iter().map(|cell| (slot, cell.clone())).filter(|cell| !reached.contains(cell)).collect();
-            let Some((_, first)) = new.first() else { continue };
-            let file_name = free_name(&format!("{slot}-{}-{}", first.verdict, first.value), &mut names);
-            let (verdict, decided_then) = match fixture::part_of(&record, name) {
-                Part::Verdict(verdict) => (verdict, true),
-                Part::None => (verdicts(answer), false),
-            };
-            reached.extend(new);
-            let mut fixture = fixture;
-            fixture.expect.verdict = Some(verdict);
-            let file = tested.folder().join(format!("{file_name}.json"));
-            write(&file, &fixture.to_text())?;
-            recorded.fixtures.push(RecordedFixture { file, decision: record.id.to_string(), decided_then });
+    let mut policies = Vec::new();
+    for slot in tested.slots()? {
+        policies.push((load(host, slot, link, &tested.file)?, arguments.limit));
+    }
+    while let Some(record) = unread.pop() {
+        if policies.iter().all(|(_, left)| *left == 0) {
+            break;
+        }
+        let Ok(record) = record.read() else { continue };
+        let asked = policies.iter_mut().find(|(policy, left)| policy.identity().slot == record.slot && *left > 0);
+        if let Some((policy, left)) = asked {
+            *left -= 1;
+            recorder.take(&record, policy).await?;
         }
     }
-    context.output.result(&recorded, || recorded_words(&recorded));
+    context.output.result(&recorder.recorded, || recorded_words(&recorder.recorded));
     Ok(())
+}
+
+/// Fixtures on their way.
+struct Recorder<'a> {
+    tested: &'a Tested,
+    suite: Suite<'a>,
+    /// The names that fixtures have.
+    names: BTreeSet<String>,
+    /// The combinations that fixtures reach.
+    reached: BTreeSet<(SlotName, Cell)>,
+    recorded: Recorded,
+}
+
+impl Recorder<'_> {
+    async fn take(&mut self, record: &DecisionRecord, policy: &LoadedPolicy) -> Result<(), Failure> {
+        self.recorded.decisions += 1;
+        let ours = policy.identity();
+        // All rules are one component: only their settings tell them apart.
+        let is_rules = RulesFile::is_named(&self.tested.file);
+        let is_tested = |asked: &PolicyIdentity| asked.name == ours.name && (!is_rules || asked.settings == ours.settings);
+        let mut fixture = match fixture::of_record(record, is_tested) {
+            Ok(fixture) if fixture.to_text().len() <= LARGEST_RECORDED_BYTES => fixture,
+            _ => {
+                self.recorded.unusable += 1;
+                return Ok(());
+            }
+        };
+        let case = self.suite.run(&ours.name, &fixture, None).await;
+        let Some(answer) = &case.answer else {
+            self.recorded.unusable += 1;
+            return Ok(());
+        };
+        let cells = case.cells.iter().map(|cell| (record.slot, cell.clone()));
+        let new: Vec<(SlotName, Cell)> = cells.filter(|cell| !self.reached.contains(cell)).collect();
+        let Some((slot, first)) = new.first() else { return Ok(()) };
+        let name = free_name(&format!("{slot}-{}-{}", first.verdict, first.value), &mut self.names);
+        self.reached.extend(new);
+        let (verdict, decided_then) = match fixture::part_of(record, is_tested) {
+            Part::Verdict(verdict) => (verdict, true),
+            Part::None => (verdicts(answer), false),
+        };
+        fixture.expect.verdict = Some(verdict);
+        let file = self.tested.folder().join(format!("{name}.json"));
+        write(&file, &fixture.to_text())?;
+        self.recorded.fixtures.push(RecordedFixture { file, decision: record.id.to_string(), decided_then });
+        Ok(())
+    }
 }
 
 fn unreadable(error: &windlass_policy::Error) -> Failure {
