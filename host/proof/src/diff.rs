@@ -39,7 +39,7 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Group {
-    /// The verdict before: `wait`, `mapped running, none`.
+    /// The verdict before: `wait`, `mapped: action none, report running`.
     pub before: String,
     /// The verdict after.
     pub after: String,
@@ -229,7 +229,7 @@ fn words_of_all<S: ProvedSlot>(question: &S::Question, answer: &S::Answer) -> St
 }
 
 /// A verdict in so few words that those alike are the same: its case, the words of its payload, and how long its lists
-/// are. `wait`, `mapped running, none`, `recover error, 2 of delete`, `plan of 5`.
+/// are. `wait`, `mapped: action none, report running`, `recover: 2 of delete, state error`, `plan of 5`.
 pub(crate) fn verdict_words(verdict: &Json) -> String {
     match verdict {
         Json::String(case) => case.clone(),
@@ -243,12 +243,12 @@ fn payload_words(case: &str, payload: &Json) -> String {
         Json::Array(items) => format!("{case} of {}", items.len()),
         Json::Object(fields) => {
             let field = |(name, value): (&String, &Json)| match value {
-                Json::String(word) => Some(word.clone()),
+                Json::String(word) => Some(format!("{name} {word}")),
                 Json::Array(items) => Some(format!("{} of {name}", items.len())),
                 _ => None,
             };
             let words: Vec<String> = fields.iter().filter_map(field).collect();
-            format!("{case} {}", words.join(", ")).trim_end().to_owned()
+            if words.is_empty() { case.to_owned() } else { format!("{case}: {}", words.join(", ")) }
         }
         _ => case.to_owned(),
     }
@@ -268,12 +268,12 @@ mod tests {
         for (verdict, words) in [
             (json!("give-up"), "give-up"),
             (json!({ "wait": 500 }), "wait"),
-            (json!({ "mapped": { "report": "running", "action": "none" } }), "mapped running, none"),
+            (json!({ "mapped": { "report": "running", "action": "none" } }), "mapped: action none, report running"),
             (json!({ "plan": [1, 2] }), "plan of 2"),
-            (json!({ "recover": { "state": "error", "delete": [3] } }), "recover error, 1 of delete"),
+            (json!({ "recover": { "state": "error", "delete": [3] } }), "recover: 1 of delete, state error"),
             (json!({ "return-to-pool": { "operating-system": null } }), "return-to-pool"),
         ] {
-            assert_eq!(verdict_words(&verdict).replace("1 of delete, error", "error, 1 of delete"), words);
+            assert_eq!(verdict_words(&verdict), words);
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct BulkReplay {
 pub struct ReplayGroup {
     /// The slot.
     pub slot: SlotName,
-    /// The recorded verdict: `wait`, `mapped running, none`.
+    /// The recorded verdict: `wait`, `mapped: action none, report running`.
     pub recorded: String,
     /// The verdict now.
     pub now: String,

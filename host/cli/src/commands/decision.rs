@@ -1,6 +1,8 @@
 //! `windlass decision`: who decided what, and why.
 
-use std::time::Duration;
+mod bulk;
+
+use std::time::{Duration, SystemTime};
 
 use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, Outcome, ReplayAgainst};
 
@@ -16,6 +18,12 @@ pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(
         DecisionCommand::Show(arguments) => show(context, &arguments),
         DecisionCommand::Replay(arguments) => replay(context, arguments).await,
     }
+}
+
+/// The instant so long ago, in milliseconds since 1970.
+pub(crate) fn ago(long: Duration) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn log(context: &Context) -> Result<DecisionReader, Failure> {
@@ -88,7 +96,11 @@ fn find(context: &Context, id: &str) -> Result<DecisionRecord, Failure> {
 
 /// Puts the recorded question again: to the policies that were asked then, or to another one.
 async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Failure> {
-    let record = find(context, &arguments.decision)?;
+    let record = match (&arguments.decision, arguments.since) {
+        (_, Some(since)) => return bulk::run(context, &arguments, since),
+        (Some(decision), None) => find(context, decision)?,
+        (None, None) => return Err(Failure::usage("name a decision, or say since when with --since")),
+    };
     let state = context.state_directory()?;
     let host = context.policy_host(context.folder_of(&state)?)?;
     let against = match arguments.policy {

@@ -1,6 +1,9 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
 mod author;
+mod bench;
+mod diff;
+mod prove;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +29,8 @@ use crate::units::Size;
 const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
 /// A question or settings larger than this are a mistake.
 const LARGEST_JSON_BYTES: u64 = 64 << 20;
+/// How the built-in default is called where a file is expected.
+const BUILT_IN: &str = "default";
 /// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
 const TRIAL_FOLDER: &str = "trials";
 
@@ -38,6 +43,9 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Inspect(arguments) => inspect(context, &arguments),
         PolicyCommand::Check(arguments) => check(context, &arguments),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
+        PolicyCommand::Prove(arguments) => prove::run(context, &arguments),
+        PolicyCommand::Diff(arguments) => diff::run(context, &arguments),
+        PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
     }
@@ -254,6 +262,18 @@ pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure
     };
     serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
+}
+
+/// A policy by its file, or the built-in one under the name `default`.
+fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
+    if options.file != Path::new(BUILT_IN) {
+        return link(context, slot, options);
+    }
+    let mut link = Link::default();
+    if let Some(settings) = &options.settings {
+        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
+    }
+    Ok(link)
 }
 
 /// Why a file cannot be used as a policy.
