@@ -5,6 +5,7 @@
 
 mod cluster;
 mod conformance;
+mod policy_shadow;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
+
+pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -315,6 +318,8 @@ pub(crate) enum PolicyCommand {
     List,
     /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
     Status,
+    /// What shadows would have decided, held against what was decided, by the decision log
+    Shadow(ShadowPolicy),
 }
 
 #[derive(Debug, Args)]

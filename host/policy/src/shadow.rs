@@ -3,7 +3,8 @@
 //! A shadow costs a decision nothing but the room for its record: the record goes to a thread of the host, which asks
 //! the shadows one after the other and hands it on to the log. So what all shadows of a host can cost together is
 //! bounded, whatever they do: one instance at a time, a share of one processor's time ([`ShadowOptions`]), and a queue
-//! of bounded length and size. A decision that finds no room in the queue, or whose host ends, is recorded without.
+//! of bounded length and size. A decision that finds no room in the queue is recorded without, and so is one that is
+//! left when its host ends, which waits a second for its shadows.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +25,9 @@ use crate::policy::LoadedPolicy;
 use crate::slots::{Deferred, Slot};
 use crate::status::StatusSignal;
 use crate::text::tidy_reason;
+
+/// How long a host that ends goes on asking: a command that makes one decision would have none otherwise.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What all shadows of a host together may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub(crate) struct ShadowPlace {
     pub(crate) removed: usize,
 }
 
-/// Asks the shadows of one host. What waits is recorded without its shadows when this is dropped.
+/// Asks the shadows of one host. Dropping it waits [`GRACE`] for what is left, and for the shadow that is being asked.
 pub(crate) struct Shadows {
     options: ShadowOptions,
     shared: Arc<Shared>,
@@ -92,7 +96,8 @@ struct Queue {
     done: u64,
     /// How many wait for the queue to be empty: for them there is no rest.
     flushing: usize,
-    stop: bool,
+    /// Set when the host ends: until when shadows are asked.
+    stop: Option<Instant>,
 }
 
 /// A record whose shadows are to be asked, and the bytes that it holds.
@@ -167,7 +172,7 @@ impl Shadows {
 
 impl Drop for Shadows {
     fn drop(&mut self) {
-        self.shared.queue.lock().stop = true;
+        self.shared.queue.lock().stop = Some(Instant::now() + GRACE);
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
@@ -185,14 +190,14 @@ fn work(options: ShadowOptions, shared: &Shared, told: &Told) {
                 if let Some(next) = queue.waiting.pop_front() {
                     break (next, queue.stop);
                 }
-                if queue.stop {
+                if queue.stop.is_some() {
                     return;
                 }
                 shared.wake.wait(&mut queue);
             }
         };
         let began = Instant::now();
-        if stop {
+        if stop.is_some_and(|until| began >= until) {
             asking.give_up(told, "the host was about to end");
         } else if catch_unwind(AssertUnwindSafe(|| asking.ask(told))).is_err() {
             tracing::error!("asking a shadow panicked; the record of the decision is lost");
@@ -203,7 +208,7 @@ fn work(options: ShadowOptions, shared: &Shared, told: &Told) {
         queue.done += 1;
         shared.done.notify_all();
         let until = Instant::now() + rest;
-        while !queue.stop && queue.flushing == 0 && !shared.wake.wait_until(&mut queue, until).timed_out() {}
+        while queue.stop.is_none() && queue.flushing == 0 && !shared.wake.wait_until(&mut queue, until).timed_out() {}
     }
 }
 

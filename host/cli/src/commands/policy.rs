@@ -1,5 +1,7 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
+mod shadow;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Outcome, Refusal, RunningHost, Source, running_hosts,
+    LoadedPolicy, Mode, Outcome, Refusal, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -32,6 +34,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
+        PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
     }
 }
 
@@ -62,6 +65,8 @@ struct Inspected {
     #[serde(flatten)]
     description: Option<Described>,
     slots: Vec<SlotName>,
+    /// The versions of the contract `windlass:policy` for which it was built: one, as a rule.
+    contract: Vec<String>,
     imports: Vec<String>,
     exports: Vec<String>,
     /// What the operator must grant.
@@ -101,6 +106,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         .collect();
     let host = trial_host(context)?;
     let slots = examination.slots();
+    let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
@@ -127,6 +133,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         digest,
         description,
         slots,
+        contract,
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
@@ -143,6 +150,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
         lines.push(("slots", or_none(&slots)));
+        lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));
         lines.push(("grants needed", or_none(&inspected.grants_needed)));
         if let Some(description) = &inspected.description {
@@ -405,7 +413,7 @@ fn list(context: &Context) -> Result<(), Failure> {
             listing.policies.iter().map(|link| {
                 vec![
                     link.slot.to_string(),
-                    (link.position + 1).to_string(),
+                    asked_words(link),
                     link.policy.name.to_string(),
                     link.policy.version.to_string(),
                     link.policy.component.short(),
@@ -477,7 +485,7 @@ fn status_words(host: &OneStatus) -> String {
             let (is, why) = state_words(link);
             vec![
                 link.slot.to_string(),
-                (link.position + 1).to_string(),
+                asked_words(link),
                 link.policy.name.to_string(),
                 link.policy.version.to_string(),
                 link.policy.component.short(),
@@ -488,6 +496,14 @@ fn status_words(host: &OneStatus) -> String {
         }),
     ));
     text
+}
+
+/// When in its chain a policy is asked.
+fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
 }
 
 /// How a policy is doing, and why; the rest is as it should be.
@@ -508,7 +524,10 @@ fn state_words(link: &LinkStatus) -> (String, String) {
         why.push(format!("{when}{error}"));
     }
     if is.is_empty() {
-        is.push("deciding".to_owned());
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
     }
     // In one line each, since a table has none but its own.
     let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
