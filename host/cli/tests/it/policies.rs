@@ -1,4 +1,4 @@
-use crate::support::{Ran, Running, STATE, World, eventually};
+use crate::support::{IMPATIENT, Ran, Running, STATE, World, eventually};
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
 
 #[test]
@@ -212,7 +212,7 @@ fn a_shadow_is_compared_with_what_was_decided_and_a_difference_can_fail_the_comm
     assert_eq!(none, "no shadow was asked\n");
     let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
     world.configure(&format!(
-        "[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] }}\n",
+        "{IMPATIENT}\n[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] }}\n",
         file.display()
     ));
     let listed = world.run(&["policy", "list"]).expect(0).stdout;
