@@ -7,6 +7,7 @@ mod cluster;
 mod conformance;
 mod policy_author;
 mod policy_proof;
+mod policy_shadow;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ use crate::units::{Size, parse_duration, parse_size};
 pub(crate) use conformance::Conformance;
 pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
+
+pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -333,6 +336,8 @@ pub(crate) enum PolicyCommand {
     List,
     /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
     Status,
+    /// What shadows would have decided, held against what was decided, by the decision log
+    Shadow(ShadowPolicy),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
+use crate::contract::POLICY_INTERFACE;
 use crate::error::Refusal;
 use crate::slots::SlotName;
 use crate::text::{one_line, short};
@@ -59,6 +60,13 @@ impl Examination {
     pub fn slots(&self) -> Vec<SlotName> {
         let exported = |slot: &SlotName| self.exports.iter().any(|export| split_version(export).0 == slot.interface());
         SlotName::ALL.into_iter().filter(exported).collect()
+    }
+
+    /// The versions of the contract that it exports `windlass:policy/policy` of: for which it was built. Whether a host
+    /// speaks one of them is told when it is loaded.
+    pub fn contract_versions(&self) -> Vec<&str> {
+        let exports = self.exports.iter().map(|export| split_version(export));
+        exports.filter(|(name, _)| *name == POLICY_INTERFACE).filter_map(|(_, version)| version).collect()
     }
 
     /// The full name under which it exports this interface in a version that fits ours.

@@ -4,6 +4,7 @@ mod author;
 mod bench;
 mod diff;
 mod prove;
+mod shadow;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Outcome, Refusal, RunningHost, Source, running_hosts,
+    LoadedPolicy, Mode, Outcome, Refusal, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -48,6 +49,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
+        PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
     }
 }
 
@@ -86,6 +88,8 @@ struct Inspected {
     #[serde(flatten)]
     description: Option<Described>,
     slots: Vec<SlotName>,
+    /// The versions of the contract `windlass:policy` for which it was built: one, as a rule.
+    contract: Vec<String>,
     imports: Vec<String>,
     exports: Vec<String>,
     /// What the operator must grant.
@@ -119,6 +123,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
     let grants_needed = grants_needed(&examination);
     let host = trial_host(context)?;
     let slots = examination.slots();
+    let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
@@ -140,6 +145,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         digest,
         description,
         slots,
+        contract,
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
@@ -156,6 +162,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
         lines.push(("slots", or_none(&slots)));
+        lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));
         lines.push(("grants needed", or_none(&inspected.grants_needed)));
         if let Some(description) = &inspected.description {
@@ -445,7 +452,7 @@ fn list(context: &Context) -> Result<(), Failure> {
             listing.policies.iter().map(|link| {
                 vec![
                     link.slot.to_string(),
-                    (link.position + 1).to_string(),
+                    asked_words(link),
                     link.policy.name.to_string(),
                     link.policy.version.to_string(),
                     link.policy.component.short(),
@@ -517,7 +524,7 @@ fn status_words(host: &OneStatus) -> String {
             let (is, why) = state_words(link);
             vec![
                 link.slot.to_string(),
-                (link.position + 1).to_string(),
+                asked_words(link),
                 link.policy.name.to_string(),
                 link.policy.version.to_string(),
                 link.policy.component.short(),
@@ -528,6 +535,14 @@ fn status_words(host: &OneStatus) -> String {
         }),
     ));
     text
+}
+
+/// When in its chain a policy is asked.
+fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
 }
 
 /// How a policy is doing, and why; the rest is as it should be.
@@ -548,7 +563,10 @@ fn state_words(link: &LinkStatus) -> (String, String) {
         why.push(format!("{when}{error}"));
     }
     if is.is_empty() {
-        is.push("deciding".to_owned());
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
     }
     // In one line each, since a table has none but its own.
     let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -201,7 +201,7 @@ impl DecisionReader {
             .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))
     }
 
-    fn segments(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn segments(&self) -> Result<Vec<String>, Error> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let failed = |what: &str| {
             let what = what.to_owned();

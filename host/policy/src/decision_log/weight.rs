@@ -19,19 +19,20 @@ const SCALAR_BYTES: usize = 8;
 const HEAD_BYTES: usize = size_of::<String>();
 
 /// At least the bytes that a record holds.
-pub(super) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> usize {
+pub(crate) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> usize {
     let mut weight = Weight(RECORD_BYTES);
     let mut add = |part: &dyn Weigh| part.weigh(&mut weight);
     add(&record.question);
     add(&record.answer);
     add(&record.reason);
-    for link in &record.asked {
+    for link in record.asked.iter().chain(record.shadows.iter().map(|shadow| &shadow.asked)) {
         add(&link.items);
         add(&link.outcome);
         add(&link.host_calls);
         add(&link.log);
     }
-    weight.0 + record.asked.len() * LINK_BYTES
+    record.shadows.iter().for_each(|shadow| add(&shadow.answer));
+    weight.0 + (record.asked.len() + record.shadows.len()) * LINK_BYTES
 }
 
 /// Anything that can be serialised.
