@@ -342,7 +342,7 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectPolicy {
-    /// A policy component (.wasm)
+    /// A policy: a component (.wasm) or a file of rules (.rules.toml)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -350,7 +350,7 @@ pub(crate) struct InspectPolicy {
 /// How a policy file is loaded when it is tried by hand.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LoadOptions {
-    /// A policy component (.wasm)
+    /// A policy: a component (.wasm) or a file of rules (.rules.toml)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Settings for the policy: a JSON object, or @FILE [default: the configuration's for this file]

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Mode, Outcome, Refusal, RunningHost, Source, running_hosts,
+    LoadedPolicy, Mode, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -94,8 +94,17 @@ struct Inspected {
     exports: Vec<String>,
     /// What the operator must grant.
     grants_needed: Vec<String>,
+    /// The conditions of a file of rules, in their order; absent for a component.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<Vec<InspectedRule>>,
     /// Why the policy cannot be used, where it cannot.
     problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct InspectedRule {
+    name: Option<String>,
+    when: String,
 }
 
 #[derive(Serialize)]
@@ -119,19 +128,24 @@ impl From<&Description> for Described {
 
 fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> {
     let bytes = read_bounded(&arguments.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    let examination = Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?;
+    let rules = rules(&arguments.file, &bytes)?;
+    let examination = match &rules {
+        // What evaluates rules is the host's own, imports what every policy may, and says nothing about the file.
+        Some(_) => Examination { imports: Vec::new(), exports: Vec::new() },
+        None => Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?,
+    };
     let grants_needed = grants_needed(&examination);
     let host = trial_host(context)?;
-    let slots = examination.slots();
+    let slots = rules.as_ref().map_or_else(|| examination.slots(), |rules| vec![rules.slot()]);
     let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
-    let component: Arc<[u8]> = bytes.into();
+    let contents: Arc<[u8]> = bytes.into();
     let (description, problem) = match slots.first() {
         None => (None, Some("it exports no slot of this host's contract".to_owned())),
         Some(slot) => {
-            let mut link = Link::bytes(component);
+            let mut link = Link::contents(&arguments.file, contents);
             link.grants = granted(&grants_needed);
             match host.load(*slot, &link) {
                 Ok(policy) => (Some(Described::from(policy.description())), None),
@@ -149,6 +163,13 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
+        rules: rules.map(|rules| {
+            let inspected = |(name, when): (Option<&str>, &str)| InspectedRule {
+                name: name.map(str::to_owned),
+                when: when.to_owned(),
+            };
+            rules.rules().map(inspected).collect()
+        }),
         problem,
     };
     context.output.result(&inspected, || {
@@ -165,8 +186,16 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));
         lines.push(("grants needed", or_none(&inspected.grants_needed)));
-        if let Some(description) = &inspected.description {
-            lines.push(("settings", settings_words(&description.settings_schema)));
+        match (&inspected.rules, &inspected.description) {
+            (Some(rules), _) => {
+                let words = |rule: &InspectedRule| match &rule.name {
+                    Some(name) => format!("{name}: {}", rule.when),
+                    None => rule.when.clone(),
+                };
+                lines.push(("rules", or_none(&rules.iter().map(words).collect::<Vec<_>>())));
+            }
+            (None, Some(description)) => lines.push(("settings", settings_words(&description.settings_schema))),
+            (None, None) => {}
         }
         if let Some(problem) = &inspected.problem {
             lines.push(("problem", problem.clone()));
@@ -189,6 +218,14 @@ fn granted(needed: &[String]) -> Vec<String> {
         _ => grant.clone(),
     };
     needed.iter().map(grant_of).collect()
+}
+
+/// The rules in a file, where its name says that it holds some.
+fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, Failure> {
+    if !RulesFile::is_named(file) {
+        return Ok(None);
+    }
+    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
 }
 
 /// One line for each setting of a JSON Schema: name, type, default, description.
@@ -232,7 +269,7 @@ pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> 
         Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
         _ => false,
     });
-    let mut link = Link::bytes(bytes);
+    let mut link = Link::contents(&options.file, bytes);
     if let Some(configured) = configured {
         link.settings = configured.settings.clone();
         link.grants = configured.grants.clone();
@@ -319,7 +356,10 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
         Some(slot) => vec![slot],
         None => {
             let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-            let slots = Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots();
+            let slots = match rules(file, &bytes)? {
+                Some(rules) => vec![rules.slot()],
+                None => Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots(),
+            };
             if slots.is_empty() {
                 let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();
                 return Err(Failure::usage("the policy exports no slot")

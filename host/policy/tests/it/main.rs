@@ -16,6 +16,7 @@ mod loading;
 mod named_guests;
 mod observing;
 mod recording;
+mod rules;
 mod shadows;
 mod support;
 mod swapping;
