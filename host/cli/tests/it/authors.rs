@@ -1,11 +1,10 @@
 //! What a policy's author does: begin, build, test.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, STOCK_AWARE_RETRY};
 
-use crate::support::{Ran, World};
+use crate::support::{Ran, World, cargo_environment};
 
 /// A folder with a policy and these fixtures.
 fn policy(world: &World, component: &[u8], fixtures: &[(&str, &str)]) -> PathBuf {
@@ -188,21 +187,8 @@ fn a_new_policy_is_named_as_a_policy_can_be_and_gets_a_folder_of_its_own() {
     world.run(&["policy", "build", world.home.path().to_str().unwrap()]).expect(2).says("there is no Cargo.toml");
 }
 
-/// With the caller's cargo, and without a network.
 fn with_cargo(world: &World, arguments: &[&str], folder: &Path) -> Ran {
-    let mut command: Command = world.command(arguments);
-    for name in ["PATH", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
-        command.envs(std::env::var_os(name).map(|value| (name, value)));
-    }
-    let real_home = std::env::home_dir().unwrap();
-    let set = |name: &str| std::env::var_os(name).is_some();
-    if !set("CARGO_HOME") {
-        command.env("CARGO_HOME", real_home.join(".cargo"));
-    }
-    if !set("RUSTUP_HOME") {
-        command.env("RUSTUP_HOME", real_home.join(".rustup"));
-    }
-    Ran::of(command.env("CARGO_NET_OFFLINE", "true").current_dir(folder))
+    Ran::of(world.command(arguments).envs(cargo_environment()).current_dir(folder))
 }
 
 #[test]

@@ -82,10 +82,7 @@ impl Tested {
     /// The slots that the policy decides.
     fn slots(&self) -> Result<Vec<SlotName>, Failure> {
         let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-        if RulesFile::is_named(&self.file) {
-            let rules = RulesFile::read(&bytes).map_err(|problem| {
-                Failure::usage("the rules cannot be used").at(self.file.display().to_string()).because(problem)
-            })?;
+        if let Some(rules) = super::rules(&self.file, &bytes)? {
             return Ok(vec![rules.slot()]);
         }
         Ok(Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?.slots())
