@@ -187,6 +187,28 @@ fn the_tutorial_of_policies_does_what_it_says_in_rust() {
 }
 
 #[test]
+fn the_page_about_rules_does_what_it_says() {
+    let mut reader = Reader::new();
+    assert_eq!(reader.follow(&part("rules.md", "# Rules", "## Conditions")), 3);
+    std::fs::write(reader.folder.join("wrong.rules.toml"), WRONG_RULES).unwrap();
+    let line = "line 4, rule 1: `when`: there is no case 'out_of_stock'; did you mean `out-of-stock`?";
+    for command in ["check", "inspect"] {
+        let ran = reader.run(&format!("windlass policy {command} wrong.rules.toml"), None);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(line), "{command}: {said}");
+        assert_eq!(ran.code, if command == "check" { 2 } else { 0 }, "{said}");
+    }
+}
+
+/// A case with an underscore.
+const WRONG_RULES: &str = r#"
+slot = "retry"
+[[rules]]
+when = "failure.class == 'out_of_stock'"
+answer = "give-up"
+"#;
+
+#[test]
 fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
     let mut reader = Reader::new();
     reader.export(

@@ -20,3 +20,4 @@ mod rules;
 mod shadows;
 mod support;
 mod swapping;
+mod trials;

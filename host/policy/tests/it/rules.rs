@@ -162,7 +162,7 @@ fn fails<S: Slot>(rules: &str, question: S::Question, limit: (&str, u64), kind: 
     let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes()).with_limit(limit.0, limit.1);
     host.configure(&Policies::built_in().with(S::NAME, link)).unwrap();
     let decision = run(host.pin().decide::<S>(question, any));
-    let fallback = decision.fallbacks.first().unwrap_or_else(|| panic!("it did not fail: {decision:?}"));
+    let fallback = decision.fallbacks.first().unwrap_or_else(|| panic!("it did not fail: {:?}", decision.answer));
     assert_eq!(fallback.kind, kind, "{fallback}");
     assert!(fallback.reason.contains(words), "{fallback}");
     assert!(!is_decided_by_rules(&decision));
