@@ -304,9 +304,7 @@ pub(crate) async fn ask_waiting<S: Slot>(
                 Ok(function) => function.call_async(&mut store, (question,)).await.map(|(answer,)| answer),
                 Err(error) => Err(error),
             },
-            Some(adapter) => {
-                (adapter.call_waiting)(&mut store, &instance, policy.decide_export(), question).await
-            }
+            Some(adapter) => (adapter.call_waiting)(&mut store, &instance, policy.decide_export(), question).await,
         },
         Err(error) => Err(error),
     };

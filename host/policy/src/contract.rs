@@ -42,7 +42,8 @@ pub struct Adapter<S: Slot> {
     pub(crate) function: &'static str,
     /// Whether the function has the older version's type.
     pub(crate) check: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex) -> wasmtime::Result<()>,
-    pub(crate) call: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex, &S::Question) -> wasmtime::Result<S::Answer>,
+    pub(crate) call:
+        fn(&mut Store<Guest>, &Instance, &ComponentExportIndex, &S::Question) -> wasmtime::Result<S::Answer>,
     pub(crate) call_waiting: for<'a> fn(
         &'a mut Store<Guest>,
         &'a Instance,

@@ -295,7 +295,8 @@ fn ask_one<S: Slot>(
         let calls = record.asked.iter().flat_map(|link| link.host_calls.iter().cloned());
         let calls = HostCalls::new(policy.limits(), Answers::Recorded(Playback::of_others(calls)));
         let asked = call::ask_waiting::<S>(policy, question, calls).now_or_never();
-        let waits = || Failure::new(FailureKind::HostCall, "it waits for something, and a shadow has nothing to wait for");
+        let waits =
+            || Failure::new(FailureKind::HostCall, "it waits for something, and a shadow has nothing to wait for");
         asked.unwrap_or_else(|| (Err(waits()), Trace::default()))
     } else {
         call::ask::<S>(policy, question)

@@ -119,13 +119,8 @@ pub enum Agreement {
 
 impl Agreement {
     /// All of them.
-    pub const ALL: [Agreement; 5] = [
-        Agreement::Agreed,
-        Agreement::Differed,
-        Agreement::Failed,
-        Agreement::NotComparable,
-        Agreement::NotAsked,
-    ];
+    pub const ALL: [Agreement; 5] =
+        [Agreement::Agreed, Agreement::Differed, Agreement::Failed, Agreement::NotComparable, Agreement::NotAsked];
 
     /// The word of records and metrics.
     pub const fn as_str(self) -> &'static str {

@@ -239,9 +239,10 @@ fn words(verdict: &Value) -> String {
         Value::Object(map) => {
             let Some((case, payload)) = map.iter().next() else { return "nothing".into() };
             let fields = payload.as_object().filter(|fields| fields.values().all(Value::is_string));
-            let words = fields.into_iter().flat_map(|fields| fields.iter()).filter_map(|(name, word)| {
-                Some(format!("{} {}", short(name), short(word.as_str()?)))
-            });
+            let words = fields
+                .into_iter()
+                .flat_map(|fields| fields.iter())
+                .filter_map(|(name, word)| Some(format!("{} {}", short(name), short(word.as_str()?))));
             let words: Vec<String> = words.collect();
             match words.is_empty() {
                 true => short(case).into(),

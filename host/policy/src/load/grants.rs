@@ -71,7 +71,8 @@ pub(super) fn check_imports(
         if is_always_granted(name) && versions.iter().any(|version| offers(version)) {
             continue;
         }
-        let is_meant = |capability: &&Arc<dyn Capability>| capability.interface() == name && offers(capability.version());
+        let is_meant =
+            |capability: &&Arc<dyn Capability>| capability.interface() == name && offers(capability.version());
         match capabilities.iter().find(is_meant) {
             Some(capability) => {
                 if !granted.iter().any(|(granted, _)| granted.interface() == name) {

@@ -95,8 +95,7 @@ impl Loader {
         let decide = spoken.function::<S>();
         let decide_export = function(&compiled, &slot_export, decide)
             .ok_or_else(|| lacks_function(&slot_export, decide, spoken.version))?;
-        let description =
-            describe_and_check_type::<S>(&instance_pre, &examination, spoken, &decide_export, &limits)?;
+        let description = describe_and_check_type::<S>(&instance_pre, &examination, spoken, &decide_export, &limits)?;
 
         // The last link of every chain: nobody could decide in its place.
         let is_last_resort = link.source == Source::BuiltIn && link.mode == Mode::Decide;

@@ -306,7 +306,8 @@ impl Slot for StateMapping {
     }
 
     fn removed(question: &Question, answers: &Vec<Answer>) -> usize {
-        let is_reaped = |answer: &Answer| matches!(answer.verdict, Verdict::Mapped(Mapping { action: Action::Reap, .. }));
+        let is_reaped =
+            |answer: &Answer| matches!(answer.verdict, Verdict::Mapped(Mapping { action: Action::Reap, .. }));
         let servers = question.servers.iter().zip(answers);
         servers.filter(|(server, answer)| server.runs() && is_reaped(answer)).count()
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{
-    Agreement, CallContext, Capability, CapabilityError, DecisionRecord, FailureKind, GrantedCapability, Host, Link, Policies,
-    ReplayAgainst, wit_result,
+    Agreement, CallContext, Capability, CapabilityError, DecisionRecord, FailureKind, GrantedCapability, Host, Link,
+    Policies, ReplayAgainst, wit_result,
 };
 
 use crate::guests::{ANSWER, ATTEMPT, Guest, NUMBERS_WIT};
@@ -171,10 +171,7 @@ fn a_shadow_is_answered_what_those_were_answered_that_decide_and_looks_up_nothin
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(8));
     assert_eq!(set.calls.load(Ordering::Relaxed), 3, "only those of the policy that decides");
     let agreements: Vec<_> = record.shadows.iter().map(|shadow| shadow.agreement).collect();
-    assert_eq!(
-        agreements,
-        [Agreement::Agreed, Agreement::Differed, Agreement::NotComparable, Agreement::Differed]
-    );
+    assert_eq!(agreements, [Agreement::Agreed, Agreement::Differed, Agreement::NotComparable, Agreement::Differed]);
     let calls: Vec<_> = record.shadows.iter().map(|shadow| shadow.asked.host_calls.len()).collect();
     assert_eq!(calls, [3, 2, 4, 0]);
     assert_eq!(record.shadows[2].answer, None);
