@@ -15,22 +15,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     for input in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "guest/sdk", "wit", "host/authoring/build.rs"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    let read = |path: &str| {
-        std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))
-    };
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
 
     let manifest = standing_alone(&read("guest/sdk/Cargo.toml")?, &read("Cargo.toml")?)?;
     std::fs::write(out.join("sdk-Cargo.toml"), manifest)?;
     std::fs::write(out.join("Cargo.lock"), lock_of_the_sdk(&read("Cargo.lock")?)?)?;
 
-    let mut packed = String::from("/// The SDK's files, by their places within its folder.\npub(crate) const SDK: &[(&str, &str)] = &[\n");
+    let mut packed = String::from(
+        "/// The SDK's files, by their places within its folder.\npub(crate) const SDK: &[(&str, &str)] = &[\n",
+    );
     writeln!(packed, "    (\"Cargo.toml\", include_str!({:?})),", out.join("sdk-Cargo.toml"))?;
     list(&root.join("guest/sdk"), &root.join("guest/sdk/src"), &mut packed)?;
     list(&root, &root.join("wit"), &mut packed)?;
     packed.push_str("];\n/// The files of the package `windlass:policy`, by their names.\npub(crate) const CONTRACT: &[(&str, &str)] = &[\n");
     list(&root.join("wit/policy"), &root.join("wit/policy"), &mut packed)?;
-    writeln!(packed, "];\n/// The lock file's part that is the SDK's.\npub(crate) const LOCK: &str = include_str!({:?});", out.join("Cargo.lock"))?;
-    writeln!(packed, "/// The compiler that the SDK was tested with.\npub(crate) const CHANNEL: &str = {:?};", channel(&read("rust-toolchain.toml")?)?)?;
+    writeln!(
+        packed,
+        "];\n/// The lock file's part that is the SDK's.\npub(crate) const LOCK: &str = include_str!({:?});",
+        out.join("Cargo.lock")
+    )?;
+    writeln!(
+        packed,
+        "/// The compiler that the SDK was tested with.\npub(crate) const CHANNEL: &str = {:?};",
+        channel(&read("rust-toolchain.toml")?)?
+    )?;
     std::fs::write(out.join("packed.rs"), packed)?;
     Ok(())
 }
@@ -70,7 +78,8 @@ fn standing_alone(manifest: &str, workspace: &str) -> Result<String, Box<dyn Err
             continue;
         };
         let of = if section == "[package]" { "[workspace.package]" } else { "[workspace.dependencies]" };
-        let mut inherited = workspace.lines().skip_while(|line| *line != of).skip(1).take_while(|line| !line.starts_with('['));
+        let mut inherited =
+            workspace.lines().skip_while(|line| *line != of).skip(1).take_while(|line| !line.starts_with('['));
         let said = inherited.find(|line| line.split_once(" = ").is_some_and(|(key, _)| key == name));
         writeln!(whole, "{}", said.ok_or_else(|| format!("the workspace has no {name} in {of}"))?)?;
     }

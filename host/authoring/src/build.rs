@@ -47,11 +47,11 @@ pub fn build(folder: &Path, out: Option<&Path>) -> Result<Built, Error> {
     let stem = stem.strip_suffix(".wasm").filter(|stem| !stem.is_empty()).ok_or_else(no_file)?;
     // A folder of its own below the usual one: a cargo that runs there meanwhile, an editor's for example, doesn't wait.
     let target = package.target_directory.join("policy");
-    let mut artifacts = Build::new(&package.workspace, target, parent).adding_target().package(&package.name, stem).run()?;
-    let artifact = artifacts.pop().ok_or_else(|| Error::NoPackage {
-        folder: folder.clone(),
-        problem: "cargo built nothing".into(),
-    })?;
+    let mut artifacts =
+        Build::new(&package.workspace, target, parent).adding_target().package(&package.name, stem).run()?;
+    let artifact = artifacts
+        .pop()
+        .ok_or_else(|| Error::NoPackage { folder: folder.clone(), problem: "cargo built nothing".into() })?;
     Ok(Built { package: package.name, path: artifact.path, bytes: artifact.size })
 }
 
@@ -88,11 +88,11 @@ impl Package {
             let path = metadata[key].as_str().map(PathBuf::from);
             path.ok_or_else(|| none(format!("`cargo metadata` has no {key}")))
         };
-        let is_here = |package: &&Value| {
-            package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest)
-        };
+        let is_here =
+            |package: &&Value| package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest);
         let packages = metadata["packages"].as_array();
-        let name = packages.and_then(|packages| packages.iter().find(is_here)).and_then(|package| package["name"].as_str());
+        let name =
+            packages.and_then(|packages| packages.iter().find(is_here)).and_then(|package| package["name"].as_str());
         let name = name.ok_or_else(|| none("its Cargo.toml has no [package]".into()))?.to_owned();
         Ok(Package { name, workspace: path("workspace_root")?, target_directory: path("target_directory")? })
     }

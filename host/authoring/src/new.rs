@@ -166,7 +166,10 @@ impl NewPolicy {
             File::of_the_author("README.md", filled(include_str!("../templates/rust/README.md.template"))),
             File::of_the_author("Cargo.toml", filled(include_str!("../templates/rust/Cargo.toml.template"))),
             File::of_the_author("src/lib.rs", filled(&source)),
-            File::of_the_author("tests/fixtures.rs", filled(include_str!("../templates/rust/tests-fixtures.rs.template"))),
+            File::of_the_author(
+                "tests/fixtures.rs",
+                filled(include_str!("../templates/rust/tests-fixtures.rs.template")),
+            ),
             File::packed("Cargo.lock", self.lock()),
             File::packed(".gitignore", include_str!("../templates/rust/gitignore.template").to_owned()),
             File::packed("rust-toolchain.toml", filled(include_str!("../templates/rust/rust-toolchain.toml.template"))),
@@ -322,7 +325,9 @@ mod tests {
 
     #[test]
     fn the_type_of_a_policy_hides_nothing_of_the_sdks() {
-        for (name, of_type) in [("patience", "PatiencePolicy"), ("retry", "RetryPolicy"), ("my-2nd-policy", "My2ndPolicy")] {
+        for (name, of_type) in
+            [("patience", "PatiencePolicy"), ("retry", "RetryPolicy"), ("my-2nd-policy", "My2ndPolicy")]
+        {
             assert_eq!(name.parse::<PolicyName>().unwrap().as_type(), of_type);
         }
     }

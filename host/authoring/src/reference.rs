@@ -30,7 +30,8 @@ pub fn reference() -> Result<String, Error> {
         let _ = writeln!(page, "## {slot}\n\n{}", paragraphs(without_slot(&parts.interface.docs, slot)));
         types(&contract, parts.interface, &mut page);
         let example = serde_json::to_string_pretty(&slot.example_question()).unwrap_or_default();
-        let _ = writeln!(page, "The example question, to which a fixture says its changes:\n\n```json\n{example}\n```\n");
+        let _ =
+            writeln!(page, "The example question, to which a fixture says its changes:\n\n```json\n{example}\n```\n");
     }
     let shared = contract.interface("types")?;
     let _ = writeln!(page, "## What they share\n\n{}", paragraphs(shared.docs.contents.as_deref().unwrap_or_default()));

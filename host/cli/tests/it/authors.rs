@@ -174,7 +174,17 @@ fn rules_of_each_slot_are_begun_and_tested_without_a_compiler() {
 fn a_new_policy_is_named_as_a_policy_can_be_and_gets_a_folder_of_its_own() {
     let world = World::new("50");
     let new = |name: &str, folder: &Path| {
-        world.run(&["policy", "new", name, "--slot", "retry", "--language", "rust", "--folder", folder.to_str().unwrap()])
+        world.run(&[
+            "policy",
+            "new",
+            name,
+            "--slot",
+            "retry",
+            "--language",
+            "rust",
+            "--folder",
+            folder.to_str().unwrap(),
+        ])
     };
     let folder = world.home.path().join("mine");
     new("Patience", &folder).expect(2).says("lower-case");

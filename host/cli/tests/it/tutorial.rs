@@ -230,7 +230,8 @@ fn a_documented_line_is_compared_whole_but_for_its_ellipses() {
 
 #[test]
 fn files_commands_and_output_are_told_apart() {
-    let text = "x\n<!-- file: f -->\n```sh\necho\n```\n```console\n$ one\nsays\n$ two \\\n  more\n```\n```toml\na = 1\n```\n";
+    let text =
+        "x\n<!-- file: f -->\n```sh\necho\n```\n```console\n$ one\nsays\n$ two \\\n  more\n```\n```toml\na = 1\n```\n";
     let command = |line: &str, output: &[&str]| Step::Command {
         line: line.to_owned(),
         output: output.iter().map(|&line| line.to_owned()).collect(),

@@ -77,10 +77,11 @@ pub(super) fn built(folder: &Path, out: Option<&Path>) -> Result<Built, Failure>
             _ if error.is_of_the_source() => {
                 Failure::undone("the policy does not compile").at(place).because(error.to_string())
             }
-            Error::NoPackage { .. } => Failure::usage("there is no policy to build")
-                .at(place)
-                .because(error.to_string())
-                .remedy("windlass policy new NAME --slot SLOT --language rust; rules (.rules.toml) are used as they are"),
+            Error::NoPackage { .. } => {
+                Failure::usage("there is no policy to build").at(place).because(error.to_string()).remedy(
+                    "windlass policy new NAME --slot SLOT --language rust; rules (.rules.toml) are used as they are",
+                )
+            }
             _ => Failure::usage("the policy cannot be built").at(place).because(error.to_string()),
         }
     })

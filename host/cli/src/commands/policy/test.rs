@@ -23,6 +23,8 @@ use crate::output::{bold, dim, green, printable, red};
 
 /// The file of the fuel that cases use, beside the fixtures.
 const FUEL_LOCK: &str = "fuel.lock";
+/// Where `policy new` puts the schema of fixtures, from theirs.
+const SCHEMA: &str = "../schemas/fixture.json";
 /// A fixture of a larger question would be nothing to read.
 const LARGEST_RECORDED_BYTES: usize = 256 << 10;
 
@@ -202,8 +204,7 @@ async fn test(
         .map(|slot| Coverage::of(slot, cases.iter().filter(|case| case.slot == slot).flat_map(|case| &case.cells)))
         .collect();
     let failed = cases.iter().filter(|case| !case.passed()).count();
-    let results =
-        Results { file: tested.file.clone(), passed: cases.len() - failed, failed, cases, coverage };
+    let results = Results { file: tested.file.clone(), passed: cases.len() - failed, failed, cases, coverage };
     if let Some(file) = &arguments.junit {
         let name = tested.file.file_stem().unwrap_or_default().to_string_lossy();
         write(file, &junit(&name, &results.cases))?;
@@ -361,7 +362,8 @@ impl Recorder<'_> {
         let ours = policy.identity();
         // All rules are one component: only their settings tell them apart.
         let is_rules = RulesFile::is_named(&self.tested.file);
-        let is_tested = |asked: &PolicyIdentity| asked.name == ours.name && (!is_rules || asked.settings == ours.settings);
+        let is_tested =
+            |asked: &PolicyIdentity| asked.name == ours.name && (!is_rules || asked.settings == ours.settings);
         let mut fixture = match fixture::of_record(record, is_tested) {
             Ok(fixture) if fixture.to_text().len() <= LARGEST_RECORDED_BYTES => fixture,
             _ => {
@@ -384,6 +386,9 @@ impl Recorder<'_> {
             Part::None => (verdicts(answer), false),
         };
         fixture.expect.verdict = Some(verdict);
+        if self.tested.folder().join(SCHEMA).is_file() {
+            fixture.schema = Some(SCHEMA.to_owned());
+        }
         let file = self.tested.folder().join(format!("{name}.json"));
         write(&file, &fixture.to_text())?;
         self.recorded.fixtures.push(RecordedFixture { file, decision: record.id.to_string(), decided_then });
