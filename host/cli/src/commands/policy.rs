@@ -205,6 +205,14 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
+pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
+    match rules(file, contents)? {
+        Some(rules) => Ok(vec![rules.slot()]),
+        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    }
+}
+
 /// What an operator must grant to a policy.
 fn grants_needed(examination: &Examination) -> Vec<String> {
     let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
@@ -356,10 +364,7 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
         Some(slot) => vec![slot],
         None => {
             let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-            let slots = match rules(file, &bytes)? {
-                Some(rules) => vec![rules.slot()],
-                None => Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots(),
-            };
+            let slots = slots_of(file, &bytes)?;
             if slots.is_empty() {
                 let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();
                 return Err(Failure::usage("the policy exports no slot")

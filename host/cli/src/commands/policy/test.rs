@@ -84,10 +84,7 @@ impl Tested {
     /// The slots that the policy decides.
     fn slots(&self) -> Result<Vec<SlotName>, Failure> {
         let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-        if let Some(rules) = super::rules(&self.file, &bytes)? {
-            return Ok(vec![rules.slot()]);
-        }
-        Ok(Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?.slots())
+        super::slots_of(&self.file, &bytes)
     }
 
     /// The folder of the fixtures.
