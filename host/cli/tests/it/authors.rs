@@ -1,5 +1,6 @@
 //! What a policy's author does: begin, build, test.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, STOCK_AWARE_RETRY};
@@ -221,4 +222,37 @@ fn a_policy_is_built_and_tested_from_its_folder() {
     assert_eq!(results["failed"], 1, "{results}");
     std::fs::write(folder.join("src/lib.rs"), source.replace("Answer::defer()", "Answer::deffer()")).unwrap();
     with_cargo(&world, &["policy", "build"], &folder).expect(1).says("does not compile").says("deffer");
+}
+
+#[test]
+fn a_missing_target_is_added_by_rustup_and_without_rustup_told() {
+    let world = World::new("50");
+    let home = world.home.path().to_owned();
+    let folder = home.join("patience");
+    let new = ["policy", "new", "patience", "--slot", "retry", "--language", "rust", "--folder", folder.to_str().unwrap()];
+    world.run(&new).expect(0);
+    // What follows the target is soon over.
+    std::fs::write(folder.join("src/lib.rs"), "no Rust").unwrap();
+    let libraries = home.join("libraries");
+    let program = |name: &str, script: String| {
+        let file = home.join("programs").join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    };
+    let compiler = program("compiler-without-target", format!("echo {}", libraries.display()));
+    let toolchain = Path::new(env!("CARGO")).parent().unwrap().display();
+    let build = |path: String| {
+        let mut command = world.command(&["policy", "build", folder.to_str().unwrap()]);
+        command.envs(cargo_environment()).env("PATH", path).env("CARGO", env!("CARGO")).env("RUSTC", &compiler);
+        Ran::of(&mut command)
+    };
+    build(format!("{toolchain}:/usr/bin:/bin")).expect(2).says("rustup target add wasm32-unknown-unknown");
+    let asked = home.join("asked");
+    let script = format!("echo \"$@\" > {}; mkdir {}", asked.display(), libraries.display());
+    let rustup = program("rustup", script);
+    let path = format!("{}:{toolchain}:/usr/bin:/bin", rustup.parent().unwrap().display());
+    build(path).expect(1).says("the policy does not compile");
+    assert_eq!(std::fs::read_to_string(asked).unwrap().trim(), "target add wasm32-unknown-unknown");
 }
