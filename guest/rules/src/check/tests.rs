@@ -120,3 +120,31 @@ fn the_same_path_is_one_variable() {
     }
     assert_eq!(reader.variables.len(), 2, "{:?}", reader.variables);
 }
+
+/// What can be nested, and the most times.
+const NESTED: [(&str, &str, &str, usize); 7] = [
+    ("(1 + ", "attempt", " == 1", 17),
+    ("!(true && ", "undoing", "", 9),
+    ("(undoing ? false : ", "true", "", 18),
+    ("[", "attempt", " == []", 17),
+    ("[1].exists(x, ", "true", "", 8),
+    ("string(", "attempt", " == '1'", 17),
+    ("-(1 - ", "attempt", " == 1", 8),
+];
+
+/// host/policy/tests/it/rules.rs evaluates conditions as deep as these, with the stack that a decision has.
+#[test]
+fn a_condition_can_be_nested_so_deep() {
+    for (open, inner, rest, most) in NESTED {
+        let close = match open.trim_start_matches("[1]").chars().next() {
+            Some('[') => "]",
+            _ => ")",
+        };
+        let problem = |times: usize| {
+            let text = format!("{}{inner}{}{rest} && attempt == 99", open.repeat(times), close.repeat(times));
+            problem(&text, &RETRY_SCOPE)
+        };
+        assert_eq!(problem(most), "", "{open}");
+        assert_eq!(problem(most + 1), too_deep(), "{open}");
+    }
+}
