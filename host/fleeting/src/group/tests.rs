@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_lifecycle::{Clock, Durability, ImageChoice, ServerSpecification, StateDirectory};
-use windlass_policy::slots::SlotName;
+use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
 use windlass_policy::{Brake, DecisionFilter, Host, HostOptions, Link, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
@@ -164,5 +164,23 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         let braked = host.decisions().unwrap().list(&failed).unwrap().decisions.len();
         assert_eq!(braked, usize::from(expected == State::Running));
         group.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_configured_brake_is_that_of_the_groups_policies() {
+    let simulator = Simulator::new(Options::default());
+    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let settings = json!({ "behaviour": "delete-foreign", "during": "decide" });
+    let reaping = Link::bytes(windlass_test_guests::HOSTILE.bytes).with_settings(settings);
+    let policies = Policies::built_in().with(SlotName::StateMapping, reaping);
+    let mut question = StateMapping::example();
+    question.servers = vec![question.servers[0]; 12];
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
+        let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
+        let decision = host.pin().decide::<StateMapping>(question.clone(), |_, _| Ok(())).await;
+        assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }
 }

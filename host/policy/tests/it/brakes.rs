@@ -65,9 +65,23 @@ fn an_answer_that_reaps_too_many_that_run_counts_as_a_failure_and_the_next_decid
     assert!(fallback.reason.contains("12 of 12 running servers"), "{fallback}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     assert!(matches!(record.asked[0].outcome, Outcome::Fallback { kind: FailureKind::Brake, .. }), "{record:?}");
-    // It is what the host refused then: no replay puts it down to the policy.
-    let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
-    assert!(replay.same, "{replay:?}");
+    // It is what the host refused then: no replay puts it down to the policy, however the brake is set by now.
+    let loose = host_with(&state, Brake { servers: 100, ..Brake::default() }, []);
+    for host in [host, loose] {
+        let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+        assert!(replay.same, "{replay:?}");
+    }
+}
+
+#[test]
+fn what_only_a_tighter_brake_would_refuse_proves_nothing_against_a_policy() {
+    let state = State::new();
+    let host = host_with(&state, Brake { servers: 12, ..Brake::default() }, [reaping(u32::MAX)]);
+    let decision = ask(&host, running(12));
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let tight = host_with(&state, Brake::default(), []);
+    let replay = run(tight.replay(&record, &ReplayAgainst::TheSame)).unwrap();
+    assert!(!replay.same && replay.inconclusive[0].contains("the brake"), "{replay:?}");
 }
 
 #[test]
