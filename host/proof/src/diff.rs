@@ -1,6 +1,7 @@
 //! What changes from one policy to another: over the questions within bounds, and over those that were really asked.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -86,7 +87,7 @@ fn diff_slot<S: ProvedSlot>(
         compare::<S>(before, after, question, Origin::Number(number), changes);
         Ok::<(), BoundsError>(())
     };
-    let (mut changes, _) = work::run::<S, _, _>(&plan, options.threads, Changes::default(), look)?;
+    let (mut changes, _) = work::run::<S, _, _>(&plan, options.threads, &AtomicBool::new(false), Changes::default(), look)?;
     let (mut unreadable, mut of_record) = (0, 0);
     for record in recorded {
         let question = record.read().ok().filter(|read| read.slot == S::NAME).map(|read| read.question);
@@ -129,7 +130,7 @@ fn diff_slot<S: ProvedSlot>(
         slot: S::NAME,
         asked: changes.asked,
         recorded: of_record,
-        exhaustive: plan.enumerated == within.size(),
+        exhaustive: plan.is_exhaustive(),
         bounds: within.bounds().to_vec(),
         unreadable,
         only_reasons: changes.only_reasons,

@@ -11,14 +11,14 @@ use super::{LoadOptions, slot_names};
 /// How much is asked, and of what.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SpaceOptions {
-    /// At most so many questions within the bounds; where there are more, so many are spread evenly over all
+    /// At most so many questions within the bounds; where there are more, so many are drawn from them
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000)]
     pub(crate) questions: u64,
     /// So many questions at random beyond the bounds, after those in which every two values of two places come together;
     /// with 0, none of either
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) random: u64,
-    /// The seed of the random questions
+    /// The seed from which questions are drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Values for a place of the question (repeatable): `attempt=1,2,3`, `nodes=3` for the most items of a list, or

@@ -222,6 +222,13 @@ fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
 }
 
 #[test]
+fn proving_policies_does_what_it_says() {
+    let mut reader = Reader::new();
+    let commands = reader.follow(&part("proving-policies.md", "# Proving policies", "<!-- end -->"));
+    assert!(commands >= 8, "only {commands} commands were found");
+}
+
+#[test]
 fn a_documented_line_is_compared_whole_but_for_its_ellipses() {
     assert!(is_like("farm-1  web   running", "farm-1 web running"));
     assert!(is_like("a 17 b", "a … b") && is_like("a 17 b", "a…"));

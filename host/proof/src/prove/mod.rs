@@ -1,6 +1,6 @@
 //! Holds laws against every answer that a policy gives within stated bounds, and against answers beyond them.
 //!
-//! First every question of the [space](crate::space), or so many of them, spread evenly, where there are more than were
+//! First every question of the [space](crate::space), or so many of them, drawn from it, where there are more than were
 //! asked for. Then, from the wider space, questions such that every two values of any two places come together, and
 //! questions at random, from a seed that the result states.
 
@@ -8,6 +8,7 @@ mod shrink;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -24,14 +25,17 @@ use crate::work::{self, Plan, Tally};
 /// How much is asked.
 #[derive(Clone, Debug)]
 pub struct ProofOptions {
-    /// At most so many questions of the bounded space; more are left out, evenly. Default 20 million.
+    /// At most so many questions of the bounded space. Where it has more, so many are drawn from it, each choice of a
+    /// place as likely as any other. Default 20 million.
     pub enumerated: u64,
     /// So many questions at random. Default 100,000.
     pub random: u64,
-    /// From which the random ones are drawn. Default 0.
+    /// From which questions are drawn. Default 0.
     pub seed: u64,
     /// Values in place of the tables'.
     pub bounds: Vec<(String, Values)>,
+    /// Whether to ask nothing more once a law is violated. Default false.
+    pub stop_at_violation: bool,
     /// Threads that ask. Default: as many as there are cores.
     pub threads: NonZeroUsize,
 }
@@ -43,6 +47,7 @@ impl Default for ProofOptions {
             random: 100_000,
             seed: 0,
             bounds: Vec::new(),
+            stop_at_violation: false,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         }
     }
@@ -153,14 +158,18 @@ fn prove_slot<S: ProvedSlot>(
         source,
         question: changes_of(S::NAME, &to_json(question)),
     };
+    let stop = AtomicBool::new(false);
     let violations = Violations(vec![Violation::default(); laws.len()]);
     let (violations, impossible) =
-        work::run::<S, _, _>(&plan, options.threads, violations, |number, question, violations| {
+        work::run::<S, _, _>(&plan, options.threads, &stop, violations, |number, question, violations| {
             let answer = answer_of::<S>(policy, question);
             for (law, violation) in laws.iter().zip(&mut violations.0) {
                 match law.problem::<S>(policy, question, &answer) {
                     Ok(None) => {}
-                    Ok(Some(_)) => violation.add(number),
+                    Ok(Some(_)) => {
+                        violation.add(number);
+                        stop.fetch_or(options.stop_at_violation, Ordering::Relaxed);
+                    }
                     Err(source) => return Err(undecided(law, source, question)),
                 }
             }
@@ -186,7 +195,7 @@ fn prove_slot<S: ProvedSlot>(
         slot: S::NAME,
         space: within.size(),
         enumerated: plan.enumerated,
-        exhaustive: plan.enumerated == within.size(),
+        exhaustive: plan.is_exhaustive(),
         pairwise: plan.pairs.len() as u64,
         random: plan.random,
         impossible,
