@@ -188,3 +188,7 @@ _python:
 # Makes the SDK's bindings again from the contract in wit/, after a change there.
 bindings: _wasm_target
     WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::
+
+# Makes docs/slots.md and the SDK's example questions again from the contract and the host's types, after a change there.
+reference: _wasm_target
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk

@@ -4,7 +4,10 @@
 //! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
 
 mod compiled;
+#[path = "../faulty/faults.rs"]
+mod faults;
 
+pub use faults::{FAULTS, Fault};
 pub use compiled::{has_compiled, lend_compiled};
 
 /// A guest.
