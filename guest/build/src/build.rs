@@ -19,6 +19,7 @@ pub struct Build {
     out: PathBuf,
     packages: Vec<(String, String)>,
     tell_cargo: bool,
+    add_target: bool,
 }
 
 /// A component that was built.
@@ -42,6 +43,7 @@ impl Build {
             out: out.into(),
             packages: Vec::new(),
             tell_cargo: false,
+            add_target: false,
         }
     }
 
@@ -64,12 +66,19 @@ impl Build {
         self
     }
 
+    /// Has rustup add Rust's WebAssembly target where it is missing. Without rustup the error says what to run.
+    #[must_use]
+    pub fn adding_target(mut self) -> Self {
+        self.add_target = true;
+        self
+    }
+
     /// Builds all packages in one run of cargo and makes a component of each, in the order in which they were added.
     ///
     /// # Errors
     /// See [`Error`]; each names the package and, where there is one, the remedy.
     pub fn run(self) -> Result<Vec<Artifact>, Error> {
-        require_target()?;
+        self.require_target()?;
         let built = self.cargo()?;
         let mut inputs = BTreeSet::from(["Cargo.toml", "Cargo.lock"].map(|file| self.workspace.join(file)));
         let mut artifacts = Vec::new();
@@ -91,6 +100,34 @@ impl Build {
             }
         }
         Ok(artifacts)
+    }
+
+    /// Asked in the workspace, whose `rust-toolchain.toml` may name another compiler than the one used here.
+    fn require_target(&self) -> Result<(), Error> {
+        if self.has_target()? {
+            return Ok(());
+        }
+        if self.add_target {
+            let mut rustup = Command::new("rustup");
+            rustup.current_dir(&self.workspace).args(["target", "add", TARGET]).stdin(Stdio::null());
+            // Its own words go to standard error, as cargo's do; standard output belongs to the caller.
+            let added = rustup.stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+            if added && self.has_target()? {
+                return Ok(());
+            }
+        }
+        Err(Error::TargetMissing { target: TARGET })
+    }
+
+    fn has_target(&self) -> Result<bool, Error> {
+        let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+        let output = Command::new(&program)
+            .current_dir(&self.workspace)
+            .args(["--print", "target-libdir", "--target", TARGET])
+            .output()
+            .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
+        let directory = String::from_utf8_lossy(&output.stdout);
+        Ok(output.status.success() && Path::new(directory.trim()).is_dir())
     }
 
     fn cargo(&self) -> Result<Vec<Module>, Error> {
@@ -172,19 +209,6 @@ fn parse_dep_info(text: &str) -> Vec<PathBuf> {
         .filter(|source| !source.is_empty())
         .map(|source| PathBuf::from(source.replace('\0', " ")))
         .collect()
-}
-
-fn require_target() -> Result<(), Error> {
-    let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = Command::new(&program)
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output()
-        .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
-    let directory = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() && Path::new(directory.trim()).is_dir() {
-        return Ok(());
-    }
-    Err(Error::TargetMissing { target: TARGET })
 }
 
 /// Leaves the file and its time alone when the bytes are the same, so that nothing that embeds it is rebuilt.

@@ -116,7 +116,7 @@ pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
 
 /// What bytes that are no component seem to be, and what to do about it.
 fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    const MAKE_ONE: &str = "build the policy with the guest SDK, whose build makes one";
+    const MAKE_ONE: &str = "`windlass policy build` makes one of a policy's folder";
     const WRONG_FILE: &str = "is `path` the right file?";
     let starts = |magic: &[u8]| bytes.starts_with(magic);
     Some(match bytes {
@@ -127,7 +127,7 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             }) => return None,
             Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => (
                 "a core WebAssembly module",
-                "make a component of it with `wasm-tools component new`, or build it with the guest SDK",
+                "`windlass policy build` makes a component of a policy's folder",
             ),
             _ => ("WebAssembly of an unknown kind or version", MAKE_ONE),
         },
