@@ -21,7 +21,8 @@ pub mod windlass {
             /// HTTP status after that, because the same type comes with different statuses and `out_of_stock` hides behind
             /// a 503 that looks like an outage.
             #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
+            #[serde(rename_all = "kebab-case")]
             pub enum FailureClass {
                 /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`).
                 InvalidArguments,
@@ -183,7 +184,8 @@ pub mod windlass {
                 }
             }
             /// One failure, as the host understood it. Carries no credentials and no request body.
-            #[derive(Clone, PartialEq)]
+            #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case", deny_unknown_fields)]
             pub struct Failure {
                 pub class: FailureClass,
                 /// Words for people: Scaleway's own message where there is one. At most 1 KiB.
@@ -221,7 +223,8 @@ pub mod windlass {
             }
             /// The kinds of resources that an operation makes.
             #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
+            #[serde(rename_all = "kebab-case")]
             pub enum ResourceKind {
                 /// An Instance server.
                 Server,

@@ -27,7 +27,8 @@ pub mod exports {
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// What was being done.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Operation {
                     Create,
                     Scale,
@@ -74,7 +75,8 @@ pub mod exports {
                 /// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
                 /// resize, configure, start; `terminate` goes decommission, servers.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Stage {
                     Validate,
                     Servers,
@@ -131,7 +133,8 @@ pub mod exports {
                 }
                 /// What a node is to the operation that failed.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum NodeRole {
                     /// It was there before and is to stay.
                     Staying,
@@ -175,7 +178,8 @@ pub mod exports {
                     }
                 }
                 /// One node.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Node {
                     pub name: _rt::String,
                     pub group: _rt::String,
@@ -203,7 +207,8 @@ pub mod exports {
                     }
                 }
                 /// One node group's counts.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Group {
                     pub name: _rt::String,
                     pub before: u32,
@@ -222,7 +227,8 @@ pub mod exports {
                     }
                 }
                 /// A failed operation.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
                     pub random: u64,
@@ -252,7 +258,8 @@ pub mod exports {
                 }
                 /// The state in which the cluster is left.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum ClusterState {
                     Active,
                     Error,
@@ -286,7 +293,8 @@ pub mod exports {
                     }
                 }
                 /// What to do.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Recovery {
                     pub state: ClusterState,
                     /// Positions in `nodes`. Exactly these are deleted.
@@ -304,7 +312,8 @@ pub mod exports {
                     }
                 }
                 /// The judgement.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     Recover(Recovery),
@@ -323,7 +332,8 @@ pub mod exports {
                     }
                 }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,

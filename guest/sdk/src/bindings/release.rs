@@ -28,7 +28,8 @@ pub mod exports {
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// What sort of machine it is.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum MachineKind {
                     Instance,
                     AppleSiliconServer,
@@ -69,7 +70,8 @@ pub mod exports {
                 }
                 /// Why the question is asked.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Trigger {
                     /// The owner released the machine.
                     Released,
@@ -116,7 +118,8 @@ pub mod exports {
                 }
                 /// What the owner asked for (an annotation, for example). A policy may refuse it.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Requested {
                     ReturnToPool,
                     Terminate,
@@ -159,7 +162,8 @@ pub mod exports {
                     }
                 }
                 /// The machine.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Machine {
                     pub kind: MachineKind,
                     pub id: _rt::String,
@@ -210,7 +214,8 @@ pub mod exports {
                 }
                 /// The actions that can be refused.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     ReturnToPool,
                     Terminate,
@@ -256,7 +261,8 @@ pub mod exports {
                     }
                 }
                 /// What was tried and how it was refused.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Refusal {
                     pub action: Action,
                     pub failure: Failure,
@@ -276,7 +282,8 @@ pub mod exports {
                     }
                 }
                 /// The machine and the circumstances.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
                     pub random: u64,
@@ -305,7 +312,8 @@ pub mod exports {
                     }
                 }
                 /// How a machine returns to its pool: renamed to `<prefix><uuid>` and reinstalled, which wipes its disk.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct PoolReturn {
                     /// The operating system to install. Absent: the one that it has.
                     pub operating_system: Option<_rt::String>,
@@ -321,7 +329,8 @@ pub mod exports {
                     }
                 }
                 /// The judgement.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     ReturnToPool(PoolReturn),
@@ -362,7 +371,8 @@ pub mod exports {
                     }
                 }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,

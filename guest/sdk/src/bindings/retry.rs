@@ -25,7 +25,8 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// A failed attempt.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
                     /// A random word, for jitter.
@@ -73,7 +74,8 @@ pub mod exports {
                     }
                 }
                 /// The judgement.
-                #[derive(Clone, Copy, PartialEq)]
+                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     /// The step has failed for good.
@@ -96,7 +98,8 @@ pub mod exports {
                     }
                 }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,

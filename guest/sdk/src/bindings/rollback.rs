@@ -28,7 +28,8 @@ pub mod exports {
                 pub type ResourceKind = super::super::super::super::__with_name0::ResourceKind;
                 /// How the host came to know of a resource.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Evidence {
                     /// Its creation was answered, and the journal holds its id.
                     Journal,
@@ -74,7 +75,8 @@ pub mod exports {
                     }
                 }
                 /// A resource that exists.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Resource {
                     pub kind: ResourceKind,
                     pub id: _rt::String,
@@ -104,7 +106,8 @@ pub mod exports {
                     }
                 }
                 /// What is there, and why it is to be undone.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
                     pub random: u64,
@@ -136,7 +139,8 @@ pub mod exports {
                 }
                 /// What to do with a resource.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     /// Make it cease to exist, from whatever state it is in. A server goes by Scaleway's `terminate` when its local
                     /// volumes go too, otherwise it is powered off and deleted, which leaves them.
@@ -179,7 +183,8 @@ pub mod exports {
                     }
                 }
                 /// One step of a plan.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Step {
                     /// Position in `resources`.
                     pub resource: u32,
@@ -200,7 +205,8 @@ pub mod exports {
                     }
                 }
                 /// The judgement.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     Plan(_rt::Vec<Step>),
@@ -219,7 +225,8 @@ pub mod exports {
                     }
                 }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,

@@ -30,7 +30,8 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 /// Scaleway's states of an Instance server. It has no error state.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum ServerState {
                     Starting,
                     Running,
@@ -91,7 +92,8 @@ pub mod exports {
                 }
                 /// Scaleway's `state_detail`. "booting kernel" can last for as long as a server runs, when its image has no agent.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum StateDetail {
                     /// The empty text.
                     None,
@@ -183,7 +185,8 @@ pub mod exports {
                 }
                 /// An operation of ours that is working on the server at this moment.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Operation {
                     None,
                     Create,
@@ -237,7 +240,8 @@ pub mod exports {
                 }
                 /// One server.
                 #[repr(C)]
-                #[derive(Clone, Copy, PartialEq)]
+                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Server {
                     pub state: ServerState,
                     pub detail: StateDetail,
@@ -276,7 +280,8 @@ pub mod exports {
                     }
                 }
                 /// The servers of one listing.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     /// When the listing was taken.
                     pub now: Timestamp,
@@ -307,7 +312,8 @@ pub mod exports {
                 }
                 /// What to report.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Report {
                     /// Leave it out of this report. An autoscaler tolerates that for a few reports, then forgets the server.
                     None,
@@ -371,7 +377,8 @@ pub mod exports {
                 }
                 /// What to do.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     None,
                     /// The host cleans the server up with everything that belongs to it. It reports `deleting` only while that
@@ -404,7 +411,8 @@ pub mod exports {
                 }
                 /// What to report about one server and what to do about it.
                 #[repr(C)]
-                #[derive(Clone, Copy, PartialEq)]
+                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Mapping {
                     pub report: Report,
                     pub action: Action,
@@ -421,7 +429,8 @@ pub mod exports {
                     }
                 }
                 /// The judgement about one server.
-                #[derive(Clone, Copy, PartialEq)]
+                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     /// The next policy decides about this server.
                     Defer,
@@ -441,7 +450,8 @@ pub mod exports {
                     }
                 }
                 /// One server's verdict and why.
-                #[derive(Clone, PartialEq)]
+                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
@@ -181,29 +183,44 @@ fn samples(resolve: &Resolve, of: &Type) -> Vec<Value> {
     }
 }
 
-/// Reads each sample, and writes it again as it was.
-fn speaks_the_contracts_words<S: Slot>() {
+/// Reads a sample as this type, and writes it again as it was.
+fn reads_and_writes<T: Serialize + DeserializeOwned>(slot: SlotName, sample: &Value) {
+    let value: T =
+        serde_json::from_value(sample.clone()).unwrap_or_else(|error| panic!("{slot}: {error}: {sample}"));
+    assert_eq!(serde_json::to_value(&value).unwrap(), *sample, "{slot}");
+}
+
+/// The host's types of a slot, and those that a policy is written with, read and write all that can be said.
+fn speaks_the_contracts_words<S: Slot, Q, A>()
+where
+    Q: Serialize + DeserializeOwned,
+    A: Serialize + DeserializeOwned,
+{
     let resolve = parse(&folder());
     let decide = decide(&resolve, S::NAME);
     for sample in samples(&resolve, &decide.params[0].ty) {
-        let question: S::Question =
-            serde_json::from_value(sample.clone()).unwrap_or_else(|error| panic!("{}: {error}: {sample}", S::NAME));
-        assert_eq!(serde_json::to_value(&question).unwrap(), sample, "{}", S::NAME);
+        reads_and_writes::<S::Question>(S::NAME, &sample);
+        reads_and_writes::<Q>(S::NAME, &sample);
     }
     for sample in samples(&resolve, &decide.result.unwrap()) {
-        let answer: S::Answer =
-            serde_json::from_value(sample.clone()).unwrap_or_else(|error| panic!("{}: {error}: {sample}", S::NAME));
-        assert_eq!(serde_json::to_value(&answer).unwrap(), sample, "{}", S::NAME);
+        reads_and_writes::<S::Answer>(S::NAME, &sample);
+        reads_and_writes::<A>(S::NAME, &sample);
     }
+    let mut example = serde_json::to_value(S::example()).unwrap();
+    reads_and_writes::<Q>(S::NAME, &example);
+    example["colour"] = json!("red");
+    assert!(serde_json::from_value::<S::Question>(example.clone()).is_err(), "{}", S::NAME);
+    assert!(serde_json::from_value::<Q>(example).is_err(), "{}", S::NAME);
 }
 
 #[test]
-fn questions_and_answers_are_json_in_the_words_of_the_contract() {
-    speaks_the_contracts_words::<slots::StateMapping>();
-    speaks_the_contracts_words::<slots::Retry>();
-    speaks_the_contracts_words::<slots::Rollback>();
-    speaks_the_contracts_words::<slots::Release>();
-    speaks_the_contracts_words::<slots::Provisioning>();
+fn questions_and_answers_are_json_in_the_words_of_the_contract_for_the_host_and_for_a_policy() {
+    use windlass_guest_sdk as sdk;
+    speaks_the_contracts_words::<slots::StateMapping, sdk::state_mapping::Question, Vec<sdk::state_mapping::Answer>>();
+    speaks_the_contracts_words::<slots::Retry, sdk::retry::Question, sdk::retry::Answer>();
+    speaks_the_contracts_words::<slots::Rollback, sdk::rollback::Question, sdk::rollback::Answer>();
+    speaks_the_contracts_words::<slots::Release, sdk::release::Question, sdk::release::Answer>();
+    speaks_the_contracts_words::<slots::Provisioning, sdk::provisioning::Question, sdk::provisioning::Answer>();
 }
 
 fn check_slot<S: Slot>() {

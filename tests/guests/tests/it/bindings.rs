@@ -9,6 +9,11 @@ use wit_bindgen_rust::{Opts, WithOption};
 /// Set to write the files instead of comparing them: `just bindings`.
 const WRITE: &str = "WINDLASS_WRITE_BINDINGS";
 const TYPES: &str = "windlass:policy/types@0.1.0";
+/// The types that the SDK reads by their names (guest/sdk/src/names.rs): they are only written by what is derived.
+const READ_BY_NAME: [&str; 2] = ["FailureClass", "ResourceKind"];
+
+/// The line of `imports` at which what follows the contract's types begins.
+const LOG: &str = "        pub mod log {\n";
 
 /// One file of bindings.
 struct Bindings {
@@ -95,7 +100,40 @@ fn generate(bindings: Bindings) -> String {
     let mut generator = bindings.options.build();
     generator.generate(&mut resolve, world, &mut files).unwrap_or_else(|error| panic!("{error:#}"));
     let (_, source) = files.iter().next().expect("a world makes one file");
-    String::from_utf8(source.to_vec()).expect("source is text")
+    let source = String::from_utf8(source.to_vec()).expect("source is text");
+    match bindings.module {
+        // What a policy says about itself is put in words by the host alone.
+        "policy" => source,
+        // Of the imports only the contract's types, which stand before the log.
+        "imports" => match source.split_once(LOG) {
+            Some((types, rest)) => format!("{}{LOG}{rest}", with_json(types)),
+            None => source,
+        },
+        _ => with_json(&source),
+    }
+}
+
+/// Gives every type the JSON that the host has for it (host/policy/src/slots): the contract's own words, and no unknown
+/// field. wit-bindgen can add derives, but none with an attribute of its own.
+fn with_json(source: &str) -> String {
+    let mut json = String::with_capacity(source.len());
+    let mut lines = source.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(derives) = line.trim_start().strip_prefix("#[derive(").and_then(|rest| rest.strip_suffix(")]")) else {
+            json.extend([line, "\n"]);
+            continue;
+        };
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let item = lines.peek().map_or("", |item| item.trim());
+        let read = match READ_BY_NAME.iter().any(|name| item == format!("pub enum {name} {{")) {
+            true => "",
+            false => ", ::serde::Deserialize",
+        };
+        let refused = if item.starts_with("pub struct ") { ", deny_unknown_fields" } else { "" };
+        json.extend([indentation, "#[derive(", derives, ", ::serde::Serialize", read, ")]\n"]);
+        json.extend([indentation, "#[serde(rename_all = \"kebab-case\"", refused, ")]\n"]);
+    }
+    json
 }
 
 #[test]
