@@ -59,6 +59,7 @@ mod values;
 // What a floor above offers to policies.
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
+pub use built_in::component as built_in_component;
 pub use configuration::{Link, Policies, Source};
 // Compiling them elsewhere.
 pub use compiler::{CompileError, Compiler, compile_for_host};

@@ -13,7 +13,7 @@ use windlass_policy::slots::{Retry, Slot, StateMapping, retry, state_mapping};
 use windlass_policy::{Host, HostOptions};
 
 /// The default retry policy, as the host embeds it.
-const RETRY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/retry.wasm"));
+const RETRY: &[u8] = include_bytes!("../../components/retry.wasm");
 
 pub(crate) struct Set {
     pub(crate) host: Host,
