@@ -1,0 +1,18 @@
+use std::path::Path;
+
+use windlass::lifecycle::StateDirectory;
+use windlass::policy::slots::{Retry, Slot, SlotName};
+use windlass::policy::{Host, HostOptions, Link, Policies};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let state = StateDirectory::open(Path::new("state"))?; // compiled policies, and the record of decisions
+    let host = Host::new(HostOptions::new(state.handle().try_clone()?))?;
+    if let Some(file) = std::env::args().nth(1) {
+        host.configure(&Policies::built_in().with(SlotName::Retry, Link::file(file)))?;
+    }
+    let decision = host.pin().decide::<Retry>(Retry::example(), |_question, _answer| Ok(())).await;
+    println!("{:?}, decided by {}", decision.answer.verdict, decision.decided_by);
+    println!("because: {}", decision.reason.unwrap_or_default());
+    Ok(())
+}
