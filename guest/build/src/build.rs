@@ -73,8 +73,8 @@ impl Build {
         self
     }
 
-    /// Builds the packages and makes a component of each, in the order in which they were added. Each has a run of cargo
-    /// to itself: in a common one, a feature that one package asks of a dependency would change the bytes of the others.
+    /// Builds the packages and makes a component of each, in the order in which they were added. Each has a run of
+    /// cargo to itself: in a common one, a feature that one asks of a dependency would change the bytes of the others.
     ///
     /// # Errors
     /// See [`Error`]; each names the package and, where there is one, the remedy.
@@ -180,7 +180,8 @@ impl Build {
         command.current_dir(&self.workspace).stdin(Stdio::null()).stderr(Stdio::inherit());
         environment::prepare(&mut command);
         let home = cargo_home();
-        let places = environment::Places { workspace: &self.workspace, target_dir: &self.target_dir, home: &home, others };
+        let places =
+            environment::Places { workspace: &self.workspace, target_dir: &self.target_dir, home: &home, others };
         command.env("CARGO_ENCODED_RUSTFLAGS", environment::rustflags(&places, STACK_BYTES));
         command
     }

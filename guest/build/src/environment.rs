@@ -69,13 +69,13 @@ pub(crate) struct Places<'a> {
     pub(crate) others: &'a BTreeMap<PathBuf, String>,
 }
 
-/// Flags for rustc that make components small and reproducible, separated as cargo wants them (0x1f, since paths may hold
-/// spaces).
+/// Flags for rustc that make components small and reproducible, separated as cargo wants them (0x1f, since paths may
+/// hold spaces).
 pub(crate) fn rustflags(places: &Places<'_>, stack_bytes: u32) -> OsString {
     let mut flags = OsString::from("-Clink-arg=-zstack-size=");
     flags.push(stack_bytes.to_string());
-    // Panic messages hold file names: without these, the bytes would tell where the checkout lay, from which mirror the
-    // packages came, and whether rustup has installed Rust's own sources. Of those that fit, rustc takes the last.
+    // Panic messages hold file names: without these, the bytes would tell where the checkout lay, from which mirror
+    // the packages came, and whether rustup has installed Rust's own sources. Of those that fit, rustc takes the last.
     let others = places.others.iter().map(|(folder, name)| (folder.as_path(), name.as_str()));
     let own = [(places.workspace, "/windlass"), (places.home, "/cargo"), (places.target_dir, "/target")];
     for (from, to) in own.into_iter().chain(others) {

@@ -1,3 +1,5 @@
+//! Asks the slot `retry` about its example of a failure: the policy in the file that is named, or the built-in default.
+
 use std::path::Path;
 
 use windlass::lifecycle::StateDirectory;
@@ -12,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         host.configure(&Policies::built_in().with(SlotName::Retry, Link::file(file)))?;
     }
     let decision = host.pin().decide::<Retry>(Retry::example(), |_question, _answer| Ok(())).await;
-    println!("{:?}, decided by {}", decision.answer.verdict, decision.decided_by);
-    println!("because: {}", decision.reason.unwrap_or_default());
+    let reason = decision.reason.as_deref().unwrap_or("no reason was given");
+    println!("{:?}, decided by {}: {reason}", decision.answer.verdict, decision.decided_by);
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! Creates a server with the credentials of Scaleway's tools; policies say what is tried again and how it is undone.
+
 use std::{path::Path, sync::Arc};
 
 use windlass::lifecycle::{

@@ -100,7 +100,9 @@ async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_ser
     group.stop().await;
     host.flush_decisions();
     let log = host.decisions().unwrap();
-    let filter = DecisionFilter { slot: Some(SlotName::StateMapping), limit: 1, ..DecisionFilter::default() };
+    let mut filter = DecisionFilter::default();
+    filter.slot = Some(SlotName::StateMapping);
+    filter.limit = 1;
     let last = log.list(&filter).unwrap().decisions[0].id;
     let question = log.show(&last.to_string()).unwrap().question;
     assert_eq!((&question["zone"], &question["group"]), (&json!("fr-par-1"), &json!("ci")));

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Level;
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{Host, HostOptions, Link, LinkStatus, Policies, RunningHost, running_hosts};
+use windlass_policy::{Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
 use windlass_test_guests as guests;
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
@@ -137,7 +137,9 @@ fn a_failure_is_counted_with_its_slot_and_its_policy() {
 
 /// A host whose retry policy traps in decisions whose random word is odd.
 fn host_trapping(state: &State, suspend_after: u32) -> Host {
-    let host = Host::new(HostOptions { suspend_after, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = suspend_after;
+    let host = Host::new(options).unwrap();
     let settings = json!({ "behaviour": "trap", "during": "odd-decisions" });
     let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
@@ -193,7 +195,9 @@ fn the_last_swap_and_what_refused_it_are_seen_from_outside() {
     let files = tempfile::tempdir().unwrap();
     let write = |bytes: &[u8]| fs::write(files.path().join("retry.wasm"), bytes).unwrap();
     write(&Guest::waiting(1).component());
-    let host = Host::new(HostOptions { policy_folder: files.path().into(), ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.policy_folder = files.path().into();
+    let host = Host::new(options).unwrap();
     let policies = Policies::built_in().with(SlotName::Retry, Link::file("retry.wasm"));
     host.configure(&policies).unwrap();
     let loaded_at_ms = host.status().links.iter().find(|it| it.slot == SlotName::Retry).unwrap().loaded_at_ms;

@@ -37,7 +37,7 @@ fn run(mut command: Command) -> (bool, String) {
 fn a_policy_is_asked_by_the_example() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (success, said) = run(command(ASK, folder.path()));
-    assert!(success && said.starts_with("Wait(") && said.contains("decided by retry 0.1.0"), "{said}");
+    assert!(success && said.starts_with("Wait(") && said.contains("decided by windlass-guest-retry 0.1.0"), "{said}");
 }
 
 #[test]

@@ -78,7 +78,8 @@ fn what_is_published_depends_on_what_is_published() {
     let public = public();
     let names: BTreeSet<&str> = public.iter().map(name).collect();
     for package in &public {
-        for dependency in package["dependencies"].as_array().expect("a list").iter().filter(|it| it["path"].is_string()) {
+        let dependencies = package["dependencies"].as_array().expect("a list").iter();
+        for dependency in dependencies.filter(|dependency| dependency["path"].is_string()) {
             let has_version = dependency["req"] != "*";
             // A development dependency without a version is left out of the package.
             if has_version || dependency["kind"] != "dev" {
@@ -96,7 +97,7 @@ fn a_package_holds_the_files_that_it_reads() {
         let files = files(&package);
         let folder = Path::new(package["manifest_path"].as_str().expect("a path")).parent().expect("a folder");
         assert!(files.contains("README.md") && !files.iter().any(|file| file.starts_with("tests/")), "{files:?}");
-        let is_test = |file: &str| file.ends_with("/tests.rs") || file.ends_with("/fuzz.rs") || file.contains("/tests/");
+        let is_test = |file: &str| ["/tests.rs", "/fuzz.rs", "/tests/"].iter().any(|of_tests| file.contains(of_tests));
         for file in files.iter().filter(|file| file.ends_with(".rs") && !is_test(file)) {
             let source = std::fs::read_to_string(folder.join(file)).expect("it is in the package");
             for path in included(without_tests(&source)) {

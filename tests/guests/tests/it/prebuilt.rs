@@ -1,5 +1,5 @@
-//! The host embeds components that are checked in, so that who builds it needs no WebAssembly target. Here they are held
-//! to their sources.
+//! The host embeds components that are checked in, so that who builds it needs no WebAssembly target. Here they are
+//! held to their sources.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,7 @@ const WRITE: &str = "WINDLASS_WRITE_POLICIES";
 
 /// What each crate embeds.
 const PREBUILT: [(&str, &[Guest]); 2] = [
-    (
-        "host/policy",
-        &[guests::STATE_MAPPING, guests::RETRY, guests::ROLLBACK, guests::RELEASE, guests::PROVISIONING],
-    ),
+    ("host/policy", &[guests::STATE_MAPPING, guests::RETRY, guests::ROLLBACK, guests::RELEASE, guests::PROVISIONING]),
     ("host/cli", &[guests::GRACE_FOR_STOPPED]),
 ];
 
@@ -44,8 +41,8 @@ fn what_the_host_embeds_is_what_its_sources_make() {
             let present = std::fs::read(&path).unwrap_or_default();
             assert!(
                 present == guest.bytes,
-                "{of}/components/{} has {} bytes that are not the {} which its sources make: run `just policies` and commit \
-                 what it writes",
+                "{of}/components/{} has {} bytes that are not the {} which its sources make: run `just policies` and \
+                 commit what it writes",
                 file_of(*guest),
                 present.len(),
                 guest.bytes.len()
