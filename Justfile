@@ -198,3 +198,7 @@ package *arguments:
 # Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
 policies: _wasm_target
     WINDLASS_WRITE_POLICIES=1 cargo test --quiet --package windlass-test-guests --test it prebuilt::
+
+# Makes docs/slots.md and the SDK's example questions again from the contract and the host's types, after a change there.
+reference: _wasm_target
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk

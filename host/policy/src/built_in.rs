@@ -1,5 +1,6 @@
-//! The default policies, embedded in this host. They are checked in, so that who builds it needs no WebAssembly target:
-//! `just policies` makes them again from `guest/`, and a test of `tests/guests` holds them to it.
+//! The default policies and the component that evaluates rules, embedded in this host. They are checked in, so that
+//! who builds it needs no WebAssembly target: `just policies` makes them again from `guest/`, and a test of
+//! `tests/guests` holds them to it.
 
 use crate::slots::SlotName;
 
@@ -12,4 +13,9 @@ pub fn component(slot: SlotName) -> Option<&'static [u8]> {
         SlotName::Release => Some(include_bytes!("../components/release.wasm")),
         SlotName::Provisioning => Some(include_bytes!("../components/provisioning.wasm")),
     }
+}
+
+/// The component of every file of rules. It is compiled when one is loaded, and not before.
+pub(crate) fn rules() -> &'static [u8] {
+    include_bytes!("../components/rules.wasm")
 }

@@ -86,6 +86,8 @@ pub enum FailureKind {
     Unavailable,
     /// The host had no room for another instance. Doesn't count towards suspension.
     HostBusy,
+    /// It would have removed too many running machines at one look ([`Brake`](crate::Brake)).
+    Brake,
 }
 
 impl FailureKind {
@@ -97,7 +99,8 @@ impl FailureKind {
             | FailureKind::Suspended
             | FailureKind::HostCall
             | FailureKind::Unavailable
-            | FailureKind::HostBusy => true,
+            | FailureKind::HostBusy
+            | FailureKind::Brake => true,
             FailureKind::Trap
             | FailureKind::FuelLimit
             | FailureKind::MemoryLimit

@@ -160,6 +160,10 @@ pub enum Refusal {
     #[error("it refuses its settings: {0}")]
     Configure(String),
 
+    /// A file of rules is wrong: line, rule, key and remedy.
+    #[error("{0}")]
+    Rules(String),
+
     /// It failed while it was loaded.
     #[error("it failed in `{function}`: {problem}")]
     Failed {

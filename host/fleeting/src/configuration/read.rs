@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
     AddressKind, CloudInit, GroupName, ImageChoice, OwnerName, RootVolume, ServerSpecification, VolumeKind,
 };
-use windlass_policy::Policies;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
+use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{ExplicitSettings, SecretKey, Settings, Zone};
 
 use super::problem::{ConfigurationErrors, Problem};
@@ -53,6 +53,7 @@ pub(super) struct Common {
     pub(super) state_directory: Option<PathBuf>,
     pub(super) policies: Policies,
     pub(super) policy_folder: PathBuf,
+    pub(super) brake: Brake,
     pub(super) metrics: Option<MetricsAddress>,
 }
 
@@ -128,6 +129,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         },
     };
     let policy_folder = reader.text("policy_folder").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let brake = brake(reader);
     let metrics = reader.text("metrics").and_then(|text| metrics_address(reader, &text));
     Common {
         group,
@@ -140,7 +142,17 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         state_directory,
         policies,
         policy_folder,
+        brake,
         metrics,
+    }
+}
+
+fn brake(reader: &mut Reader<'_>) -> Brake {
+    let servers = reader.number("max_reaps", 0, u64::from(u32::MAX)).and_then(|count| u32::try_from(count).ok());
+    let default = Brake::default();
+    Brake {
+        servers: servers.unwrap_or(default.servers),
+        share: reader.share("max_reap_share").unwrap_or(default.share),
     }
 }
 
@@ -171,6 +183,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         state_directory: common.state_directory?,
         policies: common.policies,
         policy_folder: common.policy_folder,
+        brake: common.brake,
         metrics: common.metrics,
     })
 }

@@ -15,7 +15,7 @@ use windlass_lifecycle::{
     Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
     Options, OwnerName, Phase, ResourceKind, StateDirectory, Supervisor, scaleway_capabilities,
 };
-use windlass_policy::{Compiler, Host, HostOptions, Policies};
+use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;
 
 use super::background;
@@ -155,7 +155,10 @@ pub(super) async fn start(
         let configuration = configuration.clone();
         let client = client.clone();
         let state = state.clone();
-        move || policy_host(&configuration.policies, &configuration.policy_folder, &client, &state, compiler)
+        move || {
+            let Configuration { policies, policy_folder, brake, .. } = &configuration;
+            policy_host(policies, policy_folder, *brake, &client, &state, compiler)
+        }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
     let learned = checked?;
@@ -300,6 +303,7 @@ pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<Own
 pub(super) fn policy_host(
     policies: &Policies,
     folder: &Path,
+    brake: Brake,
     client: &Client,
     state: &StateDirectory,
     compiler: Option<Compiler>,
@@ -310,6 +314,7 @@ pub(super) fn policy_host(
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     let mut options = HostOptions::new(directory);
     options.policy_folder = folder.to_owned();
+    options.brake = brake;
     options.capabilities = scaleway_capabilities(client);
     options.compiler = compiler;
     let host = Host::new(options)?;

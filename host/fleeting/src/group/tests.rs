@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_lifecycle::{Clock, Durability, ImageChoice, ServerSpecification, StateDirectory};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, Host, HostOptions, Policies};
+use windlass_policy::{Brake, DecisionFilter, Host, HostOptions, Link, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
@@ -63,6 +63,7 @@ async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) 
         state_directory: folder.to_owned(),
         policies: Policies::default(),
         policy_folder: PathBuf::from("."),
+        brake: Brake::default(),
         metrics: None,
     };
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
@@ -190,4 +191,33 @@ async fn a_taken_up_creation_that_is_to_be_reaped_and_ends_well_is_removed_and_n
     let running = simulator.resources().servers.iter().filter(|server| server["state"] == "running").count();
     assert_eq!(states, vec![State::Running; running], "what is told is what there is");
     group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
+    for (brake, expected) in [(Brake::default(), State::Running), (Brake { servers: 8, share: 0.0 }, State::Deleting)] {
+        let simulator = Simulator::new(Options::default());
+        let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let state = StateDirectory::open(state.path()).unwrap();
+        let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+        options.brake = brake;
+        let host = Arc::new(Host::new(options).unwrap());
+        let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
+        assert_eq!(group.increase(8).await, Ok(8));
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(told(&group).await, [State::Running; 8]);
+
+        let settings = json!({ "behaviour": "delete-foreign", "during": "decide" });
+        let reaping = Link::bytes(windlass_test_guests::HOSTILE.bytes).with_settings(settings);
+        host.configure(&Policies::built_in().with(SlotName::StateMapping, reaping)).unwrap();
+        assert_eq!(told(&group).await, [expected; 8]);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let running = if expected == State::Running { 8 } else { 0 };
+        assert_eq!(simulator.resources().servers.len(), running);
+        let mut failed = DecisionFilter::default();
+        failed.only_fallbacks = true;
+        let braked = host.decisions().unwrap().list(&failed).unwrap().decisions.len();
+        assert_eq!(braked, usize::from(expected == State::Running));
+        group.stop().await;
+    }
 }

@@ -7,7 +7,7 @@ use crate::guests::{ANSWER, ATTEMPT, Guest};
 use crate::support::{State, any, run};
 
 /// Decides the servers at even places as `running` and leaves the rest.
-fn every_other() -> Guest {
+pub(crate) fn every_other() -> Guest {
     Guest::new(
         SlotName::StateMapping,
         format!(
@@ -88,7 +88,7 @@ fn when_even_the_default_is_refused_the_last_resort_decides() {
 }
 
 /// Traps whenever it isn't asked the example question, whose `attempt` is 1.
-fn trapping() -> Guest {
+pub(crate) fn trapping() -> Guest {
     Guest::new(
         SlotName::Retry,
         format!(
@@ -97,7 +97,7 @@ fn trapping() -> Guest {
     )
 }
 
-fn second_attempt() -> retry::Question {
+pub(crate) fn second_attempt() -> retry::Question {
     retry::Question { attempt: 2, ..Retry::example() }
 }
 

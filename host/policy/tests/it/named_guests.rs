@@ -206,7 +206,7 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
         ("memory-hoard", "memor"),
         ("table-hoard", "table"),
     ];
-    let compiled = ["minimal", "state-mapping", "retry", "rollback", "release", "hostile", "spender"];
+    let compiled = ["minimal", "state-mapping", "retry", "rollback", "release", "rules", "hostile", "spender"];
     let examples =
         ["grace-for-stopped", "stock-aware-retry", "keep-volumes-for-inspection", "keep-new-nodes-for-inspection"];
     let mut refused = 0;

@@ -7,8 +7,8 @@ use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Reco
 use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Level;
-use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
+use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
+use windlass_policy::{Brake, Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
 use windlass_test_guests as guests;
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
@@ -133,6 +133,26 @@ fn a_failure_is_counted_with_its_slot_and_its_policy() {
     let counters = Counters::default();
     metrics::with_local_recorder(&counters, || fail(&host));
     assert_eq!(*counters.0.lock(), ["windlass_policy_failures_total slot=retry policy=windlass-hostile-guest"]);
+}
+
+#[test]
+fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
+    let state = State::new();
+    let mut options = state.options();
+    options.brake = Brake { servers: 0, share: 0.0 };
+    let host = Host::new(options).unwrap();
+    let reaping = Guest::new(
+        SlotName::StateMapping,
+        "(i32.store (i32.const 96) (i32.const 128)) (i32.store (i32.const 100) (local.get $count)) \
+         (i32.store (i32.const 128) (i32.const 0x10001)) (i32.const 96)",
+    );
+    host.configure(&Policies::built_in().with(SlotName::StateMapping, Link::bytes(reaping.component()))).unwrap();
+    let counters = Counters::default();
+    let mut question = StateMapping::example();
+    question.servers.truncate(1);
+    metrics::with_local_recorder(&counters, || run(host.pin().decide::<StateMapping>(question, any)));
+    let counted = ["windlass_policy_brakes_total", "windlass_policy_failures_total"];
+    assert_eq!(*counters.0.lock(), counted.map(|name| format!("{name} slot=state-mapping policy=test-guest")));
 }
 
 /// A host whose retry policy traps in decisions whose random word is odd.

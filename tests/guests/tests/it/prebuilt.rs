@@ -12,7 +12,10 @@ const WRITE: &str = "WINDLASS_WRITE_POLICIES";
 
 /// What each crate embeds.
 const PREBUILT: [(&str, &[Guest]); 2] = [
-    ("host/policy", &[guests::STATE_MAPPING, guests::RETRY, guests::ROLLBACK, guests::RELEASE, guests::PROVISIONING]),
+    (
+        "host/policy",
+        &[guests::STATE_MAPPING, guests::RETRY, guests::ROLLBACK, guests::RELEASE, guests::PROVISIONING, guests::RULES],
+    ),
     ("host/cli", &[guests::GRACE_FOR_STOPPED]),
 ];
 
