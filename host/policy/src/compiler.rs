@@ -53,6 +53,7 @@ struct Request {
 
 /// Why a child compiled nothing.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// Standard input isn't what a host writes.
     #[error("standard input holds no request of a host: {0}")]

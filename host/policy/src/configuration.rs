@@ -40,6 +40,7 @@ const MAX_GRANTS: usize = 64;
 
 /// Where a policy's component comes from.
 #[derive(Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Source {
     /// The default that is built into this host.
     #[default]

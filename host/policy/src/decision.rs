@@ -56,6 +56,7 @@ impl fmt::Display for DecidedBy {
 /// How a policy failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The guest trapped: a panic, an unreachable instruction, an access out of bounds, a division by zero.
     Trap,

@@ -35,6 +35,7 @@ use crate::slots::SlotName;
 use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
 /// How a host is made.
+#[non_exhaustive]
 pub struct HostOptions {
     /// The folder for the compiled cache and its key, kept policies, the decision log and the
     /// [status](crate::running_hosts). Several processes may share it.

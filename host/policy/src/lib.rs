@@ -65,6 +65,7 @@ mod values;
 // What a floor above offers to policies.
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
+pub use built_in::component as built_in_component;
 pub use configuration::{Link, Mode, Policies, Source};
 pub use rules::RulesFile;
 // Compiling them elsewhere.

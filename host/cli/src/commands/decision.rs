@@ -35,12 +35,11 @@ fn unreadable(error: &Error) -> Failure {
 }
 
 fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
-    let filter = DecisionFilter {
-        slot: arguments.slot,
-        only_fallbacks: arguments.fallbacks,
-        policy: arguments.policy.clone(),
-        limit: arguments.limit as usize,
-    };
+    let mut filter = DecisionFilter::default();
+    filter.slot = arguments.slot;
+    filter.only_fallbacks = arguments.fallbacks;
+    filter.policy = arguments.policy.clone();
+    filter.limit = arguments.limit as usize;
     let found = log(context)?.list(&filter).map_err(|error| unreadable(&error))?;
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));

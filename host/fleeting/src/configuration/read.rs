@@ -233,17 +233,15 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
             }
         },
     };
-    let explicit = ExplicitSettings {
-        profile: reader.text("profile"),
-        access_key: reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY"),
-        secret_key,
-        organization_id: reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID"),
-        project_id: reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID"),
-        zone: zone.clone(),
-        api_url: reader.text_or_variable(&["endpoint"], "SCW_API_URL"),
-        user_agent: Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION)),
-        ..ExplicitSettings::default()
-    };
+    let mut explicit = ExplicitSettings::default();
+    explicit.profile = reader.text("profile");
+    explicit.access_key = reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY");
+    explicit.secret_key = secret_key;
+    explicit.organization_id = reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID");
+    explicit.project_id = reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID");
+    explicit.zone = zone.clone();
+    explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
+    explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));
     match Settings::load(&explicit, &reader.surroundings.for_client()) {
         Ok(settings) => {
             let zone = zone.or_else(|| settings.zone().cloned().filter(|_| !zone_is_wrong));

@@ -25,11 +25,10 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 /// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
 /// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
 pub(super) fn supervision(configuration: &Configuration) -> SupervisorOptions {
-    SupervisorOptions {
-        resume_interval: TRY_AGAIN.1,
-        sweep: Some(SweepRequest::new(vec![configuration.zone.clone()])),
-        ..SupervisorOptions::default()
-    }
+    let mut options = SupervisorOptions::default();
+    options.resume_interval = TRY_AGAIN.1;
+    options.sweep = Some(SweepRequest::new(vec![configuration.zone.clone()]));
+    options
 }
 
 impl Fleet {

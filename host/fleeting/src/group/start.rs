@@ -240,7 +240,12 @@ fn begin(
     let Ground { client, policies, clock, durability, seed } = ground;
     let owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     let options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    let lifecycle = Lifecycle::open(Options { owner, clock, durability, seed, ..options })?;
+    let mut options = options;
+    options.owner = owner;
+    options.clock = clock;
+    options.durability = durability;
+    options.seed = seed;
+    let lifecycle = Lifecycle::open(options)?;
     let suspensions = Suspensions::open(
         state
             .handle()
@@ -324,11 +329,10 @@ fn book_of_journal(
     configuration: &Configuration,
 ) -> Result<(Book, Vec<OperationId>), windlass_lifecycle::Error> {
     let mut book = Book::default();
-    let unfinished = lifecycle.journal().operations(&OperationFilter {
-        states: vec![OperationState::Open, OperationState::Left],
-        limit: Some(MOST_OPERATIONS),
-        ..OperationFilter::default()
-    })?;
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Open, OperationState::Left];
+    filter.limit = Some(MOST_OPERATIONS);
+    let unfinished = lifecycle.journal().operations(&filter)?;
     // Oldest first, so that a removal comes after the creation it ends.
     for operation in unfinished.into_iter().rev() {
         match operation.kind {
@@ -352,12 +356,12 @@ fn book_of_journal(
             | OperationKind::ReleaseMachine => {}
         }
     }
-    let done = lifecycle.journal().operations(&OperationFilter {
-        states: vec![OperationState::Done],
-        group: Some(configuration.group.to_string()),
-        kind: Some(OperationKind::CreateServer),
-        limit: Some(MOST_OPERATIONS),
-    })?;
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Done];
+    filter.group = Some(configuration.group.to_string());
+    filter.kind = Some(OperationKind::CreateServer);
+    filter.limit = Some(MOST_OPERATIONS);
+    let done = lifecycle.journal().operations(&filter)?;
     let candidates = done
         .into_iter()
         .filter(|operation| operation.ended_by.is_none() && book.get(operation.id.as_str()).is_none())

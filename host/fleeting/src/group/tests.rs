@@ -101,7 +101,9 @@ async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_ser
     group.stop().await;
     host.flush_decisions();
     let log = host.decisions().unwrap();
-    let filter = DecisionFilter { slot: Some(SlotName::StateMapping), limit: 1, ..DecisionFilter::default() };
+    let mut filter = DecisionFilter::default();
+    filter.slot = Some(SlotName::StateMapping);
+    filter.limit = 1;
     let last = log.list(&filter).unwrap().decisions[0].id;
     let question = log.show(&last.to_string()).unwrap().question;
     assert_eq!((&question["zone"], &question["group"]), (&json!("fr-par-1"), &json!("ci")));
@@ -197,7 +199,8 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         let simulator = Simulator::new(Options::default());
         let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let state = StateDirectory::open(state.path()).unwrap();
-        let options = HostOptions { brake, ..HostOptions::new(state.handle().try_clone().unwrap()) };
+        let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+        options.brake = brake;
         let host = Arc::new(Host::new(options).unwrap());
         let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
         assert_eq!(group.increase(8).await, Ok(8));
@@ -211,7 +214,8 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         tokio::time::sleep(Duration::from_secs(120)).await;
         let running = if expected == State::Running { 8 } else { 0 };
         assert_eq!(simulator.resources().servers.len(), running);
-        let failed = DecisionFilter { only_fallbacks: true, ..DecisionFilter::default() };
+        let mut failed = DecisionFilter::default();
+        failed.only_fallbacks = true;
         let braked = host.decisions().unwrap().list(&failed).unwrap().decisions.len();
         assert_eq!(braked, usize::from(expected == State::Running));
         group.stop().await;

@@ -26,6 +26,7 @@ pub struct DecisionReader {
 
 /// Which decisions to list.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct DecisionFilter {
     /// Only of this slot.
     pub slot: Option<SlotName>,

@@ -23,6 +23,7 @@ use crate::json_text::JsonText;
 
 /// The bounds of the decision log.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DecisionLogOptions {
     /// The bytes of all segments together; the oldest go first, but none that a host has open. Default 64 MiB.
     pub total_bytes: u64,

@@ -3,7 +3,7 @@
 use windlass_policy::slots::state_mapping::{Action, Answer, Operation, Question, Server, ServerState, Verdict};
 use windlass_policy::slots::{OnFailure, Slot, SlotName, StateMapping};
 use windlass_policy::{
-    Agreement, Brake, DecidedBy, Decision, FailureKind, Host, HostOptions, Link, Outcome, Policies, ReplayAgainst,
+    Agreement, Brake, DecidedBy, Decision, FailureKind, Host, Link, Outcome, Policies, ReplayAgainst,
 };
 
 use crate::guests::{ANSWER, Guest};
@@ -37,7 +37,9 @@ fn running(count: usize) -> Question {
 }
 
 fn host_with(state: &State, brake: Brake, links: impl IntoIterator<Item = Link>) -> Host {
-    let host = Host::new(HostOptions { brake, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.brake = brake;
+    let host = Host::new(options).unwrap();
     let add = |policies: Policies, link| policies.with(SlotName::StateMapping, link);
     host.configure(&links.into_iter().fold(Policies::built_in(), add)).unwrap();
     host

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Level;
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
-use windlass_policy::{Brake, Host, HostOptions, Link, LinkStatus, Policies, RunningHost, running_hosts};
+use windlass_policy::{Brake, Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
 use windlass_test_guests as guests;
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
@@ -138,7 +138,9 @@ fn a_failure_is_counted_with_its_slot_and_its_policy() {
 #[test]
 fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
     let state = State::new();
-    let host = Host::new(HostOptions { brake: Brake { servers: 0, share: 0.0 }, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.brake = Brake { servers: 0, share: 0.0 };
+    let host = Host::new(options).unwrap();
     let reaping = Guest::new(
         SlotName::StateMapping,
         "(i32.store (i32.const 96) (i32.const 128)) (i32.store (i32.const 100) (local.get $count)) \
@@ -155,7 +157,9 @@ fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
 
 /// A host whose retry policy traps in decisions whose random word is odd.
 fn host_trapping(state: &State, suspend_after: u32) -> Host {
-    let host = Host::new(HostOptions { suspend_after, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = suspend_after;
+    let host = Host::new(options).unwrap();
     let settings = json!({ "behaviour": "trap", "during": "odd-decisions" });
     let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
@@ -211,7 +215,9 @@ fn the_last_swap_and_what_refused_it_are_seen_from_outside() {
     let files = tempfile::tempdir().unwrap();
     let write = |bytes: &[u8]| fs::write(files.path().join("retry.wasm"), bytes).unwrap();
     write(&Guest::waiting(1).component());
-    let host = Host::new(HostOptions { policy_folder: files.path().into(), ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.policy_folder = files.path().into();
+    let host = Host::new(options).unwrap();
     let policies = Policies::built_in().with(SlotName::Retry, Link::file("retry.wasm"));
     host.configure(&policies).unwrap();
     let loaded_at_ms = host.status().links.iter().find(|it| it.slot == SlotName::Retry).unwrap().loaded_at_ms;

@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
 use windlass_policy::{
-    Agreement, Decision, DecisionRecord, FailureKind, Host, HostOptions, Link, Mode, Outcome, Policies, ReplayAgainst,
-    ShadowFilter, ShadowOptions,
+    Agreement, Decision, DecisionRecord, FailureKind, Host, Link, Mode, Outcome, Policies, ReplayAgainst, ShadowFilter,
+    ShadowOptions,
 };
 
 use crate::chains::{every_other, second_attempt, trapping};
@@ -141,7 +141,9 @@ fn the_report_filters_by_slot_name_and_time_and_tells_failures_with_an_example()
 #[test]
 fn a_shadow_that_keeps_failing_suspends_itself_and_not_the_same_policy_where_it_decides() {
     let state = State::new();
-    let host = Host::new(HostOptions { suspend_after: 3, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 3;
+    let host = Host::new(options).unwrap();
     let link = || Link::bytes(trapping().component());
     host.configure(&with(SlotName::Retry, [link().as_shadow(), link()])).unwrap();
     let shadow_of = |question| ask(&host, question).1.shadows.remove(0);
@@ -186,7 +188,9 @@ fn what_the_caller_would_refuse_is_a_shadows_failure() {
 fn a_decision_waits_for_no_shadow_and_one_too_many_is_recorded_without() {
     let state = State::new();
     let shadows = ShadowOptions { queue_decisions: 2, ..ShadowOptions::default() };
-    let host = Host::new(HostOptions { shadows, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.shadows = shadows;
+    let host = Host::new(options).unwrap();
     host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
     // The first shadow's answer is checked only when this test lets go.
     let (release, held) = channel::<()>();
@@ -211,7 +215,9 @@ fn a_decision_waits_for_no_shadow_and_one_too_many_is_recorded_without() {
 fn records_that_wait_for_their_shadows_are_bounded_in_memory() {
     let state = State::new();
     let shadows = ShadowOptions { queue_bytes: 1 << 20, ..ShadowOptions::default() };
-    let host = Host::new(HostOptions { shadows, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.shadows = shadows;
+    let host = Host::new(options).unwrap();
     host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
     let (release, held) = channel::<()>();
     let held = Mutex::new(held);
