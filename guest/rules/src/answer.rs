@@ -132,14 +132,17 @@ impl<V: Verdict> Answer<V> {
         let mut parts = Vec::new();
         for (pointer, target) in V::computable() {
             let Some(place) = template.pointer_mut(pointer) else { continue };
-            let Some(text) = place.as_str().and_then(|text| text.trim_start().strip_prefix(EXPRESSION)) else { continue };
+            let Some(text) = place.as_str().and_then(|text| text.trim_start().strip_prefix(EXPRESSION)) else {
+                continue;
+            };
             let (scope, kind, placeholder) = match target {
                 Target::Number => (scope, Kind::Number, Value::from(0)),
                 Target::Text => (scope, Kind::Text, Value::from("")),
                 Target::Nodes => (&contract::NODE_SCOPE, Kind::Bool, Value::Array(Vec::new())),
             };
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
-            let expression = reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
+            let expression =
+                reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
             *place = placeholder;
             parts.push(Part { pointer, target: *target, expression });
         }

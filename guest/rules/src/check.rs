@@ -213,8 +213,7 @@ impl Check<'_> {
 
     fn kind_of(&mut self, ast: &mut Ast) -> Checked {
         if let Some(place) = self.place(ast)? {
-            let position =
-                self.reader.variable(Variable { root: place.root, path: place.path, presence: false });
+            let position = self.reader.variable(Variable { root: place.root, path: place.path, presence: false });
             ast.expr = Expr::Ident(variable_name(position));
             return Ok(Typed { kind: place.kind, absent: place.absent.then_some(place.written) });
         }
@@ -522,7 +521,8 @@ impl Check<'_> {
     }
 
     fn unknown_variable(&self, name: &str) -> String {
-        let mut known: Vec<String> = self.scope.question.fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
+        let mut known: Vec<String> =
+            self.scope.question.fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
         known.extend(self.scope.item.map(|(item, _)| item.to_owned()));
         known.extend(self.inner.iter().map(|(name, _)| name.clone()).filter(|name| !name.starts_with('@')));
         format!("there is no `{name}`{}", meant(name, known.iter().map(String::as_str)))

@@ -146,8 +146,7 @@ record!(RETRY, retry::Question, |it| {
     "server-type": Optional(&Text) => text(&it.server_type),
 });
 
-static SERVER_STATE: &[&str] =
-    &["starting", "running", "stopping", "stopped", "stopped-in-place", "locked", "other"];
+static SERVER_STATE: &[&str] = &["starting", "running", "stopping", "stopped", "stopped-in-place", "locked", "other"];
 
 static STATE_DETAIL: &[&str] = &[
     "none",

@@ -206,7 +206,11 @@ fn an_answer_is_refused_with_the_nearest_word() {
         ("retry", r#"{"wait": "soon"}"#, "invalid type: string \"soon\", expected u64"),
         ("retry", r#"{"wait": "= undoing"}"#, "`wait`: it must be a number, and is true or false"),
         ("retry", r#"{"wait": "= atempt"}"#, "`wait`: there is no `atempt`; did you mean `attempt`?"),
-        ("retry", r#"{"wait": 1, "give-up": 1}"#, "expected one of defer, give-up, wait, alone or as the key of a table"),
+        (
+            "retry",
+            r#"{"wait": 1, "give-up": 1}"#,
+            "expected one of defer, give-up, wait, alone or as the key of a table",
+        ),
         (
             "state-mapping",
             r#"{"mapped": {"report": "runing", "action": "none"}}"#,
@@ -218,7 +222,11 @@ fn an_answer_is_refused_with_the_nearest_word() {
             "there is no key `reprot`; did you mean `report`?",
         ),
         ("rollback", r#""kep""#, "there is no answer `kep`; did you mean `keep`?"),
-        ("provisioning", r#"{"recover": {"state": "error", "delete": "= nodes"}}"#, "`delete`: it must be true or false"),
+        (
+            "provisioning",
+            r#"{"recover": {"state": "error", "delete": "= nodes"}}"#,
+            "`delete`: it must be true or false",
+        ),
     ] {
         let json = format!(r#"{{"slot": "{slot}", "rules": [{{"when": "true", "answer": {answer}}}]}}"#);
         let words = refusal(&json);
@@ -228,7 +236,8 @@ fn an_answer_is_refused_with_the_nearest_word() {
 
 #[test]
 fn a_problem_begins_with_its_place() {
-    let json = r#"{"slot": "retry", "rules": [{"when": "true", "answer": "defer"}, {"when": "tru", "answer": "defer"}]}"#;
+    let json =
+        r#"{"slot": "retry", "rules": [{"when": "true", "answer": "defer"}, {"when": "tru", "answer": "defer"}]}"#;
     assert!(refusal(json).starts_with("rules[1].when: there is no `tru`"), "{}", refusal(json));
     assert_eq!(refusal(r#"{"rules": [{"when": "true", "answer": "defer"}]}"#), "slot: it is missing");
 }

@@ -115,7 +115,9 @@ impl RulesFile {
     pub(crate) fn check_slot(&self, slot: SlotName) -> Result<(), String> {
         match self.slot == slot {
             true => Ok(()),
-            false => Err(format!("line {}: they are rules for the slot `{}`, not for `{slot}`", self.slot_line, self.slot)),
+            false => {
+                Err(format!("line {}: they are rules for the slot `{}`, not for `{slot}`", self.slot_line, self.slot))
+            }
         }
     }
 
@@ -183,9 +185,9 @@ fn to_json(value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
     Ok(match value.get_ref() {
         DeValue::String(text) => text.as_ref().into(),
         DeValue::Boolean(value) => (*value).into(),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map_err(|_| format!("{number} is too large"))?
-            .into(),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| format!("{number} is too large"))?.into()
+        }
         DeValue::Array(items) => items.iter().map(to_json).collect::<Result<Vec<_>, _>>()?.into(),
         DeValue::Table(table) => {
             let member = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
@@ -261,7 +263,10 @@ answer = "give-up"
             ("slot = \"retry\"\nrules = 1", "line 2: `rules`: expected tables"),
             ("slot = \"retry\"\nrules = [1]", "line 2: rule 1: expected a table"),
             ("slot = \"retry\"\n[[rules]]\nwhen = \"true\"\n", "line 2: rule 1: the key `answer` is missing"),
-            ("slot = \"retry\"\n[[rules]]\nwehn = \"true\"\n", "line 3: rule 1: unknown key `wehn`; did you mean `when`?"),
+            (
+                "slot = \"retry\"\n[[rules]]\nwehn = \"true\"\n",
+                "line 3: rule 1: unknown key `wehn`; did you mean `when`?",
+            ),
             ("slot = \"retry\"\n[[rules]]\nwhen = true\n", "line 3: rule 1: `when`: expected a text"),
             ("slot = \"retry\"\n[[rules]]\nanswer = 1.5\n", "line 3: rule 1: `answer`: no slot has fractions"),
             ("slot = \"retry\"\n\n[[rules]\n", "line 3: it is not TOML"),

@@ -1,5 +1,7 @@
 use super::*;
-use crate::contract::{NODE_SCOPE, PROVISIONING_SCOPE, RELEASE_SCOPE, RETRY_SCOPE, ROLLBACK_SCOPE, STATE_MAPPING_SCOPE};
+use crate::contract::{
+    NODE_SCOPE, PROVISIONING_SCOPE, RELEASE_SCOPE, RETRY_SCOPE, ROLLBACK_SCOPE, STATE_MAPPING_SCOPE,
+};
 
 fn problem(text: &str, scope: &'static Scope) -> String {
     Reader::default().condition(text, scope).err().unwrap_or_default()
@@ -42,7 +44,11 @@ fn a_misspelt_word_is_refused_with_the_nearest() {
     for (text, scope, expected) in [
         ("failur.class == 'other'", &RETRY_SCOPE, "there is no `failur`; did you mean `failure`?"),
         ("failure.clas == 'other'", &RETRY_SCOPE, "`failure` has no field `clas`; did you mean `class`?"),
-        ("failure.class == 'out_of_stock'", &RETRY_SCOPE, "there is no case 'out_of_stock'; did you mean `out-of-stock`?"),
+        (
+            "failure.class == 'out_of_stock'",
+            &RETRY_SCOPE,
+            "there is no case 'out_of_stock'; did you mean `out-of-stock`?",
+        ),
         ("'timeuot' == failure.class", &RETRY_SCOPE, "there is no case 'timeuot'; did you mean `timeout`?"),
         ("failure.class in ['gatway']", &RETRY_SCOPE, "there is no case 'gatway'; did you mean `gateway`?"),
         ("question.atempt > 1", &RETRY_SCOPE, "`question` has no field `atempt`; did you mean `attempt`?"),

@@ -25,7 +25,8 @@ fn decide(resolve: &Resolve, slot: &str) -> (Type, Type) {
 /// Compares a table with a record of the WIT.
 fn compare(resolve: &Resolve, of: &Type, record: &'static Record, differs: &[&str]) {
     let TypeDefKind::Record(wit) = kind(resolve, of) else { panic!("no record") };
-    let theirs: Vec<&str> = wit.fields.iter().map(|field| field.name.as_str()).filter(|name| *name != "servers").collect();
+    let theirs: Vec<&str> =
+        wit.fields.iter().map(|field| field.name.as_str()).filter(|name| *name != "servers").collect();
     let ours: Vec<&str> = record.fields.iter().map(|(name, _)| *name).collect();
     assert_eq!(ours, theirs);
     for field in wit.fields.iter().filter(|field| !differs.contains(&field.name.as_str())) {

@@ -129,10 +129,19 @@ fn a_decision_by_rules_can_be_replayed() {
 #[test]
 fn what_is_wrong_with_rules_is_told_when_they_are_loaded() {
     for (rules, expected) in [
-        (waiting("failure.class == 'out_of_stock'", 1), "line 4, rule 1 (`patience`): `when`: there is no case 'out_of_stock'"),
+        (
+            waiting("failure.class == 'out_of_stock'", 1),
+            "line 4, rule 1 (`patience`): `when`: there is no case 'out_of_stock'",
+        ),
         (waiting("time_left > 1", 1), "`when`: `time_left` may be absent: ask first"),
-        ("slot = \"retry\"\n[[rules]]\nwhen = \"true\"\nanswer = \"giveup\"".into(), "line 4, rule 1: `answer`: there is no answer `giveup`"),
-        ("slot = \"retry\"\n[[rules]]\nwhn = \"true\"".into(), "line 3: rule 1: unknown key `whn`; did you mean `when`?"),
+        (
+            "slot = \"retry\"\n[[rules]]\nwhen = \"true\"\nanswer = \"giveup\"".into(),
+            "line 4, rule 1: `answer`: there is no answer `giveup`",
+        ),
+        (
+            "slot = \"retry\"\n[[rules]]\nwhn = \"true\"".into(),
+            "line 3: rule 1: unknown key `whn`; did you mean `when`?",
+        ),
         ("slot = \"release\"".into(), "line 1: they are rules for the slot `release`, not for `retry`"),
         ("slot = ".into(), "line 1: it is not TOML"),
     ] {
@@ -237,7 +246,9 @@ fn the_deepest_condition_that_is_accepted_has_enough_stack() {
 
 #[test]
 fn a_condition_that_is_nested_too_deep_is_refused_in_words() {
-    for (open, inner, close) in [("(1 + ", "attempt", ")"), ("true ? true : ", "true", ""), ("[1].exists(x, ", "true", ")")] {
+    for (open, inner, close) in
+        [("(1 + ", "attempt", ")"), ("true ? true : ", "true", ""), ("[1].exists(x, ", "true", ")")]
+    {
         for times in [30, 150] {
             let when = format!("{}{inner}{}", open.repeat(times), close.repeat(times));
             let error = refusal(SlotName::Retry, &waiting(&when, 1));
@@ -356,8 +367,10 @@ fn every_file_on_the_page_about_rules_and_every_example_can_be_used() {
     let page = fs::read_to_string(root.join("docs/rules.md")).unwrap();
     let mut files = files_of(&page);
     assert!(files.len() >= 5, "a page for each slot");
-    let examples: Vec<PathBuf> = fs::read_dir(root.join("guest/examples")).unwrap().map(|it| it.unwrap().path()).collect();
-    files.extend(examples.iter().filter(|path| RulesFile::is_named(path)).map(|path| fs::read_to_string(path).unwrap()));
+    let examples: Vec<PathBuf> =
+        fs::read_dir(root.join("guest/examples")).unwrap().map(|it| it.unwrap().path()).collect();
+    files
+        .extend(examples.iter().filter(|path| RulesFile::is_named(path)).map(|path| fs::read_to_string(path).unwrap()));
     let state = State::new();
     let host = state.host();
     let mut slots = std::collections::BTreeSet::new();
