@@ -1,5 +1,5 @@
-//! Builds the default policies into `OUT_DIR/<slot>.wasm` and what evaluates rules into `OUT_DIR/rules.wasm`, from where
-//! `include_bytes!` embeds them.
+//! Builds the default policies into `OUT_DIR/<slot>.wasm` and what evaluates rules into `OUT_DIR/rules.wasm`, from
+//! where `include_bytes!` embeds them.
 
 use windlass_guest_build::{Build, Error};
 
