@@ -9,6 +9,9 @@ use windlass_guest_build::Build;
 #[path = "build/raw.rs"]
 mod raw;
 
+/// What evaluates rules.
+const RULES: &str = "RULES";
+
 /// Name of the constant, package, name of the file, what it is.
 const PACKAGES: &[(&str, &str, &str, &str)] = &[
     (
@@ -21,7 +24,7 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
     ("ROLLBACK", "windlass-guest-rollback", "rollback", "The default policy of the slot `rollback`."),
     ("RELEASE", "windlass-guest-release", "release", "The default policy of the slot `release`."),
     ("PROVISIONING", "windlass-guest-provisioning", "provisioning", "The default policy of the slot `provisioning`."),
-    ("RULES", "windlass-guest-rules", "rules", "What evaluates files of rules, for every slot."),
+    (RULES, "windlass-guest-rules", "rules", "What evaluates files of rules, for every slot."),
     ("GRACE_FOR_STOPPED", "grace-for-stopped", "grace-for-stopped", "The example for `state-mapping`."),
     (
         "STOCK_AWARE_RETRY",
@@ -88,10 +91,14 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let mut build = Build::from_build_script()?;
-    for (_, package, name, _) in PACKAGES {
+    for (_, package, name, _) in PACKAGES.iter().filter(|(constant, ..)| *constant != RULES) {
         build = build.package(*package, *name);
     }
     build.run()?;
+    // By itself, as the host builds it: its dependencies would give those of the others more features.
+    for (_, package, name, _) in PACKAGES.iter().filter(|(constant, ..)| *constant == RULES) {
+        Build::from_build_script()?.package(*package, *name).run()?;
+    }
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=faulty");

@@ -1,5 +1,5 @@
-//! What is undone, and in which order: what depends on what on Scaleway. Rules (guest/rules) plan with this file as well,
-//! so that all that they have to say is what is kept.
+//! What is undone, and in which order: what depends on what on Scaleway. Rules (guest/rules) plan with this file as
+//! well, so that all that they have to say is what is kept.
 
 use windlass_guest_sdk::prelude::*;
 

@@ -1,8 +1,8 @@
 //! Holds an expression against the contract before it is ever evaluated, and makes each path into the question one
 //! variable.
 //!
-//! What passes can still fail when it is evaluated in few ways: a division by zero, a number out of bounds, an item that
-//! is not there, a text that is no number.
+//! What passes can still fail when it is evaluated in few ways: a division by zero, a number out of bounds, an item
+//! that is not there, a text that is no number.
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue, SelectExpr, operators};
 use cel::parser::{Expression as Ast, PrattParser};

@@ -1,8 +1,8 @@
 //! The contract as rules see it: which fields a question has, what they are, and how to get at each in the SDK's types.
 //! A test holds the tables equal to the WIT.
 //!
-//! Two things differ, since a position says nothing to a rule about one server: `server.server_type` is the type's name,
-//! and `server.watched_tags` the tags themselves.
+//! Two things differ, since a position says nothing to a rule about one server: `server.server_type` is the type's
+//! name, and `server.watched_tags` the tags themselves.
 
 use windlass_guest_sdk::types::Failure;
 use windlass_guest_sdk::{provisioning, release, retry, rollback, state_mapping};

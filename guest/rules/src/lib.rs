@@ -1,9 +1,9 @@
 //! A policy made of rules: conditions in CEL (<https://cel.dev>), each with an answer and a reason. Knows how rules are
 //! read, checked and evaluated; must not know what any rule says.
 //!
-//! Rules are read and held against the contract in `configure`, and what that leaves is in the snapshot from which every
-//! decision starts. The first rule that applies answers; where none does, the next policy of the chain decides. In
-//! `state-mapping` rules are about one `server` each, in `rollback` about one `resource` each.
+//! Rules are read and held against the contract in `configure`, and what that leaves is in the snapshot from which
+//! every decision starts. The first rule that applies answers; where none does, the next policy of the chain decides.
+//! In `state-mapping` rules are about one `server` each, in `rollback` about one `resource` each.
 //!
 //! A rule that cannot be evaluated (a division by zero) fails the policy: what it was to say, nobody can know.
 

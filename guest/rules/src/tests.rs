@@ -133,7 +133,8 @@ fn a_machine_is_released_with_what_the_question_says() {
         r#"{"slot": "release", "rules": [
             {"when": "has(refusal.not_before)", "answer": {"retry-after": "= refusal.not_before - now"}},
             {"when": "machine.pool_prefix != null",
-             "answer": {"return-to-pool": {"operating-system": "= machine.operating_system == null ? 'x' : machine.operating_system"}}}
+             "answer": {"return-to-pool": {
+                 "operating-system": "= machine.operating_system == null ? 'x' : machine.operating_system"}}}
         ]}"#,
     );
     let question = release_question(machine(release::MachineKind::AppleSiliconServer));

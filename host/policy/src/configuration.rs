@@ -50,8 +50,8 @@ pub enum Source {
     File(PathBuf),
     /// A component in memory. Can't be written in a configuration file.
     Bytes(Arc<[u8]>),
-    /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a configuration
-    /// file.
+    /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
+    /// configuration file.
     Rules(Arc<[u8]>),
 }
 

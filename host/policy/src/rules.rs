@@ -1,7 +1,7 @@
 //! Files of rules: policies that need no compiler.
 //!
-//! A file of rules is TOML: its slot, and conditions in CEL, each with an answer and a reason. It becomes the settings of
-//! one component that is built into the host and evaluates them in the sandbox (guest/rules). So the digest of its
+//! A file of rules is TOML: its slot, and conditions in CEL, each with an answer and a reason. It becomes the settings
+//! of one component that is built into the host and evaluates them in the sandbox (guest/rules). So the digest of its
 //! settings identifies a file of rules, and everything that holds for policies holds for it. What the rules say is
 //! checked there; here, what TOML can get wrong is told with its line.
 
@@ -245,7 +245,8 @@ answer = "give-up"
     #[test]
     fn the_same_rules_written_otherwise_are_the_same_settings() {
         let other = r#"rules = [
-            { reason = "stock may come back", when = "failure.class == 'out-of-stock'", answer = { wait = 0xEA60 }, name = "stock" },
+            { reason = "stock may come back", name = "stock", when = "failure.class == 'out-of-stock'",
+              answer = { wait = 0xEA60 } },
             { when = "attempt > 9", answer = "give-up" },
         ]
         slot = "retry""#;
