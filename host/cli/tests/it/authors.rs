@@ -245,7 +245,8 @@ fn a_missing_target_is_added_by_rustup_and_without_rustup_told() {
     let world = World::new("50");
     let home = world.home.path().to_owned();
     let folder = home.join("patience");
-    let new = ["policy", "new", "patience", "--slot", "retry", "--language", "rust", "--folder", folder.to_str().unwrap()];
+    let new =
+        ["policy", "new", "patience", "--slot", "retry", "--language", "rust", "--folder", folder.to_str().unwrap()];
     world.run(&new).expect(0);
     // What follows the target is soon over.
     std::fs::write(folder.join("src/lib.rs"), "no Rust").unwrap();
