@@ -13,11 +13,11 @@ use windlass_policy::slots::types;
 
 use crate::control::Happening;
 use crate::execute::{End, StepEnd, execute};
+use crate::failure;
 use crate::inventory::{Found, Scope, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::run::{Run, StepFailure, Stop};
-use crate::failure;
 
 /// How often a plan is made anew for what the look at the end still finds.
 const ROUNDS: u32 = 3;

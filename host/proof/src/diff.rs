@@ -87,7 +87,8 @@ fn diff_slot<S: ProvedSlot>(
         compare::<S>(before, after, question, Origin::Number(number), changes);
         Ok::<(), BoundsError>(())
     };
-    let (mut changes, _) = work::run::<S, _, _>(&plan, options.threads, &AtomicBool::new(false), Changes::default(), look)?;
+    let (mut changes, _) =
+        work::run::<S, _, _>(&plan, options.threads, &AtomicBool::new(false), Changes::default(), look)?;
     let (mut unreadable, mut of_record) = (0, 0);
     for record in recorded {
         let question = record.read().ok().filter(|read| read.slot == S::NAME).map(|read| read.question);
@@ -224,7 +225,8 @@ fn compare<S: ProvedSlot>(
 }
 
 fn words_of_all<S: ProvedSlot>(question: &S::Question, answer: &S::Answer) -> String {
-    let mut words: Vec<String> = S::each(question, answer).map(|(_, one)| verdict_words(&to_json(S::verdict(one)))).collect();
+    let mut words: Vec<String> =
+        S::each(question, answer).map(|(_, one)| verdict_words(&to_json(S::verdict(one)))).collect();
     words.dedup();
     words.join("; ")
 }

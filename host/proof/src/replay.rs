@@ -76,7 +76,8 @@ pub fn replay(
         let mut found = Found::default();
         loop {
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);
-            let Some(chunk) = records.get(from..records.len().min(from + CHUNK)).filter(|chunk| !chunk.is_empty()) else {
+            let Some(chunk) = records.get(from..records.len().min(from + CHUNK)).filter(|chunk| !chunk.is_empty())
+            else {
                 break;
             };
             for record in chunk {

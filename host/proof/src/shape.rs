@@ -127,9 +127,9 @@ fn shape(contract: &Resolve, of: &Type) -> Shape {
         TypeDefKind::Option(inner) => Shape::Option(Box::new(shape(contract, inner))),
         TypeDefKind::List(item) => Shape::List(Box::new(shape(contract, item))),
         TypeDefKind::Enum(cases) => Shape::Enum(cases.cases.iter().map(|case| case.name.clone()).collect()),
-        TypeDefKind::Record(record) => Shape::Record(
-            record.fields.iter().map(|field| (field.name.clone(), shape(contract, &field.ty))).collect(),
-        ),
+        TypeDefKind::Record(record) => {
+            Shape::Record(record.fields.iter().map(|field| (field.name.clone(), shape(contract, &field.ty))).collect())
+        }
         TypeDefKind::Variant(variant) => Shape::Variant(
             variant
                 .cases

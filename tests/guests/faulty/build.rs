@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The setting by which a fault is chosen.
 fn with_setting(text: &str) -> Result<String, String> {
     // An included file can have no documentation of its own.
-    let mut text: String = text.lines().filter(|line| !line.starts_with("//!")).map(|line| format!("{line}\n")).collect();
+    let mut text: String =
+        text.lines().filter(|line| !line.starts_with("//!")).map(|line| format!("{line}\n")).collect();
     let open = text.find("    pub struct Default").and_then(|begin| Some(begin + text[begin..].find('{')? + 1));
     let open = open.ok_or("the policy has no settings")?;
     text.insert_str(open, "\n/// The fault that it has.\npub fault: String = String::new(),\n");

@@ -7,8 +7,8 @@ mod compiled;
 #[path = "../faulty/faults.rs"]
 mod faults;
 
-pub use faults::{FAULTS, Fault};
 pub use compiled::{has_compiled, lend_compiled};
+pub use faults::{FAULTS, Fault};
 
 /// A guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -104,8 +104,11 @@ fn parse_bound(text: &str) -> Result<(String, Values), String> {
     }
     let words: Vec<&str> = values.split(',').map(str::trim).collect();
     let numbers: Result<Vec<u64>, _> = words.iter().map(|word| word.parse::<u64>()).collect();
-    Ok((path, match numbers {
-        Ok(numbers) => Values::Numbers(numbers),
-        Err(_) => Values::Texts(words.into_iter().map(str::to_owned).collect()),
-    }))
+    Ok((
+        path,
+        match numbers {
+            Ok(numbers) => Values::Numbers(numbers),
+            Err(_) => Values::Texts(words.into_iter().map(str::to_owned).collect()),
+        },
+    ))
 }

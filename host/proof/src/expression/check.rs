@@ -267,7 +267,11 @@ impl Check {
                     None => {
                         let known: Vec<String> =
                             record.fields().iter().map(|(name, _)| name.replace('-', "_")).collect();
-                        return Err(format!("an item has no field `{0}`{1}", select.field, meant(&select.field, &known)));
+                        return Err(format!(
+                            "an item has no field `{0}`{1}",
+                            select.field,
+                            meant(&select.field, &known)
+                        ));
                     }
                 }
             }
@@ -335,7 +339,10 @@ impl Check {
                 }
                 Ok(Kind::Bool)
             }
-            (operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS, [one, other]) => {
+            (
+                operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
+                [one, other],
+            ) => {
                 let (left, right) = (self.kind(one)?, self.kind(other)?);
                 let ordered = |kind: &Kind| matches!(kind, Kind::Number | Kind::Text | Kind::Unknown);
                 if ordered(&left) && ordered(&right) && left.fits(&right) {

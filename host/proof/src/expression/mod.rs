@@ -180,8 +180,7 @@ impl Expression {
         item: Option<&S::Item>,
         one: &S::One,
     ) -> Result<bool, ExpressionError> {
-        let undecided =
-            |problem: String| ExpressionError::Undecided { expression: self.text.clone(), problem };
+        let undecided = |problem: String| ExpressionError::Undecided { expression: self.text.clone(), problem };
         let values = self.values::<S>(question, item, one).map_err(|error| undecided(error.to_string()))?;
         let variables = Variables { names: &self.needs.names, values };
         let mut context = Context::with_env(self.env.clone());

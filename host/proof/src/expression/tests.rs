@@ -85,7 +85,8 @@ fn lists_are_gone_through_by_the_macros() {
 
 #[test]
 fn in_a_batch_the_condition_is_about_each_server() {
-    let mapped = |report: &str| json!({ "verdict": { "mapped": { "report": report, "action": "none" } }, "reason": null });
+    let mapped =
+        |report: &str| json!({ "verdict": { "mapped": { "report": report, "action": "none" } }, "reason": null });
     let answers: Vec<Json> =
         ["running", "creating", "none", "creating", "deleting", "none"].iter().map(|word| mapped(word)).collect();
     let answers = Json::Array(answers);

@@ -145,11 +145,7 @@ pub fn prove(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Res
     with_slot!(policy.identity().slot, S => prove_slot::<S>(policy, laws, options))
 }
 
-fn prove_slot<S: ProvedSlot>(
-    policy: &LoadedPolicy,
-    laws: &[Law],
-    options: &ProofOptions,
-) -> Result<Proof, ProofError> {
+fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Result<Proof, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
     let plan = Plan::new(&within, &beyond, options.enumerated, options.random, options.seed);
@@ -180,7 +176,10 @@ fn prove_slot<S: ProvedSlot>(
         let counterexample = match violation.first {
             Some(number) => {
                 let question = plan.question::<S::Question>(number);
-                Some(counterexample::<S>(policy, law, &within, &question).map_err(|source| undecided(law, source, &question))?)
+                Some(
+                    counterexample::<S>(policy, law, &within, &question)
+                        .map_err(|source| undecided(law, source, &question))?,
+                )
             }
             None => None,
         };
@@ -261,8 +260,8 @@ fn counterexample<S: ProvedSlot>(
     let example = S::NAME.example_question();
     let question = shrink::shrink(to_json(question), &example, &space.full(), |json| problem(json).is_some());
     // Shrinking keeps what violates the law; a law that is violated now and then only is the purity's.
-    let (answer, problem) =
-        problem(&question).unwrap_or_else(|| (None, "it was violated, and no longer is: the policy is not pure".into()));
+    let (answer, problem) = problem(&question)
+        .unwrap_or_else(|| (None, "it was violated, and no longer is: the policy is not pure".into()));
     let expect = expectation::<S>(law, &question);
     let changes = changes_of(S::NAME, &question);
     let fixture = Fixture {

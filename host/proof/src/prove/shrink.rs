@@ -30,10 +30,13 @@ fn measure(question: &Json, example: &Json, full: &Json) -> (usize, usize) {
                 (differences + more_differences, items + more_items)
             })
         }
-        (Json::Array(values), _) => values.iter().enumerate().fold((0, values.len()), |(differences, items), (position, value)| {
-            let (more_differences, more_items) = measure(value, item(example, full, position), item(full, full, position));
-            (differences + more_differences, items + more_items)
-        }),
+        (Json::Array(values), _) => {
+            values.iter().enumerate().fold((0, values.len()), |(differences, items), (position, value)| {
+                let (more_differences, more_items) =
+                    measure(value, item(example, full, position), item(full, full, position));
+                (differences + more_differences, items + more_items)
+            })
+        }
         (value, example) => (usize::from(value != example), 0),
     }
 }
@@ -91,7 +94,8 @@ mod tests {
     #[test]
     fn only_what_shows_it_is_left() {
         let example = json!({ "a": 1, "b": { "c": true, "d": "x" }, "e": null, "list": [{ "f": 0, "g": 0 }] });
-        let full = json!({ "a": 1, "b": { "c": true, "d": "x" }, "e": { "h": 0, "i": 0 }, "list": [{ "f": 0, "g": 0 }] });
+        let full =
+            json!({ "a": 1, "b": { "c": true, "d": "x" }, "e": { "h": 0, "i": 0 }, "list": [{ "f": 0, "g": 0 }] });
         let question = json!({
             "a": 2, "b": { "c": false, "d": "y" }, "e": { "h": 5, "i": 6 },
             "list": [{ "f": 1, "g": 2 }, { "f": 3, "g": 4 }, { "f": 1, "g": 1 }],

@@ -116,7 +116,8 @@ impl Space {
     }
 
     fn make(slot: SlotName, own: &[(String, Values)], wide: bool) -> Result<Space, BoundsError> {
-        let mut make = Make { slot, own, wide, needs: Vec::new(), choices: Vec::new(), bounds: Vec::new(), used: Vec::new() };
+        let mut make =
+            Make { slot, own, wide, needs: Vec::new(), choices: Vec::new(), bounds: Vec::new(), used: Vec::new() };
         let example = slot.example_question();
         let root = make.node(&SlotShapes::of(slot).question, &example, "", None)?;
         let known = || make.bounds.iter().map(|bound| bound.path.as_str()).collect::<Vec<_>>().join(", ");
@@ -486,9 +487,9 @@ impl Make<'_> {
             Shape::List(item) => Kind::FixedList(
                 example.as_array().into_iter().flatten().map(|example| self.fixed(item, example)).collect(),
             ),
-            Shape::Record(fields) => Kind::Record(
-                fields.iter().map(|(name, shape)| self.fixed(shape, &example[name.as_str()])).collect(),
-            ),
+            Shape::Record(fields) => {
+                Kind::Record(fields.iter().map(|(name, shape)| self.fixed(shape, &example[name.as_str()])).collect())
+            }
             Shape::Variant(_) => unreachable!("no question has a variant"),
         };
         fixed(kind)

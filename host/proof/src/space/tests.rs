@@ -46,7 +46,8 @@ fn every_number_text_and_list_of_the_contract_has_its_bounds_and_no_bound_is_of_
         }
         let space = within(slot);
         for path in bounds::named(slot) {
-            let known = places.iter().any(|place| place == path) || space.bounds().iter().any(|known| known.path == path);
+            let known =
+                places.iter().any(|place| place == path) || space.bounds().iter().any(|known| known.path == path);
             assert!(known, "{slot}: {path} is no place of the question");
         }
     }
@@ -89,7 +90,8 @@ fn json_of(node: &Node, shape: &Shape, choices: &mut std::slice::Iter<'_, u32>) 
         }
         (Kind::FixedList(items), Shape::List(item)) => items.iter().map(|node| json_of(node, item, choices)).collect(),
         (Kind::Record(nodes), Shape::Record(fields)) => {
-            let field = |(node, (name, shape)): (&Node, &(String, Shape))| (name.clone(), json_of(node, shape, choices));
+            let field =
+                |(node, (name, shape)): (&Node, &(String, Shape))| (name.clone(), json_of(node, shape, choices));
             Json::Object(nodes.iter().zip(fields).map(field).collect())
         }
         other => panic!("{other:?}"),
@@ -116,7 +118,8 @@ fn enumerated_questions_are_all_different_and_as_many_as_were_counted() {
         .map(|(path, number)| (path.to_owned(), Values::Numbers(vec![number])));
     let mut own = own.to_vec();
     own.push(("failure.class".into(), Values::Example));
-    for (slot, own) in [(SlotName::Retry, own), (SlotName::StateMapping, vec![("servers[].age".into(), Values::Numbers(vec![1]))])]
+    for (slot, own) in
+        [(SlotName::Retry, own), (SlotName::StateMapping, vec![("servers[].age".into(), Values::Numbers(vec![1]))])]
     {
         let space = Space::within(slot, &own).unwrap();
         let mut seen = HashSet::new();

@@ -82,9 +82,10 @@ fn only_slot(arguments: &BenchPolicy) -> Result<SlotName, Failure> {
         [slot] => Ok(*slot),
         _ => {
             let names: Vec<&str> = slots.iter().map(|slot| slot.as_str()).collect();
-            Err(Failure::usage("name the slot with --slot")
-                .at(file.display().to_string())
-                .because(format!("the policy exports {}", if names.is_empty() { "none".into() } else { names.join(", ") })))
+            Err(Failure::usage("name the slot with --slot").at(file.display().to_string()).because(format!(
+                "the policy exports {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )))
         }
     }
 }

@@ -73,10 +73,10 @@ pub(super) fn name_of(file: &Path) -> String {
 }
 
 fn read_laws(file: &Path, arguments: &ProvePolicy) -> Result<Vec<Law>, Failure> {
-    let wrong = |problem: String| {
-        Failure::usage("the laws cannot be used").at(file.display().to_string()).because(problem)
-    };
-    let laws = Laws::parse(&read_text(file, "the laws", LARGEST_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
+    let wrong =
+        |problem: String| Failure::usage("the laws cannot be used").at(file.display().to_string()).because(problem);
+    let laws =
+        Laws::parse(&read_text(file, "the laws", LARGEST_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
     if laws.slot != arguments.slot {
         return Err(wrong(format!("they are about the slot {}, and {} was asked for", laws.slot, arguments.slot)));
     }
@@ -146,7 +146,9 @@ fn words(proof: &Proof, saved: &[PathBuf]) -> String {
     text.push_str(&format!("\n{}\n", bold("within these bounds")));
     let all = match proof.exhaustive {
         true => format!("all {} questions of the slot {}", grouped(proof.space), proof.slot),
-        false => format!("{} of {} questions of the slot {}", grouped(proof.enumerated), grouped(proof.space), proof.slot),
+        false => {
+            format!("{} of {} questions of the slot {}", grouped(proof.enumerated), grouped(proof.space), proof.slot)
+        }
     };
     text.push_str(&format!("  {all}: every case of every enum, every boolean, every option, and\n"));
     for bound in &proof.bounds {
