@@ -9,6 +9,7 @@ mod chains;
 mod contract;
 mod crowds;
 mod deciding;
+mod direct;
 mod guests;
 mod hostile;
 mod loading;
