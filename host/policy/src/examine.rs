@@ -125,9 +125,10 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Ok(wasmparser::Chunk::Parsed {
                 payload: Payload::Version { encoding: Encoding::Component, .. }, ..
             }) => return None,
-            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => {
-                ("a core WebAssembly module", "`windlass policy build` makes a component of a policy's folder")
-            }
+            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => (
+                "a core WebAssembly module",
+                "`windlass policy build` makes a component of a policy's folder",
+            ),
             _ => ("WebAssembly of an unknown kind or version", MAKE_ONE),
         },
         _ if starts(b"\x7fELF") => ("a native program or compiled code (ELF)", MAKE_ONE),
