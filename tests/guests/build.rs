@@ -21,6 +21,7 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
     ("ROLLBACK", "windlass-guest-rollback", "rollback", "The default policy of the slot `rollback`."),
     ("RELEASE", "windlass-guest-release", "release", "The default policy of the slot `release`."),
     ("PROVISIONING", "windlass-guest-provisioning", "provisioning", "The default policy of the slot `provisioning`."),
+    ("RULES", "windlass-guest-rules", "rules", "What evaluates files of rules, for every slot."),
     ("GRACE_FOR_STOPPED", "grace-for-stopped", "grace-for-stopped", "The example for `state-mapping`."),
     (
         "STOCK_AWARE_RETRY",

@@ -5,7 +5,9 @@
 
 mod cluster;
 mod conformance;
+mod policy_author;
 mod policy_proof;
+mod policy_shadow;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +24,10 @@ use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
+pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
+
+pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -306,6 +311,14 @@ pub(crate) struct Sweep {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Begin a policy: a folder with everything that it needs
+    New(NewPolicy),
+    /// Build a policy's folder into a component
+    Build(BuildPolicy),
+    /// A slot's question and answer, and fixtures for it, as JSON Schemas
+    Schema(PolicySchema),
+    /// Put a policy's fixtures to it
+    Test(TestPolicy),
     /// What a policy file is: name, version, digest, slots, imports, settings
     Inspect(InspectPolicy),
     /// Load a policy as the host would, with its settings and grants, and say what is wrong
@@ -323,11 +336,13 @@ pub(crate) enum PolicyCommand {
     List,
     /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
     Status,
+    /// What shadows would have decided, held against what was decided, by the decision log
+    Shadow(ShadowPolicy),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectPolicy {
-    /// A policy component (.wasm)
+    /// A policy: a component (.wasm) or a file of rules (.rules.toml)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -335,7 +350,7 @@ pub(crate) struct InspectPolicy {
 /// How a policy file is loaded when it is tried by hand.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LoadOptions {
-    /// A policy component (.wasm)
+    /// A policy: a component (.wasm) or a file of rules (.rules.toml)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Settings for the policy: a JSON object, or @FILE [default: the configuration's for this file]

@@ -2,7 +2,7 @@
 //! targets.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use windlass_policy::slots::{Retry, Rollback, Slot, StateMapping};
+use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping};
 
 mod common;
 
@@ -18,6 +18,10 @@ fn decisions(criterion: &mut Criterion) {
     group.bench_function("retry, the bare loop", |bencher| {
         let mut bare = set.bare();
         bencher.iter(|| bare.decide_fresh());
+    });
+    let rules = set.host.pin_only(common::ten_rules(&set.host, SlotName::Retry));
+    group.bench_function("retry by ten rules, fresh and recorded", |bencher| {
+        bencher.iter(|| runtime.block_on(rules.decide::<Retry>(Retry::example(), |_, _| Ok(()))));
     });
     group.bench_function("rollback, fresh and recorded", |bencher| {
         bencher.iter(|| runtime.block_on(pin.decide::<Rollback>(Rollback::example(), |_, _| Ok(()))));

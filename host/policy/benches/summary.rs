@@ -101,6 +101,33 @@ fn main() {
     });
     table.line("rollback of five resources, recorded, p50", us(percentile(&mut rollback, 50)), "us", None);
 
+    let started = Instant::now();
+    let rules = set.host.pin_only(common::ten_rules(&set.host, SlotName::Retry));
+    table.line("loading a file of rules that is not in the cache", us(nanos(started)) / 1e3, "ms", None);
+    let mut by_rules = measure(5_000, || {
+        let decision = runtime.block_on(rules.decide::<Retry>(Retry::example(), |_, _| Ok(())));
+        assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
+        drop(black_box(decision));
+    });
+    table.line("retry by ten rules, recorded, p50", us(percentile(&mut by_rules, 50)), "us", Some(30.0));
+    table.line("  the same, p99", us(percentile(&mut by_rules, 99)), "us", None);
+    set.host.flush_decisions();
+    let rules = set.host.pin_only(common::ten_rules(&set.host, SlotName::StateMapping));
+    for servers in [1_000, 10_000] {
+        let question = common::batch(servers);
+        let mut times = Vec::new();
+        for _ in 0..20 {
+            let question = question.clone();
+            let started = Instant::now();
+            let decision = runtime.block_on(rules.decide::<StateMapping>(question, |_, _| Ok(())));
+            times.push(nanos(started));
+            assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
+            set.host.flush_decisions();
+        }
+        let what = format!("state-mapping of {servers} servers by ten rules, p50");
+        table.line(&what, us(percentile(&mut times, 50)) / 1e3, "ms", None);
+    }
+
     for (servers, target) in [(1_000, 0.4), (10_000, 4.0)] {
         let question = common::batch(servers);
         let mut times = Vec::new();

@@ -142,7 +142,7 @@ pub enum Refusal {
     WrongType {
         /// The function.
         export: String,
-        /// This host's version of the contract.
+        /// The version of the contract that it is of.
         version: &'static str,
         /// The engine's words.
         problem: String,
@@ -159,6 +159,10 @@ pub enum Refusal {
     /// Its `configure` refused the settings.
     #[error("it refuses its settings: {0}")]
     Configure(String),
+
+    /// A file of rules is wrong: line, rule, key and remedy.
+    #[error("{0}")]
+    Rules(String),
 
     /// It failed while it was loaded.
     #[error("it failed in `{function}`: {problem}")]

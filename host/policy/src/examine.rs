@@ -2,6 +2,7 @@
 
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
+use crate::contract::POLICY_INTERFACE;
 use crate::error::Refusal;
 use crate::slots::SlotName;
 use crate::text::{one_line, short};
@@ -59,6 +60,13 @@ impl Examination {
     pub fn slots(&self) -> Vec<SlotName> {
         let exported = |slot: &SlotName| self.exports.iter().any(|export| split_version(export).0 == slot.interface());
         SlotName::ALL.into_iter().filter(exported).collect()
+    }
+
+    /// The versions of the contract that it exports `windlass:policy/policy` of: for which it was built. Whether a host
+    /// speaks one of them is told when it is loaded.
+    pub fn contract_versions(&self) -> Vec<&str> {
+        let exports = self.exports.iter().map(|export| split_version(export));
+        exports.filter(|(name, _)| *name == POLICY_INTERFACE).filter_map(|(_, version)| version).collect()
     }
 
     /// The full name under which it exports this interface in a version that fits ours.
@@ -125,10 +133,9 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Ok(wasmparser::Chunk::Parsed {
                 payload: Payload::Version { encoding: Encoding::Component, .. }, ..
             }) => return None,
-            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => (
-                "a core WebAssembly module",
-                "`windlass policy build` makes a component of a policy's folder",
-            ),
+            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => {
+                ("a core WebAssembly module", "`windlass policy build` makes a component of a policy's folder")
+            }
             _ => ("WebAssembly of an unknown kind or version", MAKE_ONE),
         },
         _ if starts(b"\x7fELF") => ("a native program or compiled code (ELF)", MAKE_ONE),

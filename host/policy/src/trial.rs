@@ -4,8 +4,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::brake::Brake;
 use crate::call::{HostCall, LogLine, Trace};
-use crate::chain::{Circumstances, ask_policy};
+use crate::chain::{Braking, Circumstances, ask_policy};
 use crate::decision_log::{LinkRecord, Outcome};
 use crate::error::Error;
 use crate::policy::LoadedPolicy;
@@ -31,8 +32,8 @@ pub struct Trial {
 }
 
 impl LoadedPolicy {
-    /// Puts a question to this policy alone, within its limits, and holds the answer to [`Slot::check`]. Capabilities
-    /// aren't called: each of `calls` answers one call with its arguments, in any order, and any other call is refused.
+    /// Puts a question to this policy alone, within its limits, and holds the answer to [`Slot::check`] and to the default
+    /// [`Brake`]. Capabilities aren't called: each of `calls` answers one call with its arguments, in any order, and any other call is refused.
     /// Nothing is recorded, and a failure doesn't count towards suspension.
     ///
     /// # Errors
@@ -44,7 +45,8 @@ impl LoadedPolicy {
             let answered = Trace { host_calls: calls.to_vec(), ..Trace::default() };
             let all = [LinkRecord::new(self.identity(), None, Outcome::Deferred, answered)];
             let circumstances = Circumstances::Replay { own: None, all: &all };
-            let (result, trace) = ask_policy::<S>(self, &question, &|_, _| Ok(()), &circumstances).await;
+            let braking = Braking { brake: Brake::default(), whole: &question, removed: 0 };
+            let (result, trace) = ask_policy::<S>(self, &question, &|_, _| Ok(()), &braking, &circumstances).await;
             let (answer, outcome) = match result {
                 Ok(mut answer) => {
                     S::for_each_reason(&mut answer, tidy_reason);

@@ -1,18 +1,22 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
+mod author;
 mod bench;
 mod diff;
 mod prove;
+mod shadow;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Outcome, Refusal, RunningHost, Source, running_hosts,
+    LoadedPolicy, Mode, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -33,6 +37,10 @@ const TRIAL_FOLDER: &str = "trials";
 
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(), Failure> {
     match command {
+        PolicyCommand::New(arguments) => author::new(context, &arguments),
+        PolicyCommand::Build(arguments) => author::build(context, &arguments),
+        PolicyCommand::Schema(arguments) => author::schema(context, &arguments),
+        PolicyCommand::Test(arguments) => test::run(context, &arguments).await,
         PolicyCommand::Inspect(arguments) => inspect(context, &arguments),
         PolicyCommand::Check(arguments) => check(context, &arguments),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
@@ -41,11 +49,21 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
+        PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
     }
 }
 
 /// A host beside the one that counts.
 pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
+    context.policy_host(trial_folder(context)?)
+}
+
+/// The same without anybody to ask: it needs no credentials.
+fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
+    context.offline_policy_host(trial_folder(context)?)
+}
+
+fn trial_folder(context: &Context) -> Result<Dir, Failure> {
     let state = context.state_directory()?;
     let folder = || -> std::io::Result<_> {
         match state.handle().create_dir(TRIAL_FOLDER) {
@@ -53,12 +71,11 @@ pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
             _ => state.handle().open_dir(TRIAL_FOLDER),
         }
     };
-    let folder = folder().map_err(|error| {
+    folder().map_err(|error| {
         Failure::usage("the state directory cannot be used")
             .at(state.path().join(TRIAL_FOLDER).display().to_string())
             .because(error.to_string())
-    })?;
-    context.policy_host(folder)
+    })
 }
 
 /// Document of `policy inspect`.
@@ -71,12 +88,23 @@ struct Inspected {
     #[serde(flatten)]
     description: Option<Described>,
     slots: Vec<SlotName>,
+    /// The versions of the contract `windlass:policy` for which it was built: one, as a rule.
+    contract: Vec<String>,
     imports: Vec<String>,
     exports: Vec<String>,
     /// What the operator must grant.
     grants_needed: Vec<String>,
+    /// The conditions of a file of rules, in their order; absent for a component.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<Vec<InspectedRule>>,
     /// Why the policy cannot be used, where it cannot.
     problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct InspectedRule {
+    name: Option<String>,
+    when: String,
 }
 
 #[derive(Serialize)]
@@ -100,30 +128,25 @@ impl From<&Description> for Described {
 
 fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> {
     let bytes = read_bounded(&arguments.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    let examination = Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?;
-    let grants_needed: Vec<String> = examination
-        .imports
-        .iter()
-        .map(|import| import.split('@').next().unwrap_or(import))
-        .filter(|import| !import.starts_with("windlass:policy/"))
-        .map(str::to_owned)
-        .collect();
+    let rules = rules(&arguments.file, &bytes)?;
+    let examination = match &rules {
+        // What evaluates rules is the host's own, imports what every policy may, and says nothing about the file.
+        Some(_) => Examination { imports: Vec::new(), exports: Vec::new() },
+        None => Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?,
+    };
+    let grants_needed = grants_needed(&examination);
     let host = trial_host(context)?;
-    let slots = examination.slots();
+    let slots = rules.as_ref().map_or_else(|| examination.slots(), |rules| vec![rules.slot()]);
+    let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
-    let component: Arc<[u8]> = bytes.into();
+    let contents: Arc<[u8]> = bytes.into();
     let (description, problem) = match slots.first() {
         None => (None, Some("it exports no slot of this host's contract".to_owned())),
         Some(slot) => {
-            let mut link = Link::bytes(component);
-            // `request` takes methods and paths; for looking at the policy any will do.
-            let grant_of = |grant: &String| match grant.as_str() {
-                "windlass:scaleway/request" => format!("{grant} GET /**"),
-                _ => grant.clone(),
-            };
-            link.grants = grants_needed.iter().map(grant_of).collect();
+            let mut link = Link::contents(&arguments.file, contents);
+            link.grants = granted(&grants_needed);
             match host.load(*slot, &link) {
                 Ok(policy) => (Some(Described::from(policy.description())), None),
                 Err(error) => (None, Some(refusal_words(&error))),
@@ -136,9 +159,17 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         digest,
         description,
         slots,
+        contract,
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
+        rules: rules.map(|rules| {
+            let inspected = |(name, when): (Option<&str>, &str)| InspectedRule {
+                name: name.map(str::to_owned),
+                when: when.to_owned(),
+            };
+            rules.rules().map(inspected).collect()
+        }),
         problem,
     };
     context.output.result(&inspected, || {
@@ -152,10 +183,19 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
         lines.push(("slots", or_none(&slots)));
+        lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));
         lines.push(("grants needed", or_none(&inspected.grants_needed)));
-        if let Some(description) = &inspected.description {
-            lines.push(("settings", settings_words(&description.settings_schema)));
+        match (&inspected.rules, &inspected.description) {
+            (Some(rules), _) => {
+                let words = |rule: &InspectedRule| match &rule.name {
+                    Some(name) => format!("{name}: {}", rule.when),
+                    None => rule.when.clone(),
+                };
+                lines.push(("rules", or_none(&rules.iter().map(words).collect::<Vec<_>>())));
+            }
+            (None, Some(description)) => lines.push(("settings", settings_words(&description.settings_schema))),
+            (None, None) => {}
         }
         if let Some(problem) = &inspected.problem {
             lines.push(("problem", problem.clone()));
@@ -163,6 +203,37 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         fields(&lines)
     });
     Ok(())
+}
+
+/// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
+pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
+    match rules(file, contents)? {
+        Some(rules) => Ok(vec![rules.slot()]),
+        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    }
+}
+
+/// What an operator must grant to a policy.
+fn grants_needed(examination: &Examination) -> Vec<String> {
+    let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
+    names.filter(|import| !import.starts_with("windlass:policy/")).map(str::to_owned).collect()
+}
+
+/// These imports as grants, where nothing is ever called: `request` takes methods and paths, and any will do.
+fn granted(needed: &[String]) -> Vec<String> {
+    let grant_of = |grant: &String| match grant.as_str() {
+        "windlass:scaleway/request" => format!("{grant} GET /**"),
+        _ => grant.clone(),
+    };
+    needed.iter().map(grant_of).collect()
+}
+
+/// The rules in a file, where its name says that it holds some.
+fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, Failure> {
+    if !RulesFile::is_named(file) {
+        return Ok(None);
+    }
+    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
 }
 
 /// One line for each setting of a JSON Schema: name, type, default, description.
@@ -206,7 +277,7 @@ pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> 
         Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
         _ => false,
     });
-    let mut link = Link::bytes(bytes);
+    let mut link = Link::contents(&options.file, bytes);
     if let Some(configured) = configured {
         link.settings = configured.settings.clone();
         link.grants = configured.grants.clone();
@@ -293,7 +364,7 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
         Some(slot) => vec![slot],
         None => {
             let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-            let slots = Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots();
+            let slots = slots_of(file, &bytes)?;
             if slots.is_empty() {
                 let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();
                 return Err(Failure::usage("the policy exports no slot")
@@ -426,7 +497,7 @@ fn list(context: &Context) -> Result<(), Failure> {
             listing.policies.iter().map(|link| {
                 vec![
                     link.slot.to_string(),
-                    (link.position + 1).to_string(),
+                    asked_words(link),
                     link.policy.name.to_string(),
                     link.policy.version.to_string(),
                     link.policy.component.short(),
@@ -498,7 +569,7 @@ fn status_words(host: &OneStatus) -> String {
             let (is, why) = state_words(link);
             vec![
                 link.slot.to_string(),
-                (link.position + 1).to_string(),
+                asked_words(link),
                 link.policy.name.to_string(),
                 link.policy.version.to_string(),
                 link.policy.component.short(),
@@ -509,6 +580,14 @@ fn status_words(host: &OneStatus) -> String {
         }),
     ));
     text
+}
+
+/// When in its chain a policy is asked.
+fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
 }
 
 /// How a policy is doing, and why; the rest is as it should be.
@@ -529,7 +608,10 @@ fn state_words(link: &LinkStatus) -> (String, String) {
         why.push(format!("{when}{error}"));
     }
     if is.is_empty() {
-        is.push("deciding".to_owned());
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
     }
     // In one line each, since a table has none but its own.
     let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -1,4 +1,4 @@
-use crate::support::{Ran, Running, STATE, World, eventually};
+use crate::support::{IMPATIENT, Ran, Running, STATE, World, eventually};
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
 
 #[test]
@@ -9,6 +9,7 @@ fn inspect_tells_what_a_policy_is_and_needs() {
     let inspected = world.json(&["policy", "inspect", file]);
     assert_eq!(inspected["name"], "stock-aware-retry");
     assert_eq!(inspected["slots"], serde_json::json!(["retry"]));
+    assert_eq!(inspected["contract"], serde_json::json!(["0.1.0"]));
     assert_eq!(inspected["grants_needed"], serde_json::json!(["windlass:scaleway/look-ups"]));
     assert_eq!(inspected["bytes"], STOCK_AWARE_RETRY.bytes.len());
     assert!(inspected["settings_schema"].is_object());
@@ -258,4 +259,39 @@ fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_di
     assert_eq!(statuses(), Vec::<serde_json::Value>::new());
     let left = std::fs::read_dir(world.home.path().join(STATE).join("hosts")).unwrap().count();
     assert_eq!(left, 0, "what the dead host left is removed");
+}
+
+#[test]
+fn a_shadow_is_compared_with_what_was_decided_and_a_difference_can_fail_the_command() {
+    let world = World::new("50");
+    let none = world.run(&["policy", "shadow", "--fail-on-difference"]).expect(0).stdout;
+    assert_eq!(none, "no shadow was asked\n");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    world.configure(&format!(
+        "{IMPATIENT}\n[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] }}\n",
+        file.display()
+    ));
+    let listed = world.run(&["policy", "list"]).expect(0).stdout;
+    assert!(listed.contains("1 (shadow)"), "{listed}");
+    // What fails is undone by the default, and the shadow would have kept the volumes.
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.create("1").expect(1);
+    assert_eq!(world.resources(), 0, "the default decided");
+
+    let report = world.json(&["policy", "shadow", "--since", "1h"]);
+    let shadow = &report["shadows"][0];
+    assert_eq!((&shadow["policy"]["name"], &shadow["failed"]), (&"keep-volumes-for-inspection".into(), &0.into()));
+    assert!(shadow["differed"].as_u64() >= Some(1), "{report}");
+    let difference = &shadow["differences"][0];
+    assert_eq!((&difference["decided"], &difference["shadow"]), (&"plan".into(), &"plan".into()));
+    let example = difference["example"].as_str().unwrap();
+    let shown = world.run(&["decision", "show", example]).expect(0).stdout;
+    assert!(shown.contains("shadows, asked afterwards") && shown.contains("differed: decided"), "{shown}");
+    let text = world.run(&["policy", "shadow"]).expect(0).stdout;
+    assert!(text.contains("plan, another one") && text.contains(example), "{text}");
+
+    world.run(&["policy", "shadow", "--fail-on-difference"]).expect(1).says("would not have decided the same");
+    let elsewhere = ["policy", "shadow", "--fail-on-difference", "--slot", "retry"];
+    assert_eq!(world.run(&elsewhere).expect(0).stdout, "no shadow was asked\n");
+    assert_eq!(world.json(&["policy", "shadow", "--policy", "other"])["shadows"].as_array().unwrap().len(), 0);
 }

@@ -9,11 +9,11 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimits,
     StoreLimitsBuilder,
 };
-use windlass_policy::slots::{Retry, Slot, StateMapping, retry, state_mapping};
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
+use windlass_policy::{Host, HostOptions, Link, LoadedPolicy};
 
 /// The default retry policy, as the host embeds it.
-const RETRY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/retry.wasm"));
+const RETRY: &[u8] = include_bytes!("../../components/retry.wasm");
 
 pub(crate) struct Set {
     pub(crate) host: Host,
@@ -43,6 +43,46 @@ pub(crate) fn batch(servers: usize) -> state_mapping::Question {
     let mut question = StateMapping::example();
     question.servers = question.servers.iter().copied().cycle().take(servers).collect();
     question
+}
+
+/// Ten rules for `retry`, of which the last one applies to the example, and for `state-mapping`.
+pub(crate) fn ten_rules(host: &Host, slot: SlotName) -> std::sync::Arc<LoadedPolicy> {
+    let (conditions, answer) = match slot {
+        SlotName::Retry => (
+            [
+                "failure.class == 'out-of-stock' && attempt < 20",
+                "failure.class in ['locked', 'transient-state'] && zone == 'fr-par-2'",
+                "undoing && attempt < 5",
+                "has(failure.status) && failure.status == 429",
+                "operation == 'release-machine' && attempt > 3",
+                "step.startsWith('delete') && !failure.ambiguous",
+                "group == 'batch' && elapsed < 60000",
+                "time_left != null && time_left < 1000",
+                "server_type == 'GP1-XS' || server_type == 'GP1-S'",
+                "failure.class == 'server-error' && attempt < 10",
+            ],
+            "{ wait = \"= 2000 * attempt + random % 500\" }",
+        ),
+        _ => (
+            [
+                "server.state == 'locked'",
+                "server.state == 'stopped' && 'debug' in server.watched_tags",
+                "server.server_type == 'GP1-XS' && server.age < 60000",
+                "server.suspended && server.state_age > 3600000",
+                "server.in_flight == 'suspend'",
+                "server.detail == 'rebooting' && server.state_age < 600000",
+                "server.state == 'stopping' && server.in_flight == 'none'",
+                "zone == 'fr-par-3'",
+                "group == 'batch' && !server.has_run",
+                "server.state == 'other'",
+            ],
+            "{ mapped = { report = \"none\", action = \"none\" } }",
+        ),
+    };
+    let rules = conditions.map(|when| format!("[[rules]]\nwhen = \"{when}\"\nanswer = {answer}\n"));
+    let text = format!("slot = \"{slot}\"\n{}", rules.concat());
+    let link = Link::contents(std::path::Path::new("ten.rules.toml"), text.into_bytes());
+    host.load(slot, &link).expect("these rules are right")
 }
 
 /// wasmtime and nothing else, with the same limits in force: store, instantiate, call, drop. The yardstick. `configure`

@@ -26,6 +26,7 @@ pub struct DecisionReader {
 
 /// Which decisions to list.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct DecisionFilter {
     /// Only of this slot.
     pub slot: Option<SlotName>,
@@ -201,7 +202,7 @@ impl DecisionReader {
             .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))
     }
 
-    fn segments(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn segments(&self) -> Result<Vec<String>, Error> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let failed = |what: &str| {
             let what = what.to_owned();

@@ -185,8 +185,7 @@ fn samples(resolve: &Resolve, of: &Type) -> Vec<Value> {
 
 /// Reads a sample as this type, and writes it again as it was.
 fn reads_and_writes<T: Serialize + DeserializeOwned>(slot: SlotName, sample: &Value) {
-    let value: T =
-        serde_json::from_value(sample.clone()).unwrap_or_else(|error| panic!("{slot}: {error}: {sample}"));
+    let value: T = serde_json::from_value(sample.clone()).unwrap_or_else(|error| panic!("{slot}: {error}: {sample}"));
     assert_eq!(serde_json::to_value(&value).unwrap(), *sample, "{slot}");
 }
 

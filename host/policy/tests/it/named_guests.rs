@@ -5,14 +5,16 @@ use windlass_policy::slots::{
     Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
     rollback,
 };
-use windlass_policy::{DecidedBy, Decision, FailureKind, Host, HostOptions, Link, LogLevel, Outcome, Policies};
+use windlass_policy::{DecidedBy, Decision, FailureKind, Host, Link, LogLevel, Outcome, Policies};
 use windlass_test_guests as guests;
 
 use crate::support::{State, any, run};
 
 /// A host whose every slot asks the hostile guest first, which behaves in decisions whose random word is even.
 fn host_with(state: &State, behaviour: &str, limit: Option<(&str, u64)>) -> Host {
-    let host = Host::new(HostOptions { suspend_after: 0, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 0;
+    let host = Host::new(options).unwrap();
     let mut link =
         Link::bytes(guests::HOSTILE.bytes).with_settings(json!({ "behaviour": behaviour, "during": "odd-decisions" }));
     if let Some((limit, value)) = limit {
@@ -204,7 +206,7 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
         ("memory-hoard", "memor"),
         ("table-hoard", "table"),
     ];
-    let compiled = ["minimal", "state-mapping", "retry", "rollback", "release", "hostile", "spender"];
+    let compiled = ["minimal", "state-mapping", "retry", "rollback", "release", "rules", "hostile", "spender"];
     let examples =
         ["grace-for-stopped", "stock-aware-retry", "keep-volumes-for-inspection", "keep-new-nodes-for-inspection"];
     let mut refused = 0;

@@ -9,6 +9,9 @@ use wit_parser::{Resolve, WorldId, WorldItem};
 /// the settings, with its error messages, is most of it.
 const LARGEST_BYTES: usize = 128 * 1024;
 
+/// The same for what evaluates rules: a parser, a check and an interpreter. It is compiled only where rules are used.
+const LARGEST_RULES_BYTES: usize = 640 * 1024;
+
 /// A decoded component's world.
 struct Decoded(Resolve, WorldId);
 
@@ -92,6 +95,17 @@ fn an_example_imports_what_its_source_uses_and_nothing_else() {
     assert_eq!(Decoded::new(guests::GRACE_FOR_STOPPED).imports(), [LOG]);
     assert_eq!(Decoded::new(guests::KEEP_VOLUMES_FOR_INSPECTION).imports(), [LOG]);
     assert_eq!(Decoded::new(guests::STOCK_AWARE_RETRY).imports(), [LOG, "windlass:scaleway/look-ups@0.1.0"]);
+}
+
+#[test]
+fn what_evaluates_rules_decides_every_slot_and_imports_nothing_but_the_log() {
+    let rules = Decoded::new(guests::RULES);
+    assert_eq!(rules.imports(), [LOG]);
+    assert_eq!(rules.exports(), policy(&["state-mapping", "retry", "rollback", "release", "provisioning"]));
+    println!("rules: {} bytes, {:?} pages", guests::RULES.bytes.len(), pages(guests::RULES));
+    assert!(guests::RULES.bytes.len() < LARGEST_RULES_BYTES, "{} bytes", guests::RULES.bytes.len());
+    // Its stack is larger than that of other policies (guest/rules/build.rs).
+    assert!(pages(guests::RULES)[0] > 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Examination, LoadedPolicy, ReplayAgainst};
+use windlass_policy::{LoadedPolicy, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};
 
 use super::ago;
@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
         let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
         let slots = match arguments.slot {
             Some(slot) => vec![slot],
-            None => Examination::of(&bytes).map(|examination| examination.slots()).unwrap_or_default(),
+            None => policy::slots_of(file, &bytes)?,
         };
         let options =
             LoadOptions { file: file.clone(), settings: arguments.settings.clone(), grants: arguments.grants.clone() };

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass_policy::Link;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Examination, Link};
 use windlass_proof::bench::{Cost, Measured, bench};
 
-use super::{BUILT_IN, LARGEST_COMPONENT_BYTES, link_or_default, load, trial_host, unusable};
+use super::{BUILT_IN, LARGEST_COMPONENT_BYTES, link_or_default, load, slots_of, trial_host};
 use crate::arguments::BenchPolicy;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context, arguments: &BenchPolicy) -> Result<(), Fail
 fn only_slot(arguments: &BenchPolicy) -> Result<SlotName, Failure> {
     let file = &arguments.load.file;
     let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    let slots = Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots();
+    let slots = slots_of(file, &bytes)?;
     match slots.as_slice() {
         [slot] => Ok(*slot),
         _ => {

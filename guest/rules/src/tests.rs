@@ -1,0 +1,250 @@
+use windlass_guest_sdk::testing::{
+    configure, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question,
+    server, state_mapping_question,
+};
+
+use rollback::{Action, Resource};
+
+use super::*;
+
+fn rules(json: &str) -> Rules {
+    configure(json).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(json: &str) -> String {
+    configure::<Rules>(json).err().unwrap_or_default()
+}
+
+#[test]
+fn the_first_rule_that_applies_answers() {
+    let rules = rules(
+        r#"{"slot": "retry", "rules": [
+            {"when": "failure.class == 'out-of-stock' && attempt > 3", "answer": "give-up", "reason": "no stock"},
+            {"when": "failure.class == 'out-of-stock'", "answer": {"wait": "= 2000 * attempt"}},
+            {"when": "failure.class == 'out-of-stock'", "answer": {"wait": 1}}
+        ]}"#,
+    );
+    let question = |attempt| retry::Question { attempt, ..retry_question(FailureClass::OutOfStock) };
+    assert_eq!(Retry::decide(&rules, question(4)), retry::Answer::give_up().because("no stock"));
+    assert_eq!(Retry::decide(&rules, question(3)), retry::Answer::wait(6000));
+}
+
+#[test]
+fn where_no_rule_applies_and_in_other_slots_the_next_policy_decides() {
+    let rules = rules(r#"{"slot": "retry", "rules": [{"when": "attempt > 3", "answer": "give-up"}]}"#);
+    assert_eq!(Retry::decide(&rules, retry_question(FailureClass::Gateway)), retry::Answer::defer());
+    let machine = machine(release::MachineKind::Instance);
+    assert_eq!(Release::decide(&rules, release_question(machine)), release::Answer::defer());
+    assert_eq!(Rollback::decide(&rules, rollback_question([])), rollback::Answer::defer());
+    let none = configure::<Rules>("{}").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(Retry::decide(&none, retry_question(FailureClass::Gateway)), retry::Answer::defer());
+}
+
+#[test]
+fn each_server_of_a_listing_is_judged_for_itself() {
+    let rules = rules(
+        r#"{"slot": "state-mapping", "rules": [
+            {"when": "server.state == 'stopped' && 'debug' in server.watched_tags",
+             "answer": {"mapped": {"report": "running", "action": "none"}}, "reason": "under inspection"}
+        ]}"#,
+    );
+    let stopped = server(state_mapping::ServerState::Stopped);
+    let listing = state_mapping::Question {
+        watched_tags: vec!["debug".into()],
+        ..state_mapping_question([stopped, state_mapping::Server { watched_tags: 1, ..stopped }])
+    };
+    let reported = state_mapping::Answer::report(state_mapping::Report::Running).because("under inspection");
+    assert_eq!(rules.decide_all(&listing), [state_mapping::Answer::defer(), reported]);
+}
+
+/// A server with an address and two volumes.
+fn created() -> rollback::Question {
+    let on_server = |kind, id| Resource { attached_to: Some(0), ..resource(kind, id) };
+    rollback::Question {
+        cause: Some(failure(FailureClass::Other)),
+        ..rollback_question([
+            resource(ResourceKind::Server, "server"),
+            on_server(ResourceKind::Ip, "ip"),
+            on_server(ResourceKind::BlockVolume, "data"),
+            on_server(ResourceKind::BlockVolume, "scratch"),
+        ])
+    }
+}
+
+/// The plan in words: `delete 1 after 0`.
+fn plan(answer: rollback::Answer) -> Vec<String> {
+    let rollback::Verdict::Plan(steps) = answer.verdict else { panic!("{answer:?}") };
+    steps
+        .iter()
+        .map(|step| {
+            let action = match step.action {
+                Action::Delete => "delete",
+                Action::Detach => "detach",
+                Action::PowerOff => "power off",
+                Action::Keep => "keep",
+            };
+            let after: Vec<String> = step.after.iter().map(u32::to_string).collect();
+            match after.is_empty() {
+                true => format!("{action} {}", step.resource),
+                false => format!("{action} {} after {}", step.resource, after.join(", ")),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn what_rules_keep_of_a_rollback_stays_and_the_rest_goes_in_order() {
+    let keep = r#"{"slot": "rollback", "rules": [
+        {"when": "resource.name.endsWith('scratch')", "answer": "delete"},
+        {"when": "cause.class == 'other' && resource.kind == 'block-volume'", "answer": "keep", "reason": "to look at"}
+    ]}"#;
+    let answer = Rollback::decide(&rules(keep), created());
+    assert_eq!(answer.reason.as_deref(), Some("to look at"));
+    assert_eq!(plan(answer), ["delete 0", "delete 1 after 0", "keep 2", "delete 3 after 0"]);
+
+    let other = rollback::Question { cause: None, ..created() };
+    let of_scratch = Rollback::decide(&rules(keep), other);
+    assert_eq!(plan(of_scratch), ["delete 0", "delete 1 after 0", "delete 2 after 0", "delete 3 after 0"]);
+}
+
+#[test]
+fn with_a_server_that_is_kept_stays_what_is_attached_to_it() {
+    let keep = r#"{"slot": "rollback", "rules": [
+        {"when": "resource.kind == 'ip'", "answer": "delete"},
+        {"when": "resource.kind == 'server'", "answer": "keep"}
+    ]}"#;
+    let answer = Rollback::decide(&rules(keep), created());
+    assert_eq!(plan(answer), ["keep 0", "detach 1", "delete 1 after 1", "keep 2", "keep 3"]);
+}
+
+#[test]
+fn no_rule_can_delete_what_the_default_never_deletes() {
+    let delete = r#"{"slot": "rollback", "rules": [{"when": "true", "answer": "delete"}]}"#;
+    let mut question = created();
+    question.resources[0].owned = false;
+    question.resources[1].kind = ResourceKind::AppleSiliconServer;
+    let plan = plan(Rollback::decide(&rules(delete), question));
+    assert_eq!(plan[..2], ["keep 0", "keep 1"]);
+}
+
+#[test]
+fn a_machine_is_released_with_what_the_question_says() {
+    let rules = rules(
+        r#"{"slot": "release", "rules": [
+            {"when": "has(refusal.not_before)", "answer": {"retry-after": "= refusal.not_before - now"}},
+            {"when": "machine.pool_prefix != null",
+             "answer": {"return-to-pool": {"operating-system": "= machine.operating_system == null ? 'x' : machine.operating_system"}}}
+        ]}"#,
+    );
+    let question = release_question(machine(release::MachineKind::AppleSiliconServer));
+    let answer = Release::decide(&rules, question.clone());
+    assert_eq!(answer, release::Answer::return_to_pool(Some("macos-tahoe-26.0".into())));
+
+    let refusal = |not_before| release::Refusal {
+        action: release::Action::Terminate,
+        failure: failure(FailureClass::PreconditionFailed),
+        not_before: Some(not_before),
+    };
+    let later = release::Question { refusal: Some(refusal(question.now + 500)), ..question.clone() };
+    assert_eq!(Release::decide(&rules, later), release::Answer::retry_after(500));
+    // Below zero counts as zero.
+    let past = release::Question { refusal: Some(refusal(question.now - 500)), ..question };
+    assert_eq!(Release::decide(&rules, past), release::Answer::retry_after(0));
+}
+
+#[test]
+fn a_recovery_deletes_the_existing_nodes_that_a_condition_chooses() {
+    let rules = rules(
+        r#"{"slot": "provisioning", "rules": [
+            {"when": "stage == 'servers'", "answer": {"recover": {"state": "error", "delete": "= node.role == 'made'"}}}
+        ]}"#,
+    );
+    let node = |role, exists| provisioning::Node {
+        name: "n".into(),
+        group: "g".into(),
+        role,
+        exists,
+        decommissioned: false,
+        configured: false,
+    };
+    let question = provisioning::Question {
+        nodes: vec![
+            node(provisioning::NodeRole::Staying, true),
+            node(provisioning::NodeRole::Made, true),
+            node(provisioning::NodeRole::Made, false),
+        ],
+        ..provisioning_question(FailureClass::OutOfStock)
+    };
+    let expected = provisioning::Answer::recover(provisioning::ClusterState::Error, vec![1]);
+    assert_eq!(Provisioning::decide(&rules, question), expected);
+}
+
+#[test]
+fn a_random_word_can_be_calculated_with_whatever_it_is() {
+    let rules = rules(r#"{"slot": "retry", "rules": [{"when": "true", "answer": {"wait": "= random % 500"}}]}"#);
+    for random in [0, u64::MAX, 1 << 63, 0x9e37_79b9_7f4a_7c15] {
+        let question = retry::Question { random, ..retry_question(FailureClass::Gateway) };
+        let expected = (random & (u64::MAX >> 1)) % 500;
+        assert_eq!(Retry::decide(&rules, question), retry::Answer::wait(expected));
+    }
+}
+
+#[test]
+#[should_panic(expected = "rule 1 (`half`): `when` cannot be evaluated: Division by zero")]
+fn a_rule_that_cannot_be_evaluated_fails_with_its_name() {
+    let rules = rules(
+        r#"{"slot": "retry", "rules": [{"name": "half", "when": "10 / (attempt - 1) > 1", "answer": "give-up"}]}"#,
+    );
+    Retry::decide(&rules, retry_question(FailureClass::Gateway));
+}
+
+#[test]
+fn an_answer_is_refused_with_the_nearest_word() {
+    for (slot, answer, expected) in [
+        ("retry", r#""giveup""#, "there is no answer `giveup`; did you mean `give-up`?"),
+        ("retry", r#"{"wiat": 1}"#, "there is no answer `wiat`; did you mean `wait`?"),
+        ("retry", r#"{"wait": "soon"}"#, "invalid type: string \"soon\", expected u64"),
+        ("retry", r#"{"wait": "= undoing"}"#, "`wait`: it must be a number, and is true or false"),
+        ("retry", r#"{"wait": "= atempt"}"#, "`wait`: there is no `atempt`; did you mean `attempt`?"),
+        (
+            "retry",
+            r#"{"wait": 1, "give-up": 1}"#,
+            "expected one of defer, give-up, wait, alone or as the key of a table",
+        ),
+        (
+            "state-mapping",
+            r#"{"mapped": {"report": "runing", "action": "none"}}"#,
+            "there is no `runing`; did you mean `running`?",
+        ),
+        (
+            "state-mapping",
+            r#"{"mapped": {"reprot": "running", "action": "none"}}"#,
+            "there is no key `reprot`; did you mean `report`?",
+        ),
+        ("rollback", r#""kep""#, "there is no answer `kep`; did you mean `keep`?"),
+        (
+            "provisioning",
+            r#"{"recover": {"state": "error", "delete": "= nodes"}}"#,
+            "`delete`: it must be true or false",
+        ),
+    ] {
+        let json = format!(r#"{{"slot": "{slot}", "rules": [{{"when": "true", "answer": {answer}}}]}}"#);
+        let words = refusal(&json);
+        assert!(words.starts_with(&format!("rules[0].answer: {expected}")), "{answer}: {words}");
+    }
+}
+
+#[test]
+fn a_problem_begins_with_its_place() {
+    let json =
+        r#"{"slot": "retry", "rules": [{"when": "true", "answer": "defer"}, {"when": "tru", "answer": "defer"}]}"#;
+    assert!(refusal(json).starts_with("rules[1].when: there is no `tru`"), "{}", refusal(json));
+    assert_eq!(refusal(r#"{"rules": [{"when": "true", "answer": "defer"}]}"#), "slot: it is missing");
+}
+
+#[test]
+fn the_schema_of_the_settings_is_json() {
+    let schema = windlass_guest_sdk::testing::settings_schema::<Rules>();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(schema["properties"]["rules"]["maxItems"], MOST_RULES);
+}
