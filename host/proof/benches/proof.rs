@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 use futures::FutureExt;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Release, Retry, Rollback, Slot, SlotName, retry};
-use windlass_policy::{DecisionLogOptions, Host, HostOptions, Link, ReplayAgainst};
+use windlass_policy::{Host, HostOptions, Link, ReplayAgainst};
 use windlass_proof::replay::replay;
 use windlass_proof::{Law, Laws, ProofOptions, prove};
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let state = Dir::open_ambient_dir(folder.path(), ambient_authority())?;
     let mut options = HostOptions::new(state);
-    options.decision_log = DecisionLogOptions { total_bytes: 2 << 30, ..DecisionLogOptions::default() };
+    options.decision_log.total_bytes = 2 << 30;
     let host = Host::new(options)?;
     proof(&host, is_bench)?;
     replays(&host, if is_bench { DECISIONS } else { 50 })

@@ -8,12 +8,12 @@ use wit_parser::{Resolve, Type, TypeDefKind};
 
 /// The files of the contract.
 const FILES: [(&str, &str); 6] = [
-    ("types.wit", include_str!("../../../wit/policy/types.wit")),
-    ("state-mapping.wit", include_str!("../../../wit/policy/state-mapping.wit")),
-    ("retry.wit", include_str!("../../../wit/policy/retry.wit")),
-    ("rollback.wit", include_str!("../../../wit/policy/rollback.wit")),
-    ("release.wit", include_str!("../../../wit/policy/release.wit")),
-    ("provisioning.wit", include_str!("../../../wit/policy/provisioning.wit")),
+    ("types.wit", include_str!("../wit/types.wit")),
+    ("state-mapping.wit", include_str!("../wit/state-mapping.wit")),
+    ("retry.wit", include_str!("../wit/retry.wit")),
+    ("rollback.wit", include_str!("../wit/rollback.wit")),
+    ("release.wit", include_str!("../wit/release.wit")),
+    ("provisioning.wit", include_str!("../wit/provisioning.wit")),
 ];
 
 /// A type of the contract. Names are the contract's own, with dashes.
