@@ -3,7 +3,10 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
-public := "windlass-concurrency windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass"
+public := """
+    windlass-concurrency windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
+    windlass-proof windlass-guest-sdk windlass-guest-build windlass
+"""
 
 _default:
     @just --list --unsorted
@@ -194,10 +197,10 @@ _python:
 bindings: _wasm_target
     WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::
 
-# Packages the crates that are published, and builds each from its package alone: minutes. `just package --no-verify` only
-# packages them, `just package --list` names their files.
+# Packages the crates that are published, and builds each from its package alone: minutes. `just package --no-verify`
+# only packages them.
 package *arguments:
-    cargo package $(printf -- '--package %s ' {{ public }}) {{ arguments }}
+    cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
 
 # Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
 policies: _wasm_target
