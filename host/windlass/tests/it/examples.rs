@@ -53,9 +53,7 @@ fn a_file_that_is_no_policy_is_refused_by_its_name() {
 #[test]
 fn a_server_is_created_by_the_example() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let mut options = Options::default();
-    options.time_scale = 100.0;
-    let simulator = Simulator::new(options);
+    let simulator = Simulator::new(Options { time_scale: 100.0, ..Options::default() });
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a free port");
     let address = listener.local_addr().expect("a bound address");
     let served = simulator.clone();
