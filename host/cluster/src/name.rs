@@ -25,7 +25,7 @@ fn check(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Name { what, name: name.chars().take(64).collect(), problem })
+    Err(Error::Name { what, name: windlass_policy::cut(name, 64), problem })
 }
 
 macro_rules! name {

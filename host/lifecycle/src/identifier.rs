@@ -33,7 +33,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Name { what, name: name.chars().take(2 * LONGEST_NAME).collect(), problem })
+    Err(Error::Name { what, name: windlass_policy::cut(name, 2 * LONGEST_NAME), problem })
 }
 
 macro_rules! name {
@@ -162,7 +162,7 @@ impl OperationId {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let problem = || Error::Name {
             what: "operation",
-            name: text.chars().take(2 * LONGEST_NAME).collect(),
+            name: windlass_policy::cut(text, 2 * LONGEST_NAME),
             problem: "it is not of the form <group>-<12 digits and letters>".to_owned(),
         };
         let (group, unique) = text.rsplit_once('-').ok_or_else(problem)?;

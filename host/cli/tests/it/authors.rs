@@ -179,7 +179,7 @@ fn a_case_is_held_to_the_brake_of_the_host() {
     let rules = "slot = \"state-mapping\"\n[[rules]]\nwhen = \"server.age > 5\"\n\
                  answer = { mapped = { report = \"deleting\", action = \"reap\" } }\n";
     std::fs::write(folder.join("rash.rules.toml"), rules).unwrap();
-    let servers = vec![r#"{"state": "running"}"#; 20].join(", ");
+    let servers = vec![r#"{"state": "running", "in-flight": "none"}"#; 20].join(", ");
     let many = format!(r#"{{"slot": "state-mapping", "question": {{"servers": [{servers}]}}, "expect": {{}}}}"#);
     std::fs::write(folder.join("fixtures/many.json"), many).unwrap();
     let results = test(&world, &folder, &["--output", "json"]).expect(1).json();

@@ -22,7 +22,7 @@ const LONGEST_PREFIX: usize = 63 - 36;
 const LONGEST_CLAIM: usize = 63;
 
 fn refuse(what: &'static str, name: &str, problem: impl Into<String>) -> Error {
-    Error::MachineName { what, name: name.chars().take(2 * LONGEST_CLAIM).collect(), problem: problem.into() }
+    Error::MachineName { what, name: windlass_policy::cut(name, 2 * LONGEST_CLAIM), problem: problem.into() }
 }
 
 fn check_letters(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {

@@ -29,7 +29,13 @@ pub(crate) fn plan(behaviour: Behaviour, resources: &[Resource], repeats: u64) -
                 step(resource, Action::Delete, after)
             })
             .collect(),
-        Behaviour::Forget => (0..count.saturating_sub(1)).map(delete).collect(),
+        // What is attached waits for the deletion of its server, as a plan has to.
+        Behaviour::Forget => (0..count.saturating_sub(1))
+            .map(|resource| {
+                let server = resources[resource as usize].attached_to;
+                step(resource, Action::Delete, server.into_iter().collect())
+            })
+            .collect(),
         Behaviour::ForgetAll => Vec::new(),
         Behaviour::Contradict => {
             all().into_iter().chain((0..count).map(|resource| step(resource, Action::Keep, Vec::new()))).collect()
