@@ -3,19 +3,20 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
+public := "windlass-concurrency windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass"
 
 _default:
     @just --list --unsorted
 
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
-demo *arguments: _wasm_target
-    @test -x {{ target }}/debug/windlass || echo "Building the command line and the default policies, most of it wasmtime," \
-        "which runs them: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
+demo *arguments:
+    @test -x {{ target }}/debug/windlass || echo "Building the command line, most of it wasmtime," \
+        "which runs policies: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
 # Searches for a violation of the promise: random work, faults, users and lost power from each seed, one world a seed. A violation is told in
 # the shortest story that shows it. `just simulate --seeds 1000`, `just simulate --from 42 --seeds 1`, `just simulate --seconds 60`.
-simulate *arguments: _wasm_target
+simulate *arguments:
     cargo run --quiet --profile simulation --package windlass-test-world --bin simulate -- {{ arguments }}
 
 # Searches for a schedule under which what threads and tasks share breaks a promise: the real code on the primitives of a scheduler that draws
@@ -26,7 +27,7 @@ interleavings *arguments:
 
 # Breaks the code on purpose, one patch of tests/world/breakages at a time, in a scratch worktree, and lets the search find each: all, or
 # `just simulate-breakages no-second-look`. About a minute each on two cores.
-simulate-breakages *arguments: _wasm_target
+simulate-breakages *arguments:
     @tests/world/breakages/run {{ arguments }}
 
 # Searches for inputs that break what reads untrusted bytes: `just fuzz` (each target for a minute), `just fuzz 600`, `just fuzz 60 journal`.
@@ -128,7 +129,7 @@ deny:
     cargo deny --log-level error check --deny unmatched-skip --deny unnecessary-skip bans licenses sources
 
 # The runner plugin in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
-dist: _wasm_target
+dist:
     #!/usr/bin/env bash
     set -euo pipefail
     WINDLASS_GIT_REVISION=$(git rev-parse HEAD); WINDLASS_GIT_REFERENCE=$(git rev-parse --abbrev-ref HEAD)
@@ -145,7 +146,7 @@ dist: _wasm_target
     ls -l dist/linux/*/plugin
 
 # The controller's container image, by docker, podman or buildah, whichever works here: `just image NAME BASE`.
-image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distroless/cc-debian13:nonroot": _wasm_target
+image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distroless/cc-debian13:nonroot":
     #!/usr/bin/env bash
     set -euo pipefail
     cargo build --profile dist --package windlass-controller --bin windlass-controller
@@ -188,3 +189,16 @@ _python:
 # Makes the SDK's bindings again from the contract in wit/, after a change there.
 bindings: _wasm_target
     WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::
+
+# Packages the crates that are published, and builds each from its package alone: minutes. `just package --no-verify` only
+# packages them, `just package --list` names their files.
+package *arguments:
+    cargo package $(printf -- '--package %s ' {{ public }}) {{ arguments }}
+
+# Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
+policies: _wasm_target
+    WINDLASS_WRITE_POLICIES=1 cargo test --quiet --package windlass-test-guests --test it prebuilt::
+
+# Makes docs/slots.md and the SDK's example questions again from the contract and the host's types, after a change there.
+reference: _wasm_target
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk

@@ -56,6 +56,36 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
         "spender",
         "A retry policy that makes `look-ups` look-ups and `requests` requests in each decision and answers how many succeeded, with the last answer as its reason.",
     ),
+    (
+        "FAULTY_STATE_MAPPING",
+        "windlass-faulty-state-mapping",
+        "faulty-state-mapping",
+        "The default policy of the slot `state-mapping` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
+    (
+        "FAULTY_RETRY",
+        "windlass-faulty-retry",
+        "faulty-retry",
+        "The default policy of the slot `retry` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
+    (
+        "FAULTY_ROLLBACK",
+        "windlass-faulty-rollback",
+        "faulty-rollback",
+        "The default policy of the slot `rollback` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
+    (
+        "FAULTY_RELEASE",
+        "windlass-faulty-release",
+        "faulty-release",
+        "The default policy of the slot `release` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
+    (
+        "FAULTY_PROVISIONING",
+        "windlass-faulty-provisioning",
+        "faulty-provisioning",
+        "The default policy of the slot `provisioning` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -71,6 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=faulty");
 
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut list = String::new();

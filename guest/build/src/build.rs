@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +19,7 @@ pub struct Build {
     out: PathBuf,
     packages: Vec<(String, String)>,
     tell_cargo: bool,
+    add_target: bool,
 }
 
 /// A component that was built.
@@ -42,6 +43,7 @@ impl Build {
             out: out.into(),
             packages: Vec::new(),
             tell_cargo: false,
+            add_target: false,
         }
     }
 
@@ -64,21 +66,26 @@ impl Build {
         self
     }
 
-    /// Builds all packages in one run of cargo and makes a component of each, in the order in which they were added.
+    /// Has rustup add Rust's WebAssembly target where it is missing. Without rustup the error says what to run.
+    #[must_use]
+    pub fn adding_target(mut self) -> Self {
+        self.add_target = true;
+        self
+    }
+
+    /// Builds the packages and makes a component of each, in the order in which they were added. Each has a run of
+    /// cargo to itself: in a common one, a feature that one asks of a dependency would change the bytes of the others.
     ///
     /// # Errors
     /// See [`Error`]; each names the package and, where there is one, the remedy.
     pub fn run(self) -> Result<Vec<Artifact>, Error> {
-        require_target()?;
-        let built = self.cargo()?;
+        self.require_target()?;
+        let others = self.other_folders()?;
         let mut inputs = BTreeSet::from(["Cargo.toml", "Cargo.lock"].map(|file| self.workspace.join(file)));
         let mut artifacts = Vec::new();
         for (package, name) in &self.packages {
-            let module = built
-                .iter()
-                .find(|built| &built.package == package)
-                .ok_or_else(|| Error::NoModule { package: package.clone() })?;
-            inputs.insert(module.manifest.clone());
+            let module = self.cargo(package, &others)?;
+            inputs.insert(module.manifest);
             inputs.extend(dependencies_of(&module.wasm)?);
             let bytes = component::encode(package, &read(&module.wasm)?)?;
             let path = self.out.join(format!("{name}.wasm"));
@@ -93,29 +100,99 @@ impl Build {
         Ok(artifacts)
     }
 
-    fn cargo(&self) -> Result<Vec<Module>, Error> {
-        let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-        let mut command = Command::new(&program);
-        command
-            .current_dir(&self.workspace)
-            .args(["build", "--lib", "--profile", PROFILE, "--target", TARGET])
-            .args(["--message-format", "json-render-diagnostics"])
-            .arg("--target-dir")
-            .arg(&self.target_dir)
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit());
-        for (package, _) in &self.packages {
-            command.args(["--package", package]);
+    fn require_target(&self) -> Result<(), Error> {
+        if self.has_target()? {
+            return Ok(());
         }
-        environment::prepare(&mut command, &self.workspace, &cargo_home(), STACK_BYTES);
-        let output = command
+        if self.add_target {
+            let mut rustup = Command::new("rustup");
+            rustup.current_dir(&self.workspace).args(["target", "add", TARGET]).stdin(Stdio::null());
+            // Its own words go to standard error, as cargo's do; standard output belongs to the caller.
+            let added = rustup.stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+            if added && self.has_target()? {
+                return Ok(());
+            }
+        }
+        Err(Error::TargetMissing { target: TARGET })
+    }
+
+    fn has_target(&self) -> Result<bool, Error> {
+        let directory = self.rustc(&["--print", "target-libdir", "--target", TARGET])?;
+        Ok(Path::new(directory.trim()).is_dir())
+    }
+
+    /// What panic messages are to call the folders of packages from elsewhere (a registry, a mirror of it, a vendored
+    /// copy) and of Rust's own library.
+    fn other_folders(&self) -> Result<BTreeMap<PathBuf, String>, Error> {
+        let packages = || self.packages.iter().map(|(package, _)| package.as_str()).collect::<Vec<_>>().join(", ");
+        let mut command = self.command(&BTreeMap::new());
+        command.args(["metadata", "--format-version", "1", "--filter-platform", TARGET]);
+        let output = self.output(command, packages)?;
+        let metadata: serde_json::Value = serde_json::from_slice(&output)
+            .map_err(|source| Error::File { path: self.workspace.join("Cargo.toml"), source: source.into() })?;
+        let manifests = metadata["packages"].as_array().into_iter().flatten().filter_map(|package| {
+            let manifest = Path::new(package["manifest_path"].as_str()?);
+            (!package["source"].is_null() || !manifest.starts_with(&self.workspace)).then_some(manifest)
+        });
+        let folders = manifests.filter_map(|manifest| manifest.parent()?.parent());
+        let mut names: BTreeMap<_, _> = folders.map(|folder| (folder.to_owned(), "/packages".to_owned())).collect();
+        // Where rustup has installed the library's sources, rustc names these, else what stands here.
+        let version = self.rustc(&["-vV"])?;
+        let value = |key| version.lines().find_map(|line| line.strip_prefix(key)).filter(|value| *value != "unknown");
+        if let Some(build) = value("commit-hash: ").or_else(|| value("release: ")) {
+            let sources = Path::new(self.rustc(&["--print", "sysroot"])?.trim()).join("lib/rustlib/src/rust");
+            names.insert(sources, format!("/rustc/{build}"));
+        }
+        Ok(names)
+    }
+
+    /// What rustc says in the workspace, whose `rust-toolchain.toml` may name another compiler than the one used here.
+    /// Empty where it says that it can't.
+    fn rustc(&self, arguments: &[&str]) -> Result<String, Error> {
+        let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+        let output = Command::new(&program)
+            .current_dir(&self.workspace)
+            .args(arguments)
             .output()
             .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
+        let words = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(if output.status.success() { words } else { String::new() })
+    }
+
+    fn cargo(&self, package: &str, others: &BTreeMap<PathBuf, String>) -> Result<Module, Error> {
+        let mut command = self.command(others);
+        command
+            .args(["build", "--lib", "--profile", PROFILE, "--target", TARGET, "--package", package])
+            .args(["--message-format", "json-render-diagnostics"])
+            .arg("--target-dir")
+            .arg(&self.target_dir);
+        let output = self.output(command, || package.to_owned())?;
+        String::from_utf8_lossy(&output)
+            .lines()
+            .filter_map(Module::from_message)
+            .find(|module| module.package == package)
+            .ok_or_else(|| Error::NoModule { package: package.to_owned() })
+    }
+
+    /// A cargo in the workspace that builds the same bytes on every machine.
+    fn command(&self, others: &BTreeMap<PathBuf, String>) -> Command {
+        let mut command = Command::new(cargo_program());
+        command.current_dir(&self.workspace).stdin(Stdio::null()).stderr(Stdio::inherit());
+        environment::prepare(&mut command);
+        let home = cargo_home();
+        let places =
+            environment::Places { workspace: &self.workspace, target_dir: &self.target_dir, home: &home, others };
+        command.env("CARGO_ENCODED_RUSTFLAGS", environment::rustflags(&places, STACK_BYTES));
+        command
+    }
+
+    fn output(&self, mut command: Command, packages: impl FnOnce() -> String) -> Result<Vec<u8>, Error> {
+        let start = |source| Error::Start { program: cargo_program().to_string_lossy().into_owned(), source };
+        let output = command.output().map_err(start)?;
         if !output.status.success() {
-            let packages: Vec<&str> = self.packages.iter().map(|(package, _)| package.as_str()).collect();
-            return Err(Error::Cargo { packages: packages.join(", "), target: TARGET });
+            return Err(Error::Cargo { packages: packages(), target: TARGET });
         }
-        Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(Module::from_message).collect())
+        Ok(output.stdout)
     }
 }
 
@@ -174,19 +251,6 @@ fn parse_dep_info(text: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn require_target() -> Result<(), Error> {
-    let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = Command::new(&program)
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output()
-        .map_err(|source| Error::Start { program: program.to_string_lossy().into_owned(), source })?;
-    let directory = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() && Path::new(directory.trim()).is_dir() {
-        return Ok(());
-    }
-    Err(Error::TargetMissing { target: TARGET })
-}
-
 /// Leaves the file and its time alone when the bytes are the same, so that nothing that embeds it is rebuilt.
 fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|present| present == bytes) {
@@ -205,6 +269,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 fn variable(name: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(name).map(PathBuf::from).ok_or(Error::NotABuildScript(name))
+}
+
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
 fn cargo_home() -> PathBuf {

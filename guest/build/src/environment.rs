@@ -1,7 +1,8 @@
 //! What the nested cargo inherits.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Variables of the outer cargo and its wrappers that would change what the nested one builds. Everything else (proxy,
@@ -19,6 +20,8 @@ const CLEARED: &[&str] = &[
     "CARGO_ENCODED_RUSTDOCFLAGS",
     "CARGO_INCREMENTAL",
     "CARGO_TARGET_DIR",
+    // Crates ask by it whether they are built with a nightly compiler.
+    "RUSTC_BOOTSTRAP",
     "OUT_DIR",
     "TARGET",
     "HOST",
@@ -35,19 +38,19 @@ const CLEARED_PREFIXES: &[&str] = &[
     "CARGO_MANIFEST_",
     "CARGO_PKG_",
     "CARGO_PROFILE_",
-    // Which features crates get.
+    // How the features of packages that are built together are unified.
     "CARGO_RESOLVER_",
     "CARGO_TARGET_",
+    "CARGO_UNSTABLE_",
 ];
 
-/// Clears what must not be inherited and sets the flags that make components small and reproducible.
-pub(crate) fn prepare(command: &mut Command, workspace: &Path, home: &Path, stack_bytes: u32) {
+/// Clears what must not be inherited.
+pub(crate) fn prepare(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if is_cleared(&name) {
             command.env_remove(name);
         }
     }
-    command.env("CARGO_ENCODED_RUSTFLAGS", rustflags(workspace, home, stack_bytes));
 }
 
 fn is_cleared(name: &OsStr) -> bool {
@@ -57,12 +60,25 @@ fn is_cleared(name: &OsStr) -> bool {
     CLEARED.contains(&name) || CLEARED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Flags for rustc, separated as cargo wants them (0x1f, since paths may hold spaces).
-fn rustflags(workspace: &Path, home: &Path, stack_bytes: u32) -> OsString {
+/// Where things lie on this machine.
+pub(crate) struct Places<'a> {
+    pub(crate) workspace: &'a Path,
+    pub(crate) target_dir: &'a Path,
+    pub(crate) home: &'a Path,
+    /// Other folders of sources, with what they are called instead.
+    pub(crate) others: &'a BTreeMap<PathBuf, String>,
+}
+
+/// Flags for rustc that make components small and reproducible, separated as cargo wants them (0x1f, since paths may
+/// hold spaces).
+pub(crate) fn rustflags(places: &Places<'_>, stack_bytes: u32) -> OsString {
     let mut flags = OsString::from("-Clink-arg=-zstack-size=");
     flags.push(stack_bytes.to_string());
-    // Panic messages hold file names: without these two, the bytes would tell where the checkout lay.
-    for (from, to) in [(workspace, "/windlass"), (home, "/cargo")] {
+    // Panic messages hold file names: without these, the bytes would tell where the checkout lay, from which mirror
+    // the packages came, and whether rustup has installed Rust's own sources. Of those that fit, rustc takes the last.
+    let others = places.others.iter().map(|(folder, name)| (folder.as_path(), name.as_str()));
+    let own = [(places.workspace, "/windlass"), (places.home, "/cargo"), (places.target_dir, "/target")];
+    for (from, to) in own.into_iter().chain(others) {
         flags.push("\u{1f}--remap-path-prefix=");
         flags.push(from);
         flags.push("=");
@@ -81,9 +97,11 @@ mod tests {
             "RUSTFLAGS",
             "CARGO_PROFILE_GUEST_OPT_LEVEL",
             "CARGO_TARGET_DIR",
-            "CARGO_RESOLVER_FEATURE_UNIFICATION",
             "RUSTC_WORKSPACE_WRAPPER",
             "CARGO_BUILD_TARGET",
+            "CARGO_RESOLVER_FEATURE_UNIFICATION",
+            "CARGO_UNSTABLE_FEATURE_UNIFICATION",
+            "RUSTC_BOOTSTRAP",
         ] {
             assert!(is_cleared(OsStr::new(name)), "{name}");
         }
@@ -106,11 +124,23 @@ mod tests {
 
     #[test]
     fn a_path_with_a_space_stays_one_flag() {
-        let flags = rustflags(Path::new("/a b/c"), Path::new("/h"), 16384);
+        let places = Places {
+            workspace: Path::new("/a b/c"),
+            target_dir: Path::new("/t"),
+            home: Path::new("/h"),
+            others: &BTreeMap::from([(PathBuf::from("/h/registry/src/mirror"), "/packages".to_owned())]),
+        };
+        let flags = rustflags(&places, 16384);
         let flags = flags.to_str().unwrap_or_default();
         assert_eq!(
             flags.split('\u{1f}').collect::<Vec<_>>(),
-            ["-Clink-arg=-zstack-size=16384", "--remap-path-prefix=/a b/c=/windlass", "--remap-path-prefix=/h=/cargo"]
+            [
+                "-Clink-arg=-zstack-size=16384",
+                "--remap-path-prefix=/a b/c=/windlass",
+                "--remap-path-prefix=/h=/cargo",
+                "--remap-path-prefix=/t=/target",
+                "--remap-path-prefix=/h/registry/src/mirror=/packages",
+            ]
         );
     }
 }

@@ -19,8 +19,9 @@
 //! * **No WASI.** The target is `wasm32-unknown-unknown`; the component imports what its source uses, nothing else.
 //! * **One page of memory at start**, where the policy's data allows it: the stack is 16 KiB instead of Rust's 1 MiB,
 //!   so that a fresh instance for each decision costs a reset of 64 KiB.
-//! * **The same bytes from the same source**, wherever the checkout and cargo's home lie: a policy is identified by
-//!   its digest.
+//! * **The same bytes from the same source**, wherever the checkout, cargo's home, its target folder and its packages
+//!   lie, and whatever is built beside it: a policy is identified by its digest. The compiler has to be the same, to
+//!   the patch version and the platform that it runs on: cargo puts both into symbols, by whose order the linker goes.
 //! * **No dead lock with the cargo that runs the build script**: the nested cargo has a target folder of its own, one
 //!   for all guests of a workspace, so that they share their dependencies.
 

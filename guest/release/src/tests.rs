@@ -156,6 +156,28 @@ fn scaleways_own_date_decides_the_wait_within_the_cap() {
 }
 
 #[test]
+fn without_a_date_to_come_the_wait_doubles_and_is_drawn_from_its_upper_half() {
+    let wait = |attempt, random, not_before| {
+        let question = refused(Action::ReturnToPool, FailureClass::Gateway, release_question(mac()));
+        let refusal = question.refusal.clone().map(|refusal| Refusal { not_before, ..refusal });
+        decide(Question { attempt, random, refusal, ..question })
+    };
+    for not_before in [None, Some(NOW), Some(NOW - 1)] {
+        assert_eq!(wait(1, 0, not_before), Verdict::RetryAfter(7_500));
+        assert_eq!(wait(1, 7_500, not_before), Verdict::RetryAfter(15_000));
+        assert_eq!(wait(1, 7_501, not_before), Verdict::RetryAfter(7_500));
+        assert_eq!(wait(3, 12_345, not_before), Verdict::RetryAfter(42_345));
+    }
+}
+
+#[test]
+fn at_its_deletable_at_a_host_can_be_deleted() {
+    let at = |deletable_at| release_question(Machine { deletable_at: Some(deletable_at), ..ordered_mac() });
+    assert_eq!(decide(at(NOW)), Verdict::Terminate);
+    assert_eq!(decide(at(NOW + 1)), Verdict::ScheduleDeletion);
+}
+
+#[test]
 fn what_has_no_word_in_this_contract_keeps_the_machine() {
     for machine in [instance(), mac(), ordered_mac()] {
         let released = release_question(machine.clone());

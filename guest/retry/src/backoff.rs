@@ -5,12 +5,8 @@ pub(crate) const SHORT_JITTER_MS: u64 = 500;
 
 /// What doubles with each attempt, up to `cap`: the bound of the wait after attempt number `attempt` (from 1).
 pub(crate) fn bound(base: u64, cap: u64, attempt: u32) -> u64 {
-    let doublings = attempt.saturating_sub(1);
-    match doublings < base.leading_zeros() {
-        true => (base << doublings).min(cap),
-        false if base == 0 => 0,
-        false => cap,
-    }
+    let factor = 1u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
+    base.saturating_mul(factor).min(cap)
 }
 
 /// Anything from nothing to the bound: spreads a crowd that failed together best.

@@ -169,6 +169,22 @@ fn any_class() -> impl Strategy<Value = FailureClass> {
     proptest::sample::select(FailureClass::ALL)
 }
 
+#[test]
+fn the_bound_doubles_until_the_cap_whatever_the_numbers() {
+    for (base, cap, attempt, bound) in [
+        (3, 100, 0, 3),
+        (3, 100, 1, 3),
+        (3, 100, 2, 6),
+        (3, 100, 7, 100),
+        (0, 10, 100, 0),
+        (1, u64::MAX, 64, 1 << 63),
+        (1, u64::MAX, 65, u64::MAX),
+        (3, u64::MAX, 64, u64::MAX),
+    ] {
+        assert_eq!(backoff::bound(base, cap, attempt), bound, "{base} {cap} {attempt}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_wait_is_above_its_cap_or_its_budget(

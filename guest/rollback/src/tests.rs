@@ -119,6 +119,20 @@ fn what_has_no_word_in_this_contract_is_kept_with_what_is_attached_to_it() {
 }
 
 #[test]
+fn a_reason_says_what_is_kept_and_there_is_none_where_all_goes() {
+    let reason = |resources: &[Resource]| (DefaultRollback {}).decide(rollback_question(resources)).reason;
+    let server = resource(ResourceKind::Server, "server");
+    let host = resource(ResourceKind::AppleSiliconServer, "host");
+    let unknown = resource(ResourceKind::Other, "unknown");
+    assert_eq!(reason(std::slice::from_ref(&server)), None);
+    assert_eq!(reason(&[server.clone(), foreign(host.clone())]), None, "it was never ours to release");
+    let of_unknown = reason(&[server.clone(), unknown.clone()]);
+    assert_eq!(of_unknown.as_deref(), Some("what this policy does not know is kept, with what is attached to it"));
+    let of_host = reason(&[server, host, unknown]);
+    assert_eq!(of_host.as_deref(), Some("physical hosts are released by the release slot, never by a rollback"));
+}
+
+#[test]
 fn nothing_left_is_an_empty_plan() {
     assert_eq!(plan(&[]), []);
 }

@@ -5,6 +5,9 @@
 
 mod cluster;
 mod conformance;
+mod policy_author;
+mod policy_proof;
+mod policy_shadow;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +24,10 @@ use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
+pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
+pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
+
+pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
     ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
@@ -304,17 +311,33 @@ pub(crate) struct Sweep {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Begin a policy: a folder with everything that it needs
+    New(NewPolicy),
+    /// Build a policy's folder into a component
+    Build(BuildPolicy),
+    /// A slot's question and answer, and fixtures for it, as JSON Schemas
+    Schema(PolicySchema),
+    /// Put a policy's fixtures to it
+    Test(TestPolicy),
     /// What a policy file is: name, version, digest, slots, imports, settings
     Inspect(InspectPolicy),
     /// Load a policy as the host would, with its settings and grants, and say what is wrong
     Check(CheckPolicy),
     /// Put one question to a policy and print its answer
     Run(RunPolicy),
+    /// Hold laws against every answer that a policy gives within bounds; a violation is shown by its smallest question
+    Prove(Box<ProvePolicy>),
+    /// What changes from one policy to another, over recorded questions and those within bounds
+    Diff(Box<DiffPolicies>),
+    /// What a decision costs, beside the built-in default of the slot
+    Bench(BenchPolicy),
     /// The policies in use, slot by slot, as the configuration has them
     #[command(visible_alias = "ls")]
     List,
     /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
     Status,
+    /// What shadows would have decided, held against what was decided, by the decision log
+    Shadow(ShadowPolicy),
 }
 
 #[derive(Debug, Args)]
@@ -374,7 +397,7 @@ pub(crate) enum DecisionCommand {
     List(ListDecisions),
     /// Show one decision whole: question, who was asked, answer, reason
     Show(ShowDecision),
-    /// Put a recorded question again and compare the answers
+    /// Put recorded questions again and compare the answers: one decision's, or all since some time
     Replay(ReplayDecision),
 }
 
@@ -404,8 +427,17 @@ pub(crate) struct ShowDecision {
 #[derive(Debug, Args)]
 pub(crate) struct ReplayDecision {
     /// The decision's id
-    #[arg(value_name = "DECISION")]
-    pub(crate) decision: String,
+    #[arg(value_name = "DECISION", required_unless_present = "since")]
+    pub(crate) decision: Option<String>,
+    /// All decisions since so long ago, grouped by what changes
+    #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
+    /// Only decisions of this slot [default with --policy: the slots that it exports]
+    #[arg(long, value_name = "SLOT", requires = "since", value_parser = slot_names())]
+    pub(crate) slot: Option<SlotName>,
+    /// End with exit code 1 when a verdict changes
+    #[arg(long, requires = "since")]
+    pub(crate) fail_on_change: bool,
     /// Ask this policy file instead of the one that decided
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,

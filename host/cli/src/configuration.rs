@@ -248,11 +248,13 @@ fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Pa
     if let Some(grants) = reader.texts(problems, "grants") {
         link.insert("grants".to_owned(), grants.into());
     }
-    if let Some(choice) = reader.checked(problems, "on_failure", |text| match text {
-        "default" | "keep" => Ok(text.to_owned()),
-        other => Err(format!("'{other}' {}", unknown("choice", other, ["default", "keep"].into_iter()))),
-    }) {
-        link.insert("on_failure".to_owned(), choice.into());
+    for (key, choices) in [("on_failure", ["default", "keep"]), ("mode", ["decide", "shadow"])] {
+        if let Some(choice) = reader.checked(problems, key, |text| match text {
+            known if choices.contains(&known) => Ok(known.to_owned()),
+            other => Err(format!("'{other}' {}", unknown("choice", other, choices.into_iter()))),
+        }) {
+            link.insert(key.to_owned(), choice.into());
+        }
     }
     for key in ["settings", "limits"] {
         let Some(value) = reader.value(key) else { continue };
@@ -273,8 +275,8 @@ fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Pa
 
 #[cfg(test)]
 mod tests {
-    use windlass_policy::Source;
     use windlass_policy::slots::OnFailure;
+    use windlass_policy::{Mode, Source};
 
     use super::*;
 
@@ -303,6 +305,9 @@ grants = ["windlass:scaleway/look-ups"]
 on_failure = "keep"
 
 [[policies.rollback]]
+mode = "shadow"
+
+[[policies.rollback]]
 "#;
 
     #[test]
@@ -315,12 +320,14 @@ on_failure = "keep"
         assert_eq!(configuration.server.wait, Some(Duration::from_secs(600)));
         assert_eq!(configuration.limits.parallel, Some(8));
         let rollback = configuration.policies.chain(SlotName::Rollback);
-        assert_eq!(rollback.len(), 2);
+        assert_eq!(rollback.len(), 3);
+        let modes: Vec<Mode> = rollback.iter().map(|link| link.mode).collect();
+        assert_eq!(modes, [Mode::Decide, Mode::Shadow, Mode::Decide]);
         assert_eq!(rollback[0].source, Source::File("/etc/windlass/policies/team.wasm".into()));
         assert_eq!(rollback[0].on_failure, Some(OnFailure::Keep));
         assert_eq!(rollback[1].source, Source::BuiltIn);
         assert_eq!(configuration.policies.chain(SlotName::Retry)[0].settings["attempts"], 3);
-        assert_eq!(configuration.policy_lines[&SlotName::Rollback], [20, 25]);
+        assert_eq!(configuration.policy_lines[&SlotName::Rollback], [20, 25, 28]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
-use windlass_cluster::{CloudInitFiles, ClusterLimits, ClusterOptions, Clusters, HookRunner, SqliteClusterStore};
-use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
+use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterStore};
+use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{Client, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone};
@@ -73,22 +73,14 @@ impl Context {
         if let Some(calls) = wanted.concurrent_requests.and_then(std::num::NonZeroU32::new) {
             limits.concurrent_calls = calls;
         }
-        let explicit = ExplicitSettings {
-            profile: unless_variable(
-                self.global.profile.as_deref(),
-                "SCW_PROFILE",
-                self.configuration.profile.as_ref(),
-            ),
-            project_id: unless_variable(project, "SCW_DEFAULT_PROJECT_ID", self.configuration.project.as_ref()),
-            zone,
-            api_url: unless_variable(
-                self.global.api_url.as_deref(),
-                "SCW_API_URL",
-                self.configuration.api_url.as_ref(),
-            ),
-            limits: Some(limits),
-            ..ExplicitSettings::default()
-        };
+        let mut explicit = ExplicitSettings::default();
+        explicit.profile =
+            unless_variable(self.global.profile.as_deref(), "SCW_PROFILE", self.configuration.profile.as_ref());
+        explicit.project_id = unless_variable(project, "SCW_DEFAULT_PROJECT_ID", self.configuration.project.as_ref());
+        explicit.zone = zone;
+        explicit.api_url =
+            unless_variable(self.global.api_url.as_deref(), "SCW_API_URL", self.configuration.api_url.as_ref());
+        explicit.limits = Some(limits);
         let environment = self.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         Settings::load(&explicit, &environment).map_err(|error| {
             Failure::usage(error.to_string())
@@ -158,17 +150,9 @@ impl Context {
         if let Some(parallel) = self.parallel(parallel) {
             limits.parallel_nodes = parallel;
         }
-        let clusters = Clusters::new(ClusterOptions {
-            lifecycle,
-            client,
-            policies: Arc::new(host.clone()),
-            store: Arc::new(store),
-            hooks: Arc::new(HookRunner),
-            cloud_inits: Arc::new(CloudInitFiles),
-            clock: Clock::System,
-            seed: None,
-            limits,
-        });
+        let mut options = ClusterOptions::new(lifecycle, client, Arc::new(host.clone()), Arc::new(store));
+        options.limits = limits;
+        let clusters = Clusters::new(options);
         Ok(ClusterWork { clusters, host, _watch: watch })
     }
 

@@ -123,6 +123,7 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             (OperationState::Open, _) => return None,
         },
         Happening::LeftOpen => ("left open, for the next start".to_owned(), yellow),
+        _ => return None,
     };
     Some(format!("{}  {}", event.operation, paint(&printable(&text))))
 }

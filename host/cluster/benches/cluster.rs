@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_cluster::{
-    CloudInitFiles, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook,
-    HookAction, HookFailure, HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks,
-    ScaleRequest, SqliteClusterStore,
+    ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookFailure,
+    HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest, SqliteClusterStore,
 };
-use windlass_lifecycle::{Clock, Durability, Lifecycle, Options, StateDirectory};
+use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory};
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{Latency, Simulator};
@@ -57,32 +56,21 @@ fn specification(nodes: u32) -> ClusterSpecification {
 
 fn clusters(simulator: &Simulator, host: &Arc<Host>, folder: &Path) -> Clusters {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    let settings =
-        Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(windlass_scaleway::Limits {
-            calls_per_second: many,
-            burst: many,
-            concurrent_calls: many,
-            ..windlass_scaleway::Limits::default()
-        });
+    let mut limits = windlass_scaleway::Limits::default();
+    limits.calls_per_second = many;
+    limits.burst = many;
+    limits.concurrent_calls = many;
+    let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(limits);
     let client = Client::with_transport(settings, simulator.transport()).unwrap();
     let state = StateDirectory::open(folder).unwrap();
     let store = SqliteClusterStore::open(&state, Durability::Process).unwrap();
-    let lifecycle = Lifecycle::open(Options {
-        durability: Durability::Process,
-        ..Options::new(client.clone(), Arc::clone(host), state)
-    })
-    .unwrap();
-    Clusters::new(ClusterOptions {
-        lifecycle,
-        client,
-        policies: Arc::clone(host),
-        store: Arc::new(store),
-        hooks: Arc::new(OneSecond),
-        cloud_inits: Arc::new(CloudInitFiles),
-        clock: Clock::System,
-        seed: Some(1),
-        limits: ClusterLimits::default(),
-    })
+    let mut options = Options::new(client.clone(), Arc::clone(host), state);
+    options.durability = Durability::Process;
+    let lifecycle = Lifecycle::open(options).unwrap();
+    let mut options = ClusterOptions::new(lifecycle, client, Arc::clone(host), Arc::new(store));
+    options.hooks = Arc::new(OneSecond);
+    options.seed = Some(1);
+    Clusters::new(options)
 }
 
 /// The most memory that this process ever had, in MiB.

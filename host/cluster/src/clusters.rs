@@ -13,9 +13,9 @@ use windlass_policy::slots::types::Failure;
 use windlass_scaleway::Client;
 
 use crate::Error;
-use crate::cloud_init::ReadCloudInit;
+use crate::cloud_init::{CloudInitFiles, ReadCloudInit};
 use crate::control::ClusterControl;
-use crate::hooks::RunHooks;
+use crate::hooks::{HookRunner, RunHooks};
 use crate::name::{ClusterName, NodeGroupName};
 use crate::operation::{Start, perform};
 use crate::record::{
@@ -35,6 +35,7 @@ const MOST_EVENTS: u32 = 1_000_000;
 
 /// What bounds the work.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ClusterLimits {
     /// Servers of one step that are made or removed at a time. The lifecycle's and the client's own limits lie below.
     pub parallel_nodes: usize,
@@ -51,6 +52,7 @@ impl Default for ClusterLimits {
 }
 
 /// What [`Clusters`] are made from.
+#[non_exhaustive]
 pub struct ClusterOptions {
     /// Makes and removes servers.
     pub lifecycle: Lifecycle,
@@ -70,6 +72,24 @@ pub struct ClusterOptions {
     pub seed: Option<u64>,
     /// Bounds.
     pub limits: ClusterLimits,
+}
+
+impl ClusterOptions {
+    /// The ordinary ones: hooks and cloud-init from this machine, system clock, random seed.
+    #[must_use]
+    pub fn new(lifecycle: Lifecycle, client: Client, policies: Arc<Host>, store: Arc<dyn ClusterStore>) -> Self {
+        Self {
+            lifecycle,
+            client,
+            policies,
+            store,
+            hooks: Arc::new(HookRunner),
+            cloud_inits: Arc::new(CloudInitFiles),
+            clock: Clock::System,
+            seed: None,
+            limits: ClusterLimits::default(),
+        }
+    }
 }
 
 /// What all operations of a process share.

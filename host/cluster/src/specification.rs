@@ -241,33 +241,33 @@ impl ClusterSpecification {
         let parts = self.groups.get(group).cloned().unwrap_or_else(|| NodeGroup::new(0, "", ""));
         let server_group =
             self.name.as_str().parse().expect("a cluster's name keeps the rules of a group's and is shorter");
-        ServerSpecification {
-            name: Some(node.to_owned()),
-            types: parts.types,
-            addresses: parts.addresses,
-            dynamic_address: parts.dynamic_address,
-            root_volume: RootVolume {
-                kind: parts.root_volume.kind,
-                size: parts.root_volume.size,
-                operations_per_second: parts.root_volume.operations_per_second,
-            },
-            volumes: parts
-                .volumes
-                .into_iter()
-                .map(|volume| ExtraVolume::New {
-                    kind: volume.kind,
-                    size: volume.size.unwrap_or_default(),
-                    operations_per_second: volume.operations_per_second,
-                })
-                .collect(),
-            private_networks: parts.private_networks,
-            security_group: parts.security_group,
-            placement_group: parts.placement_group,
-            tags: parts.tags,
-            cloud_init,
-            project: self.project.clone(),
-            deadline_milliseconds: u64::try_from(self.server_deadline.as_millis()).unwrap_or(u64::MAX),
-            ..ServerSpecification::new(server_group, self.zone.clone(), "", ImageChoice::parse(&parts.image))
-        }
+        let mut specification =
+            ServerSpecification::new(server_group, self.zone.clone(), "", ImageChoice::parse(&parts.image));
+        specification.name = Some(node.to_owned());
+        specification.types = parts.types;
+        specification.addresses = parts.addresses;
+        specification.dynamic_address = parts.dynamic_address;
+        specification.root_volume = RootVolume {
+            kind: parts.root_volume.kind,
+            size: parts.root_volume.size,
+            operations_per_second: parts.root_volume.operations_per_second,
+        };
+        specification.volumes = parts
+            .volumes
+            .into_iter()
+            .map(|volume| ExtraVolume::New {
+                kind: volume.kind,
+                size: volume.size.unwrap_or_default(),
+                operations_per_second: volume.operations_per_second,
+            })
+            .collect();
+        specification.private_networks = parts.private_networks;
+        specification.security_group = parts.security_group;
+        specification.placement_group = parts.placement_group;
+        specification.tags = parts.tags;
+        specification.cloud_init = cloud_init;
+        specification.project = self.project.clone();
+        specification.deadline_milliseconds = u64::try_from(self.server_deadline.as_millis()).unwrap_or(u64::MAX);
+        specification
     }
 }

@@ -272,7 +272,6 @@ async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<
 fn note(operation: &mut OperationStatus, event: &Event) {
     operation.id = Some(event.operation.to_string());
     match &event.what {
-        Happening::Opened | Happening::RemovingDoubles { .. } | Happening::Closed { .. } | Happening::LeftOpen => {}
         Happening::StepBegan { step } => operation.step = Some(step.clone()),
         Happening::StepDone { step, resource } => {
             operation.step = Some(step.clone());
@@ -298,6 +297,7 @@ fn note(operation: &mut OperationStatus, event: &Event) {
             let words: Vec<&str> = cause.iter().chain(reason).map(String::as_str).collect();
             operation.message = (!words.is_empty()).then(|| bounded(words.join("; ")));
         }
+        _ => {}
     }
 }
 

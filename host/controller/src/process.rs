@@ -109,12 +109,10 @@ struct Process {
 impl Process {
     async fn prepare(arguments: &RunArguments) -> Result<Self, Error> {
         let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?.unwrap_or_default();
-        let explicit = ExplicitSettings {
-            zone: arguments.zone.clone(),
-            api_url: arguments.api_url.clone(),
-            user_agent: Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))),
-            ..ExplicitSettings::default()
-        };
+        let mut explicit = ExplicitSettings::default();
+        explicit.zone = arguments.zone.clone();
+        explicit.api_url = arguments.api_url.clone();
+        explicit.user_agent = Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION")));
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
         orphans::check(arguments)?;
         let pool_prefix = arguments.pool_prefix.as_deref().map(str::parse).transpose().map_err(
@@ -245,13 +243,19 @@ async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &Cancella
 
 /// What the supervisor does here.
 fn supervision(arguments: &RunArguments, zone: Option<&Zone>) -> SupervisorOptions {
-    let request = |dry_run| SweepRequest { dry_run, ..SweepRequest::new(zone.into_iter().cloned().collect()) };
+    let request = |dry_run| {
+        let mut request = SweepRequest::new(zone.into_iter().cloned().collect());
+        request.dry_run = dry_run;
+        request
+    };
     let sweep = match arguments.sweep {
         Sweep::Off => None,
         Sweep::Report => Some(request(true)),
         Sweep::Remove => Some(request(false)),
     };
-    SupervisorOptions { sweep, ..SupervisorOptions::default() }
+    let mut options = SupervisorOptions::default();
+    options.sweep = sweep;
+    options
 }
 
 fn policy_host(

@@ -27,34 +27,29 @@ fn host(folder: &Path) -> Arc<Host> {
 }
 
 fn specification() -> ServerSpecification {
-    ServerSpecification {
-        addresses: vec![AddressKind::Ipv4, AddressKind::Ipv6],
-        cloud_init: Some(windlass_lifecycle::CloudInit::new("#cloud-config\n")),
-        ..ServerSpecification::new(
-            "bench".parse().unwrap(),
-            "fr-par-1".parse().unwrap(),
-            "DEV1-S",
-            ImageChoice::Label("ubuntu_noble".into()),
-        )
-    }
+    let mut specification = ServerSpecification::new(
+        "bench".parse().unwrap(),
+        "fr-par-1".parse().unwrap(),
+        "DEV1-S",
+        ImageChoice::Label("ubuntu_noble".into()),
+    );
+    specification.addresses = vec![AddressKind::Ipv4, AddressKind::Ipv6];
+    specification.cloud_init = Some(windlass_lifecycle::CloudInit::new("#cloud-config\n"));
+    specification
 }
 
 fn lifecycle(simulator: &Simulator, host: &Arc<Host>, folder: &Path, durability: Durability) -> Lifecycle {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    let settings =
-        Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(windlass_scaleway::Limits {
-            calls_per_second: many,
-            burst: many,
-            concurrent_calls: many,
-            ..windlass_scaleway::Limits::default()
-        });
+    let mut limits = windlass_scaleway::Limits::default();
+    limits.calls_per_second = many;
+    limits.burst = many;
+    limits.concurrent_calls = many;
+    let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(limits);
     let client = Client::with_transport(settings, simulator.transport()).unwrap();
-    Lifecycle::open(Options {
-        durability,
-        clock: Clock::System,
-        ..Options::new(client, Arc::clone(host), StateDirectory::open(folder).unwrap())
-    })
-    .unwrap()
+    let mut options = Options::new(client, Arc::clone(host), StateDirectory::open(folder).unwrap());
+    options.durability = durability;
+    options.clock = Clock::System;
+    Lifecycle::open(options).unwrap()
 }
 
 struct Run {
@@ -127,8 +122,9 @@ fn reads(host: &Arc<Host>, count: usize) {
             journal.operations_of_resource(&created.server.id).map(drop)
         }),
         ("what is open", 5_000, |journal, _| {
-            let states = vec![OperationState::Open, OperationState::Left, OperationState::Unverified];
-            journal.operations(&OperationFilter { states, ..OperationFilter::default() }).map(drop)
+            let mut filter = OperationFilter::default();
+            filter.states = vec![OperationState::Open, OperationState::Left, OperationState::Unverified];
+            journal.operations(&filter).map(drop)
         }),
         ("the newest 1,000 operations", 20, |journal, _| journal.operations(&OperationFilter::default()).map(drop)),
     ];

@@ -88,6 +88,7 @@ pub struct Event {
 /// What can happen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Happening {
     /// It is in the journal and begins.
     Opened,

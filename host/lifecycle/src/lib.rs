@@ -52,7 +52,6 @@ mod lifecycle;
 mod machines;
 pub mod metric_names;
 mod ownership;
-mod plan;
 mod poller;
 mod recording;
 mod resume;

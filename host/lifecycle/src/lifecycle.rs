@@ -37,6 +37,7 @@ use crate::{Error, in_flight, metric_names, tags};
 
 /// What bounds the work.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Operations under way at a time. The client's own rate and concurrency limits lie below this one.
     pub parallel_operations: usize,
@@ -76,6 +77,7 @@ impl Default for Limits {
 }
 
 /// What a [`Lifecycle`] is made from.
+#[non_exhaustive]
 pub struct Options {
     /// Speaks to Scaleway.
     pub client: Client,

@@ -26,6 +26,7 @@ pub const DEFAULT_DEADLINE_MILLISECONDS: u64 = 600_000;
 
 /// A server to create, with everything that belongs to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ServerSpecification {
     /// The group it belongs to.
     pub group: GroupName,

@@ -67,6 +67,7 @@ impl fmt::Display for Part {
 
 /// What a supervisor does, and how often.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SupervisorOptions {
     /// How often it is looked for operations that nobody works on. Second looks are made when they are due.
     pub resume_interval: Duration,

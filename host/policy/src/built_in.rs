@@ -1,19 +1,21 @@
-//! The default policies and the component that evaluates rules, built with this host and embedded in it.
+//! The default policies and the component that evaluates rules, embedded in this host. They are checked in, so that
+//! who builds it needs no WebAssembly target: `just policies` makes them again from `guest/`, and a test of
+//! `tests/guests` holds them to it.
 
 use crate::slots::SlotName;
 
-/// The component of a slot's default.
-pub(crate) fn component(slot: SlotName) -> Option<&'static [u8]> {
+/// The component of a slot's built-in default: to write it into a file that is replaced later, or to look into it.
+pub fn component(slot: SlotName) -> Option<&'static [u8]> {
     match slot {
-        SlotName::StateMapping => Some(include_bytes!(concat!(env!("OUT_DIR"), "/state-mapping.wasm"))),
-        SlotName::Retry => Some(include_bytes!(concat!(env!("OUT_DIR"), "/retry.wasm"))),
-        SlotName::Rollback => Some(include_bytes!(concat!(env!("OUT_DIR"), "/rollback.wasm"))),
-        SlotName::Release => Some(include_bytes!(concat!(env!("OUT_DIR"), "/release.wasm"))),
-        SlotName::Provisioning => Some(include_bytes!(concat!(env!("OUT_DIR"), "/provisioning.wasm"))),
+        SlotName::StateMapping => Some(include_bytes!("../components/state-mapping.wasm")),
+        SlotName::Retry => Some(include_bytes!("../components/retry.wasm")),
+        SlotName::Rollback => Some(include_bytes!("../components/rollback.wasm")),
+        SlotName::Release => Some(include_bytes!("../components/release.wasm")),
+        SlotName::Provisioning => Some(include_bytes!("../components/provisioning.wasm")),
     }
 }
 
 /// The component of every file of rules. It is compiled when one is loaded, and not before.
 pub(crate) fn rules() -> &'static [u8] {
-    include_bytes!(concat!(env!("OUT_DIR"), "/rules.wasm"))
+    include_bytes!("../components/rules.wasm")
 }

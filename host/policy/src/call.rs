@@ -15,7 +15,7 @@ use crate::guest_time::GuestTime;
 use crate::host_calls::HostCalls;
 use crate::limits::Limits;
 use crate::policy::LoadedPolicy;
-use crate::slots::{CONTRACT_VERSION, Slot};
+use crate::slots::Slot;
 use crate::text::{MAX_REASON_BYTES, one_line, without_controls};
 
 pub use crate::host_calls::HostCall;
@@ -101,15 +101,19 @@ impl Guest {
     }
 }
 
-/// Offers `windlass:policy/log`, which every policy may import.
-pub(crate) fn link_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.instance(&format!("windlass:policy/log@{CONTRACT_VERSION}"))?.func_wrap(
-        "write",
-        |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
-            store.data_mut().log(level, &message);
-            Ok(())
-        },
-    )
+/// Offers `windlass:policy/log`, which every policy may import, under the name of each version. It has been the same in
+/// all of them so far.
+pub(crate) fn link_log(linker: &mut Linker<Guest>, versions: &[&str]) -> wasmtime::Result<()> {
+    for version in versions {
+        linker.instance(&format!("windlass:policy/log@{version}"))?.func_wrap(
+            "write",
+            |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
+                store.data_mut().log(level, &message);
+                Ok(())
+            },
+        )?;
+    }
+    Ok(())
 }
 
 /// Memory and tables, each counted over all that the component has. Growth beyond is a trap, so that the reason is on
@@ -226,6 +230,7 @@ impl Failure {
 pub(crate) struct Trace {
     pub(crate) duration: Duration,
     pub(crate) fuel: Option<u64>,
+    pub(crate) memory_bytes: u64,
     pub(crate) log: Vec<LogLine>,
     pub(crate) log_dropped: u64,
     pub(crate) host_calls: Vec<HostCall>,
@@ -235,8 +240,8 @@ pub(crate) struct Trace {
 pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest) -> Store<Guest> {
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.limiter);
-    store.epoch_deadline_callback(|store| {
-        Ok(store.data().time.left().map_or(UpdateDeadline::Interrupt, |left| UpdateDeadline::Continue(ticks(left))))
+    store.epoch_deadline_callback(|mut store| {
+        Ok(store.data_mut().time.left().map_or(UpdateDeadline::Interrupt, |left| UpdateDeadline::Continue(ticks(left))))
     });
     go_on(&mut store);
     store.set_hostcall_fuel(usize::try_from(limits.answer_bytes).unwrap_or(usize::MAX));
@@ -251,8 +256,8 @@ pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest
 /// Lets a guest run, in this thread, for as long as it has time left.
 pub(crate) fn go_on(mut store: impl AsContextMut<Data = Guest>) {
     let mut store = store.as_context_mut();
-    let left = store.data_mut().time.go_on();
-    store.set_epoch_deadline(ticks(left));
+    store.data_mut().time.go_on();
+    store.set_epoch_deadline(1);
 }
 
 /// Gives a guest its whole time anew.
@@ -277,9 +282,9 @@ fn decide<'q, S: Slot>(
 pub(crate) fn ask<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> (Result<S::Answer, Failure>, Trace) {
     let started = Instant::now();
     let mut store = new_store(policy.engine(), policy.limits(), Guest::new(policy.limits(), None));
-    let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| {
-        let function = decide::<S>(policy, &mut store, &instance)?;
-        function.call(&mut store, (question,))
+    let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| match policy.adapter::<S>() {
+        None => decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,)).map(|(answer,)| answer),
+        Some(adapter) => (adapter.call)(&mut store, &instance, policy.decide_export(), question),
     });
     finish(policy, started, store, answer)
 }
@@ -294,9 +299,12 @@ pub(crate) async fn ask_waiting<S: Slot>(
     let guest = Guest::new(policy.limits(), Some(Box::new(host_calls)));
     let mut store = new_store(policy.engine(), policy.limits(), guest);
     let answer = match policy.instance_pre().instantiate_async(&mut store).await {
-        Ok(instance) => match decide::<S>(policy, &mut store, &instance) {
-            Ok(function) => function.call_async(&mut store, (question,)).await,
-            Err(error) => Err(error),
+        Ok(instance) => match policy.adapter::<S>() {
+            None => match decide::<S>(policy, &mut store, &instance) {
+                Ok(function) => function.call_async(&mut store, (question,)).await.map(|(answer,)| answer),
+                Err(error) => Err(error),
+            },
+            Some(adapter) => (adapter.call_waiting)(&mut store, &instance, policy.decide_export(), question).await,
         },
         Err(error) => Err(error),
     };
@@ -307,14 +315,15 @@ fn finish<A>(
     policy: &LoadedPolicy,
     started: Instant,
     store: Store<Guest>,
-    answer: wasmtime::Result<(A,)>,
+    answer: wasmtime::Result<A>,
 ) -> (Result<A, Failure>, Trace) {
     let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
     let guest = store.into_data();
-    let answer = answer.map(|(answer,)| answer).map_err(|error| Failure::of_guest(&error, policy.limits(), &guest));
+    let answer = answer.map_err(|error| Failure::of_guest(&error, policy.limits(), &guest));
     let trace = Trace {
         duration: started.elapsed(),
         fuel,
+        memory_bytes: policy.limits().memory_bytes.saturating_sub(guest.limiter.memory_left),
         log: guest.log,
         log_dropped: guest.log_dropped,
         host_calls: guest.host_calls.map(|calls| calls.into_records()).unwrap_or_default(),

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::brake::Brake;
 use crate::call::{self, Failure, Trace};
 use crate::decision::{DecidedBy, Decision, DecisionIds, FailureKind, Fallback, PolicyIdentity};
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
+use crate::shadow::{ShadowPlace, Shadows};
 use crate::slots::{Deferred, OnFailure, Slot, SlotName};
 use crate::status::StatusSignal;
 use crate::text::{one_line, tidy_reason};
@@ -36,10 +38,18 @@ impl ChainLink {
     }
 }
 
-/// The chains of all slots at one moment.
+/// A policy that is asked and recorded, and never decides.
+pub(crate) struct Shadow {
+    /// The place in the chain of the link before which it stands.
+    pub(crate) before: usize,
+    pub(crate) policy: Arc<LoadedPolicy>,
+}
+
+/// The chains of all slots at one moment, and the shadows between their links.
 #[derive(Default)]
 pub(crate) struct Generation {
     pub(crate) chains: [Vec<ChainLink>; SlotName::ALL.len()],
+    pub(crate) shadows: [Vec<Shadow>; SlotName::ALL.len()],
 }
 
 impl Generation {
@@ -47,6 +57,11 @@ impl Generation {
         &self.chains[slot.index()]
     }
 
+    pub(crate) fn shadows(&self, slot: SlotName) -> &[Shadow] {
+        &self.shadows[slot.index()]
+    }
+
+    /// Those that decide.
     pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<LoadedPolicy>> {
         self.chains.iter().flatten().filter_map(|link| match link {
             ChainLink::Policy(policy) => Some(policy),
@@ -57,12 +72,31 @@ impl Generation {
 
 /// What every decision of a host shares.
 pub(crate) struct Deciding {
-    pub(crate) log: DecisionLog,
+    /// They hand their records to the log, so they end before it.
+    pub(crate) shadows: Shadows,
+    pub(crate) log: Arc<DecisionLog>,
     pub(crate) ids: DecisionIds,
     /// Room for decisions that may wait for a capability.
     pub(crate) waiting: Semaphore,
     /// To be told when a policy does better or worse than before.
     pub(crate) status: Arc<StatusSignal>,
+    pub(crate) brake: Brake,
+}
+
+impl Deciding {
+    /// Hands a record to the log, at once, or after the shadows that it names were asked.
+    pub(crate) fn record<S: Slot>(
+        &self,
+        record: DecisionRecord<S::Question, S::Answer>,
+        shadows: Vec<ShadowPlace>,
+        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        if shadows.is_empty() {
+            self.log.record(record);
+        } else {
+            self.shadows.ask::<S>(record, shadows, self.brake, check);
+        }
+    }
 }
 
 /// The policies as they were at one moment. Cheap to clone. An operation takes one when it begins and asks it to its
@@ -81,7 +115,8 @@ impl std::fmt::Debug for PinnedPolicies {
 
 impl PinnedPolicies {
     /// What identifies the pinned policies, slot by slot in the order of their chains. Store them with the operation,
-    /// and get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned).
+    /// and get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned). Shadows are not among
+    /// them: they decide nothing.
     pub fn identities(&self) -> Vec<PolicyIdentity> {
         self.generation.chains.iter().flatten().map(|link| link.identity().clone()).collect()
     }
@@ -101,10 +136,12 @@ impl PinnedPolicies {
     ///    part) and its answer, in which items may be deferred.
     /// 3. A policy that fails, in whatever way, counts as having deferred, unless it is configured with
     ///    `on_failure = "keep"`, or the slot keeps by itself: then [`Slot::keep`] decides at once.
-    /// 4. Question, answer and everything between are recorded.
+    /// 4. Question, answer and everything between are recorded. Where the chain has [shadows](crate::Mode), a thread of
+    ///    the host asks them afterwards, and the record waits for that.
     ///
     /// # Guarantees
-    /// There always is an answer, which defers nothing. It passed both checks, or it is [`Slot::keep`].
+    /// There always is an answer, which defers nothing. It passed both checks and the [`Brake`](crate::Brake), or it is
+    /// [`Slot::keep`].
     /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability.
     ///
     /// # Assumptions
@@ -113,9 +150,9 @@ impl PinnedPolicies {
     pub async fn decide<S: Slot>(
         &self,
         question: S::Question,
-        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
+        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
     ) -> Decision<S> {
-        let (record, fallbacks) = self.ask::<S>(question, check).await;
+        let (record, fallbacks, shadows) = self.ask::<S>(question, &check).await;
         let decision = Decision {
             id: record.id,
             answer: record.answer.clone(),
@@ -123,20 +160,23 @@ impl PinnedPolicies {
             decided_by: record.decided_by.clone(),
             fallbacks,
         };
-        self.deciding.log.record(record);
+        self.deciding.record::<S>(record, shadows, check);
         decision
     }
 
-    /// Asks the chain, and makes the record.
+    /// Asks the chain, and makes the record. Also returns the shadows that it came past, to be asked.
     pub(crate) async fn ask<S: Slot>(
         &self,
         question: S::Question,
-        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync,
-    ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>) {
+        check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
+    ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>, Vec<ShadowPlace>) {
         let started = Instant::now();
-        let mut pending = PendingDecision::<S>::new();
-        for link in self.generation.chain(S::NAME) {
-            if !pending.ask(link, &question, &check, &Circumstances::Live(&self.deciding)).await {
+        let mut pending = PendingDecision::<S>::new(self.deciding.brake);
+        let mut shadows = Vec::new();
+        for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
+            let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
+            shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
+            if !pending.ask(link, &question, check, &Circumstances::Live(&self.deciding)).await {
                 break;
             }
         }
@@ -154,10 +194,11 @@ impl PinnedPolicies {
             answer,
             decided_by,
             asked: pending.asked,
+            shadows: Vec::new(),
             duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
             lost_before: 0,
         };
-        (record, pending.fallbacks)
+        (record, pending.fallbacks, shadows)
     }
 }
 
@@ -190,17 +231,31 @@ pub(crate) struct PendingDecision<S: Slot> {
     fallbacks: Vec<Fallback>,
     /// The last policy that decided something.
     last: Option<PolicyIdentity>,
+    brake: Brake,
+    /// How many running machines what is decided so far removes.
+    removed: usize,
 }
 
 impl<S: Slot> PendingDecision<S> {
-    pub(crate) fn new() -> PendingDecision<S> {
+    pub(crate) fn new(brake: Brake) -> PendingDecision<S> {
         PendingDecision {
+            brake,
+            removed: 0,
             answer: None,
             undecided: Undecided::Whole,
             asked: Vec::new(),
             fallbacks: Vec::new(),
             last: None,
         }
+    }
+
+    /// What a shadow is to be asked that stands here.
+    fn place_of(&self, policy: &Arc<LoadedPolicy>) -> ShadowPlace {
+        let items = match &self.undecided {
+            Undecided::Items(items) => Some(items.clone()),
+            Undecided::Whole | Undecided::Nothing => None,
+        };
+        ShadowPlace { policy: policy.clone(), items, removed: self.removed }
     }
 
     /// Asks one link. Returns false when no further link is to be asked.
@@ -211,18 +266,20 @@ impl<S: Slot> PendingDecision<S> {
         check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
         circumstances: &Circumstances<'_>,
     ) -> bool {
+        let whole = question;
         let part;
         let question = match &self.undecided {
-            Undecided::Whole => question,
+            Undecided::Whole => whole,
             Undecided::Items(items) => {
-                part = S::part(question, items);
+                part = S::part(whole, items);
                 &part
             }
             Undecided::Nothing => return false,
         };
+        let braking = Braking { brake: self.brake, whole, removed: self.removed };
         let (result, trace) = match link {
             ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
-            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, circumstances).await,
+            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, &braking, circumstances).await,
         };
         let items = match &self.undecided {
             Undecided::Items(items) => {
@@ -231,7 +288,10 @@ impl<S: Slot> PendingDecision<S> {
             Undecided::Whole | Undecided::Nothing => None,
         };
         let outcome = match result {
-            Ok(answer) => self.take(answer, link.identity()),
+            Ok(answer) => {
+                self.removed += S::removed(question, &answer);
+                self.take(answer, link.identity())
+            }
             Err(failure) => {
                 self.failed(link, &failure, circumstances);
                 let keep = match link {
@@ -282,6 +342,10 @@ impl<S: Slot> PendingDecision<S> {
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
         let Circumstances::Live(deciding) = circumstances else { return };
         let name = link.identity().name.to_string();
+        if failure.kind == FailureKind::Brake {
+            let (slot, policy) = (S::NAME.as_str(), name.clone());
+            metrics::counter!("windlass_policy_brakes_total", "slot" => slot, "policy" => policy).increment(1);
+        }
         metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str(), "policy" => name).increment(1);
         if let ChainLink::Policy(policy) = link
             && failure.kind != FailureKind::Suspended
@@ -318,18 +382,16 @@ impl<S: Slot> PendingDecision<S> {
 }
 
 /// Asks one policy and checks its answer.
-async fn ask_policy<S: Slot>(
+pub(crate) async fn ask_policy<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
     check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
+    braking: &Braking<'_, S>,
     circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
     match circumstances {
         Circumstances::Live(_) if policy.health.is_suspended() => {
-            let last = policy.health.last_failure().unwrap_or_default();
-            let reason =
-                format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
-            return (Err(Failure::new(FailureKind::Suspended, reason)), Trace::default());
+            return (Err(suspended(policy)), Trace::default());
         }
         // What the moment did to the policy then says nothing about the policy: it is taken from the record.
         Circumstances::Replay { own: Some(LinkRecord { outcome: Outcome::Fallback { kind, reason }, .. }), .. }
@@ -345,7 +407,7 @@ async fn ask_policy<S: Slot>(
     } else {
         call::ask::<S>(policy, question)
     };
-    let answer = answer.and_then(|answer| checked::<S>(question, answer, check));
+    let answer = answer.and_then(|answer| checked::<S>(question, answer, check, braking));
     if let Circumstances::Live(deciding) = circumstances {
         policy_log::tell(policy, &trace.log);
         if answer.is_ok() && policy.health.failures_in_a_row() > 0 {
@@ -396,15 +458,43 @@ async fn room(deciding: &Deciding, milliseconds: u64) -> Result<SemaphorePermit<
     }
 }
 
-fn checked<S: Slot>(
+/// Why a policy isn't asked that failed too often.
+pub(crate) fn suspended(policy: &LoadedPolicy) -> Failure {
+    let last = policy.health.last_failure().unwrap_or_default();
+    let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
+    Failure::new(FailureKind::Suspended, reason)
+}
+
+/// What the brake holds an answer against.
+pub(crate) struct Braking<'a, S: Slot> {
+    pub(crate) brake: Brake,
+    pub(crate) whole: &'a S::Question,
+    /// What the links before have removed.
+    pub(crate) removed: usize,
+}
+
+impl<S: Slot> Braking<'_, S> {
+    fn check(&self, question: &S::Question, answer: &S::Answer) -> Result<(), Failure> {
+        let removed = S::removed(question, answer);
+        if removed == 0 {
+            return Ok(());
+        }
+        let checked = self.brake.check(self.removed + removed, S::running(self.whole));
+        checked.map_err(|words| Failure::new(FailureKind::Brake, words))
+    }
+}
+
+/// An answer that passed all checks: the slot's, the caller's, and the brake.
+pub(crate) fn checked<S: Slot>(
     question: &S::Question,
     answer: S::Answer,
     check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
+    braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
     let checked = S::check(question, &answer)
         .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
     match checked {
-        Ok(()) => Ok(answer),
+        Ok(()) => braking.check(question, &answer).map(|()| answer),
         Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }
 }

@@ -25,6 +25,7 @@ use crate::engine::Engines;
 use crate::error::{Error, Refusal};
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::compile;
+use crate::slots::CONTRACT_VERSIONS;
 
 /// How long a child may take. One policy takes a few hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,6 +53,7 @@ struct Request {
 
 /// Why a child compiled nothing.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// Standard input isn't what a host writes.
     #[error("standard input holds no request of a host: {0}")]
@@ -183,7 +185,7 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
         Some(_) => engines.with_fuel()?,
         None => &engines.plain,
     };
-    let compiled = compile(engine, component, &settings, &limits)?;
+    let compiled = compile(engine, component, &settings, &limits, CONTRACT_VERSIONS)?;
     Cache::open(state)?.put(engine, CacheKey::of(component, &settings), &compiled);
     Ok(())
 }

@@ -12,6 +12,9 @@
 //! path = "policies/company.rules.toml"  # rules instead of a component
 //! on_failure = "keep"
 //! limits = { time_ms = 100 }
+//! [[policies.rollback]]
+//! path = "policies/next.wasm"
+//! mode = "shadow"                       # asked and recorded, and never decides
 //! ```
 //!
 //! The last link of every chain is the built-in default, also when it isn't written. A link without `path` is the
@@ -37,6 +40,7 @@ const MAX_GRANTS: usize = 64;
 
 /// Where a policy's component comes from.
 #[derive(Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Source {
     /// The default that is built into this host.
     #[default]
@@ -68,6 +72,28 @@ impl fmt::Debug for Source {
     }
 }
 
+/// What a link does in its chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// It decides.
+    #[default]
+    Decide,
+    /// It is asked what it would have been asked in its place, after the decision is made; its answer is recorded and
+    /// compared with the decision, and never decides. See [`ShadowOptions`](crate::ShadowOptions) for what it may cost.
+    Shadow,
+}
+
+impl Mode {
+    /// The word of the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mode::Decide => "decide",
+            Mode::Shadow => "shadow",
+        }
+    }
+}
+
 /// One policy of a chain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
@@ -82,6 +108,8 @@ pub struct Link {
     pub on_failure: Option<OnFailure>,
     /// The limits that differ from the host's.
     pub limits: Map<String, Value>,
+    /// Whether it decides.
+    pub mode: Mode,
 }
 
 impl Link {
@@ -129,7 +157,13 @@ impl Link {
         self
     }
 
-    const KEYS: [&str; 5] = ["path", "settings", "grants", "on_failure", "limits"];
+    /// The same as a shadow.
+    pub fn as_shadow(mut self) -> Link {
+        self.mode = Mode::Shadow;
+        self
+    }
+
+    const KEYS: [&str; 6] = ["path", "settings", "grants", "on_failure", "limits", "mode"];
 
     fn from_value(value: Value, place: &str) -> Result<Link, String> {
         let Value::Object(map) = value else {
@@ -179,6 +213,11 @@ impl Link {
                     link.limits = limits;
                 }
                 ("limits", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
+                ("mode", Value::String(word)) if word == Mode::Decide.as_str() => link.mode = Mode::Decide,
+                ("mode", Value::String(word)) if word == Mode::Shadow.as_str() => link.mode = Mode::Shadow,
+                ("mode", value) => {
+                    return Err(format!("{place_of}: expected \"decide\" or \"shadow\", found {value}"));
+                }
                 _ => return Err(unknown_key(place, &key, &Self::KEYS)),
             }
         }
@@ -205,6 +244,9 @@ impl Link {
         }
         if !self.limits.is_empty() {
             map.insert("limits".into(), Value::Object(self.limits.clone()));
+        }
+        if self.mode != Mode::default() {
+            map.insert("mode".into(), self.mode.as_str().into());
         }
         Value::Object(map)
     }
@@ -268,7 +310,8 @@ impl Policies {
     /// The built-in default never defers, so nothing after it would ever be asked.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (slot, links) in &self.chains {
-            if let Some(index) = links.iter().rev().skip(1).position(|link| link.source == Source::BuiltIn) {
+            let decides_all = |link: &Link| link.source == Source::BuiltIn && link.mode == Mode::Decide;
+            if let Some(index) = links.iter().rev().skip(1).position(decides_all) {
                 let index = links.len() - 2 - index;
                 return Err(format!(
                     "policies.{slot}[{index}]: a link without `path` is the built-in default, which decides everything; \
@@ -341,6 +384,9 @@ mod tests {
             [[policies.rollback]]
             path = "company.wasm"
             limits = { time_ms = 100 }
+            [[policies.rollback]]
+            path = "next.wasm"
+            mode = "shadow"
             "#,
         )
         .unwrap();
@@ -352,6 +398,7 @@ mod tests {
         assert_eq!(rollback[0].source, Source::File("team.wasm".into()));
         assert_eq!(rollback[0].on_failure, Some(OnFailure::Keep));
         assert_eq!(rollback[1].limits["time_ms"], 100);
+        assert_eq!((rollback[1].mode, rollback[2].mode), (Mode::Decide, Mode::Shadow));
         assert!(policies.chain(SlotName::Release).is_empty());
         // JSON says the same, and what is written reads back.
         let json = serde_json::to_string(&policies).unwrap();
@@ -365,13 +412,14 @@ mod tests {
             ("[policies.retry]\nsetings = {}", "policies.retry: unknown key `setings`; did you mean `settings`?"),
             (
                 "[[policies.retry]]\n[[policies.retry]]\ncolour = 1",
-                "policies.retry[1]: unknown key `colour`; the keys are path, settings, grants, on_failure, limits",
+                "policies.retry[1]: unknown key `colour`; the keys are path, settings, grants, on_failure, limits, mode",
             ),
             (
                 "[policies.retry.limits]\ntime = 1",
                 "policies.retry.limits: unknown key `time`; the keys are component_bytes",
             ),
             ("[policies.retry]\non_failure = \"stop\"", "policies.retry.on_failure: expected \"default\" or \"keep\""),
+            ("[policies.retry]\nmode = \"watch\"", "policies.retry.mode: expected \"decide\" or \"shadow\""),
             ("[policies.retry]\ngrants = \"x\"", "policies.retry.grants: expected a list of imports, found a string"),
             ("[policies.retry]\npath = 1", "policies.retry.path: expected the path of a component, found 1"),
         ] {
@@ -384,5 +432,10 @@ mod tests {
     fn a_link_that_could_never_be_asked_is_refused() {
         let error = read("[[policies.retry]]\nsettings = {}\n[[policies.retry]]\npath = \"a.wasm\"").unwrap_err();
         assert!(error.starts_with("policies.retry[0]: a link without `path` is the built-in default"), "{error}");
+        let error = read("[[policies.retry]]\n[[policies.retry]]\npath = \"a.wasm\"\nmode = \"shadow\"").unwrap_err();
+        assert!(error.starts_with("policies.retry[0]: a link without `path` is the built-in default"), "{error}");
+        // As a shadow it decides nothing.
+        let shadow = "[[policies.retry]]\nmode = \"shadow\"\n[[policies.retry]]\npath = \"a.wasm\"";
+        assert_eq!(read(shadow).unwrap().chain(SlotName::Retry)[0].mode, Mode::Shadow);
     }
 }

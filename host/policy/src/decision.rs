@@ -56,6 +56,7 @@ impl fmt::Display for DecidedBy {
 /// How a policy failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The guest trapped: a panic, an unreachable instruction, an access out of bounds, a division by zero.
     Trap,
@@ -85,6 +86,8 @@ pub enum FailureKind {
     Unavailable,
     /// The host had no room for another instance. Doesn't count towards suspension.
     HostBusy,
+    /// It would have removed too many running machines at one look ([`Brake`](crate::Brake)).
+    Brake,
 }
 
 impl FailureKind {
@@ -96,7 +99,8 @@ impl FailureKind {
             | FailureKind::Suspended
             | FailureKind::HostCall
             | FailureKind::Unavailable
-            | FailureKind::HostBusy => true,
+            | FailureKind::HostBusy
+            | FailureKind::Brake => true,
             FailureKind::Trap
             | FailureKind::FuelLimit
             | FailureKind::MemoryLimit

@@ -142,7 +142,7 @@ pub enum Refusal {
     WrongType {
         /// The function.
         export: String,
-        /// This host's version of the contract.
+        /// The version of the contract that it is of.
         version: &'static str,
         /// The engine's words.
         problem: String,

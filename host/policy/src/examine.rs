@@ -2,6 +2,7 @@
 
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
+use crate::contract::POLICY_INTERFACE;
 use crate::error::Refusal;
 use crate::slots::SlotName;
 use crate::text::{one_line, short};
@@ -61,6 +62,13 @@ impl Examination {
         SlotName::ALL.into_iter().filter(exported).collect()
     }
 
+    /// The versions of the contract that it exports `windlass:policy/policy` of: for which it was built. Whether a host
+    /// speaks one of them is told when it is loaded.
+    pub fn contract_versions(&self) -> Vec<&str> {
+        let exports = self.exports.iter().map(|export| split_version(export));
+        exports.filter(|(name, _)| *name == POLICY_INTERFACE).filter_map(|(_, version)| version).collect()
+    }
+
     /// The full name under which it exports this interface in a version that fits ours.
     ///
     /// # Errors
@@ -116,7 +124,7 @@ pub(crate) fn is_compatible(one: &str, other: &str) -> bool {
 
 /// What bytes that are no component seem to be, and what to do about it.
 fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    const MAKE_ONE: &str = "build the policy with the guest SDK, whose build makes one";
+    const MAKE_ONE: &str = "`windlass policy build` makes one of a policy's folder";
     const WRONG_FILE: &str = "is `path` the right file?";
     let starts = |magic: &[u8]| bytes.starts_with(magic);
     Some(match bytes {
@@ -125,10 +133,9 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Ok(wasmparser::Chunk::Parsed {
                 payload: Payload::Version { encoding: Encoding::Component, .. }, ..
             }) => return None,
-            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => (
-                "a core WebAssembly module",
-                "make a component of it with `wasm-tools component new`, or build it with the guest SDK",
-            ),
+            Ok(wasmparser::Chunk::Parsed { payload: Payload::Version { encoding: Encoding::Module, .. }, .. }) => {
+                ("a core WebAssembly module", "`windlass policy build` makes a component of a policy's folder")
+            }
             _ => ("WebAssembly of an unknown kind or version", MAKE_ONE),
         },
         _ if starts(b"\x7fELF") => ("a native program or compiled code (ELF)", MAKE_ONE),

@@ -5,39 +5,55 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::engine::TICK;
+
 /// How many times as long as it may run a guest may take by the clock on the wall, before it is stopped all the same:
 /// somebody waits for the answer.
 const PATIENCE: u32 = 20;
 
 /// What a guest has left, and since when it has been running.
 ///
-/// A guest runs on one thread from one host call to the next, so the thread's clock tells what it used in between.
+/// A guest runs on one thread from one host call to the next, so the thread's clock tells what it used in between. That
+/// clock is a call of the kernel, and nearly every guest has answered before the first tick: so it is read from the
+/// first tick on, and what was before is charged by the wall's clock, but never as more than a tick.
 pub(crate) struct GuestTime {
     left: Duration,
     began: Instant,
-    processor: Duration,
+    /// The thread's clock at the first tick.
+    processor: Option<Duration>,
 }
 
 impl GuestTime {
     /// So much, for one that has not begun.
     pub(crate) fn of(milliseconds: u64) -> GuestTime {
-        GuestTime { left: Duration::from_millis(milliseconds), began: Instant::now(), processor: Duration::ZERO }
+        GuestTime { left: Duration::from_millis(milliseconds), began: Instant::now(), processor: None }
     }
 
-    /// What is left now. `None`: it is over.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        left(self.left, processor_time().saturating_sub(self.processor), self.began.elapsed())
+    /// What is left now, at a tick. `None`: it is over.
+    pub(crate) fn left(&mut self) -> Option<Duration> {
+        let waited = self.began.elapsed();
+        let used = match self.processor {
+            Some(since) => processor_time().saturating_sub(since),
+            None => {
+                self.left = self.left.saturating_sub(waited.min(TICK));
+                self.processor = Some(processor_time());
+                Duration::ZERO
+            }
+        };
+        left(self.left, used, waited)
     }
 
     /// The guest waits for the host: that time is not its own.
     pub(crate) fn pause(&mut self) {
-        self.left = self.left().unwrap_or_default();
+        self.left = match self.processor {
+            Some(_) => self.left().unwrap_or_default(),
+            None => self.left.saturating_sub(self.began.elapsed().min(TICK)),
+        };
     }
 
-    /// It begins, or goes on, on this thread. Answers what is left.
-    pub(crate) fn go_on(&mut self) -> Duration {
-        (self.began, self.processor) = (Instant::now(), processor_time());
-        self.left
+    /// It begins, or goes on, on this thread. The next tick is to ask what is [left](GuestTime::left).
+    pub(crate) fn go_on(&mut self) {
+        (self.began, self.processor) = (Instant::now(), None);
     }
 }
 
@@ -92,7 +108,23 @@ mod tests {
         time.go_on();
         while time.left().is_some_and(|left| left > Duration::from_millis(59_990)) {}
         time.pause();
-        let left = time.go_on();
-        assert!(left <= Duration::from_millis(59_990) && time.left().unwrap() <= left);
+        time.go_on();
+        assert!(time.left <= Duration::from_millis(59_990) && time.left().unwrap() <= Duration::from_millis(59_990));
+    }
+
+    #[test]
+    fn a_guest_that_never_runs_until_a_tick_uses_up_its_time_all_the_same() {
+        let mut time = GuestTime::of(20);
+        for _ in 0..1_000_000 {
+            time.go_on();
+            while time.began.elapsed() < Duration::from_micros(50) {}
+            time.pause();
+            if time.left.is_zero() {
+                time.go_on();
+                assert_eq!(time.left(), None);
+                return;
+            }
+        }
+        panic!("it has {:?} left", time.left);
     }
 }

@@ -12,12 +12,13 @@ use rand::Rng;
 use tokio::sync::Semaphore;
 use windlass_concurrency::Generations;
 
+use crate::brake::Brake;
 use crate::built_in;
 use crate::cache::Cache;
 use crate::capability::Capability;
-use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies};
+use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies, Shadow};
 use crate::compiler::Compiler;
-use crate::configuration::{Link, Policies, Source};
+use crate::configuration::{Link, Mode, Policies, Source};
 use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
 use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
@@ -29,10 +30,12 @@ use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
+use crate::shadow::{ShadowOptions, Shadows};
 use crate::slots::SlotName;
 use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
 /// How a host is made.
+#[non_exhaustive]
 pub struct HostOptions {
     /// The folder for the compiled cache and its key, kept policies, the decision log and the
     /// [status](crate::running_hosts). Several processes may share it.
@@ -46,6 +49,10 @@ pub struct HostOptions {
     /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5. A
     /// built-in default is always asked.
     pub suspend_after: u32,
+    /// How many running machines an answer may remove.
+    pub brake: Brake,
+    /// What shadows may cost.
+    pub shadows: ShadowOptions,
     /// The bounds of the decision log.
     pub decision_log: DecisionLogOptions,
     /// How often [`Host::watch`] looks at the files. Default 500 ms. Polling, because a Kubernetes ConfigMap changes by
@@ -65,6 +72,8 @@ impl HostOptions {
             capabilities: Vec::new(),
             limits: Limits::default(),
             suspend_after: 5,
+            brake: Brake::default(),
+            shadows: ShadowOptions::default(),
             decision_log: DecisionLogOptions::default(),
             watch_interval: Duration::from_millis(500),
             compiler: None,
@@ -146,11 +155,15 @@ impl Host {
     /// The engine, a thread, the state folder, or a built-in default (a defect of this build) failed.
     pub fn new(options: HostOptions) -> Result<Host, Error> {
         let process = rand::rng().next_u32();
+        let log = Arc::new(DecisionLog::open(&options.state_dir, process, options.decision_log)?);
+        let status_signal = Arc::<StatusSignal>::default();
         let deciding = Arc::new(Deciding {
-            log: DecisionLog::open(&options.state_dir, process, options.decision_log)?,
+            shadows: Shadows::new(options.shadows, log.clone(), status_signal.clone()),
+            log,
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
-            status: Arc::<StatusSignal>::default(),
+            status: status_signal,
+            brake: options.brake,
         });
         let compiler = match options.compiler {
             Some(compiler) => {
@@ -311,8 +324,10 @@ impl Host {
         status(&self.inner.generations, &self.inner.deciding)
     }
 
-    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds.
+    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows were
+    /// asked, where they have any.
     pub fn flush_decisions(&self) {
+        self.inner.deciding.shadows.flush();
         self.inner.deciding.log.flush();
     }
 
@@ -376,7 +391,10 @@ impl Inner {
                 (Arc::new(loaded?), now_ms())
             }
         };
-        self.kept.keep(&policy.identity, &effective, &component)?;
+        // No operation ends under a shadow.
+        if link.mode == Mode::Decide {
+            self.kept.keep(&policy.identity, &effective, &component)?;
+        }
         Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms, refused: None })
     }
 
@@ -490,27 +508,39 @@ fn status(generations: &Generations<Configured, Generation>, deciding: &Deciding
     let mut links = Vec::new();
     for slot in SlotName::ALL {
         let known = &configured.slots[slot.index()];
-        for (position, policy) in current.chain(slot).iter().enumerate() {
-            let ChainLink::Policy(policy) = policy else { continue };
-            let link = known.get(position);
-            let refused = link.and_then(|link| link.refused.as_ref());
-            links.push(LinkStatus {
-                slot,
-                position,
-                policy: policy.identity.clone(),
-                summary: policy.description.summary.clone(),
-                source: policy.link.source.to_string(),
-                loaded_at_ms: link.map_or(configured.since_ms, |link| link.loaded_at_ms),
-                suspended: policy.is_suspended(),
-                failures_in_a_row: policy.health.failures_in_a_row(),
-                last_failure: policy.health.last_failure(),
-                error: refused.map(|(error, _)| error.clone()),
-                refused_at_ms: refused.map(|(_, at_ms)| *at_ms),
-            });
+        for (position, link) in known.iter().enumerate() {
+            let mut status = link_status(&link.policy, position, link.loaded_at_ms);
+            if let Some((error, at_ms)) = &link.refused {
+                (status.error, status.refused_at_ms) = (Some(error.clone()), Some(*at_ms));
+            }
+            links.push(status);
+        }
+        let deciding = known.iter().filter(|link| link.link.mode == Mode::Decide).count();
+        // What ends the chain without being configured.
+        for link in current.chain(slot).iter().skip(deciding) {
+            let ChainLink::Policy(policy) = link else { continue };
+            links.push(link_status(policy, known.len(), configured.since_ms));
         }
     }
     let log = &deciding.log;
     HostStatus { links, lost_records: log.lost_in_all(), dropped_records: log.dropped_in_all() }
+}
+
+fn link_status(policy: &LoadedPolicy, position: usize, loaded_at_ms: u64) -> LinkStatus {
+    LinkStatus {
+        slot: policy.identity.slot,
+        position,
+        mode: policy.link.mode,
+        policy: policy.identity.clone(),
+        summary: policy.description.summary.clone(),
+        source: policy.link.source.to_string(),
+        loaded_at_ms,
+        suspended: policy.is_suspended(),
+        failures_in_a_row: policy.health.failures_in_a_row(),
+        last_failure: policy.health.last_failure(),
+        error: None,
+        refused_at_ms: None,
+    }
 }
 
 /// The generation of these links, each chain ended by the built-in default.
@@ -518,7 +548,13 @@ fn generation_of(configured: &Configured, built_ins: &BuiltIns) -> Generation {
     let mut generation = Generation::default();
     for slot in SlotName::ALL {
         let chain = &mut generation.chains[slot.index()];
-        chain.extend(configured.slots[slot.index()].iter().map(|link| ChainLink::Policy(link.policy.clone())));
+        for link in &configured.slots[slot.index()] {
+            let policy = link.policy.clone();
+            match link.link.mode {
+                Mode::Decide => chain.push(ChainLink::Policy(policy)),
+                Mode::Shadow => generation.shadows[slot.index()].push(Shadow { before: chain.len(), policy }),
+            }
+        }
         end_chain(slot, chain, built_ins);
     }
     generation

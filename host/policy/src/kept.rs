@@ -106,6 +106,7 @@ impl Kept {
             grants: configuration.grants,
             on_failure: configuration.on_failure,
             limits: configuration.limits,
+            ..Link::default()
         };
         Ok((link, component))
     }

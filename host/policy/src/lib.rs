@@ -26,6 +26,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+mod brake;
 mod built_in;
 mod cache;
 mod call;
@@ -33,9 +34,11 @@ mod capability;
 mod chain;
 mod compiler;
 mod configuration;
+mod contract;
 mod decision;
 mod decision_log;
 mod digest;
+mod direct;
 mod engine;
 mod error;
 mod examine;
@@ -52,15 +55,18 @@ mod policy_log;
 mod replay;
 mod rules;
 mod settings_schema;
+mod shadow;
 pub mod slots;
 mod status;
 mod text;
+mod trial;
 mod values;
 
 // What a floor above offers to policies.
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
-pub use configuration::{Link, Policies, Source};
+pub use built_in::component as built_in_component;
+pub use configuration::{Link, Mode, Policies, Source};
 pub use rules::RulesFile;
 // Compiling them elsewhere.
 pub use compiler::{CompileError, Compiler, compile_for_host};
@@ -71,6 +77,7 @@ pub use limits::Limits;
 pub use policy::{Description, LoadedPolicy};
 pub use status::{HostStatus, LinkStatus, RunningHost, running_hosts};
 // Deciding.
+pub use brake::Brake;
 pub use chain::PinnedPolicies;
 pub use decision::{DecidedBy, Decision, DecisionId, FailureKind, Fallback, PolicyIdentity};
 pub use digest::Digest;
@@ -78,10 +85,15 @@ pub use engine::DECISION_STACK_BYTES;
 // What was decided.
 pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
-    DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary, LinkRecord,
-    Outcome, Redaction,
+    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary,
+    LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter, ShadowRecord,
+    ShadowReport, UnreadRecord, UnreadRecords,
 };
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};
+pub use shadow::ShadowOptions;
+// A policy by itself.
+pub use direct::Asked;
+pub use trial::Trial;
 // Foreign words in an error, for all floors above.
 pub use text::cut;

@@ -9,11 +9,12 @@ use windlass_concurrency::Health;
 
 use crate::call::Guest;
 use crate::configuration::{Link, Source};
+use crate::contract::{Adapter, Spoken};
 use crate::decision::PolicyIdentity;
 use crate::engine::Ticker;
 use crate::limits::Limits;
 use crate::policy_log::LineRoom;
-use crate::slots::OnFailure;
+use crate::slots::{OnFailure, Slot};
 
 /// What a policy says about itself: `describe` of `windlass:policy/policy`.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub struct LoadedPolicy {
     pub(crate) limits: Limits,
     pub(crate) instance_pre: InstancePre<Guest>,
     pub(crate) decide_export: ComponentExportIndex,
+    /// The version of the contract in which it is asked.
+    pub(crate) spoken: Spoken,
     /// Whether it can reach a capability, so that a decision may have to wait.
     pub(crate) may_wait: bool,
     pub(crate) health: Health,
@@ -66,6 +69,16 @@ impl LoadedPolicy {
         &self.link.source
     }
 
+    /// The settings that it was configured with.
+    pub fn settings(&self) -> &serde_json::Map<String, serde_json::Value> {
+        &self.link.settings
+    }
+
+    /// The version of the contract, `windlass:policy@...`, in which it is asked.
+    pub fn contract_version(&self) -> &'static str {
+        self.spoken.version
+    }
+
     /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -86,6 +99,11 @@ impl LoadedPolicy {
 
     pub(crate) fn decide_export(&self) -> &ComponentExportIndex {
         &self.decide_export
+    }
+
+    /// How it is asked where it is of an older version.
+    pub(crate) fn adapter<S: Slot>(&self) -> Option<&'static Adapter<S>> {
+        self.spoken.adapter::<S>()
     }
 
     pub(crate) fn configured_on_failure(&self) -> Option<OnFailure> {

@@ -53,7 +53,8 @@ impl Host {
     /// Puts a recorded question again. Capabilities aren't called: to a policy that was asked then, its own recorded
     /// answers are played back in their order, to another one those of all. A call that the record doesn't have is
     /// refused. Nothing is recorded, and failures don't count towards suspension. What the caller, the host or the
-    /// clock did to a policy then is taken from the record.
+    /// clock did to a policy then is taken from the record. Shadows are not asked: what they answered then decided
+    /// nothing.
     ///
     /// # Errors
     /// The record has no question (it was too large), its question doesn't fit the slot, or a policy that was asked
@@ -110,7 +111,7 @@ impl PinnedPolicies {
             format!("its question does not fit the slot {}: {}", S::NAME, one_line(&error.to_string()))
         })?;
         let mut recorded = RecordedLinks { left: record.asked.iter().collect() };
-        let mut pending = PendingDecision::<S>::new();
+        let mut pending = PendingDecision::<S>::new(self.deciding.brake);
         let mut inconclusive = Vec::new();
         for link in self.generation.chain(S::NAME) {
             let own = recorded.take(link.identity());
@@ -140,7 +141,7 @@ impl PinnedPolicies {
     }
 
     /// Puts a question that is given as JSON in the contract's spelling, and returns the record: for trying policies by
-    /// hand.
+    /// hand. Shadows are asked after that, and stand only in the log's record.
     ///
     /// # Errors
     /// The question doesn't fit the slot: where, and what was expected.
@@ -151,7 +152,7 @@ impl PinnedPolicies {
                     let problem = error.to_string();
                     Error::Configuration(format!("the question does not fit the slot {slot}: {}", one_line(&problem)))
                 })?;
-            let (record, _) = self.ask::<S>(typed, |_, _| Ok(())).await;
+            let (record, _, shadows) = self.ask::<S>(typed, &|_: &_, _: &_| Ok(())).await;
             let json = |value: Result<Value, serde_json::Error>| {
                 value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
             };
@@ -165,10 +166,11 @@ impl PinnedPolicies {
                 reason: record.reason.clone(),
                 decided_by: record.decided_by.clone(),
                 asked: record.asked.clone(),
+                shadows: Vec::new(),
                 duration_ns: record.duration_ns,
                 lost_before: 0,
             };
-            self.deciding.log.record(record);
+            self.deciding.record::<S>(record, shadows, |_, _| Ok(()));
             Ok(as_json)
         })
     }

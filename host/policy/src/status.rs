@@ -15,6 +15,7 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
+use crate::configuration::Mode;
 use crate::decision::{PolicyIdentity, now_ms};
 use crate::error::Error;
 use crate::files::{private_folder, read_bounded, remove};
@@ -40,8 +41,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct LinkStatus {
     /// Its slot.
     pub slot: SlotName,
-    /// Its place in the chain, from 0.
+    /// Its place in the chain, from 0, shadows counted.
     pub position: usize,
+    /// Whether it decides.
+    #[serde(default)]
+    pub mode: Mode,
     /// The policy in use.
     pub policy: PolicyIdentity,
     /// One sentence of the policy about itself.
@@ -377,6 +381,7 @@ mod tests {
         status.links.push(LinkStatus {
             slot: SlotName::Retry,
             position: 0,
+            mode: Mode::Decide,
             policy: identity,
             summary: long.clone(),
             source: long.clone(),

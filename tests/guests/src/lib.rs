@@ -4,8 +4,11 @@
 //! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
 
 mod compiled;
+#[path = "../faulty/faults.rs"]
+mod faults;
 
 pub use compiled::{has_compiled, lend_compiled};
+pub use faults::{FAULTS, Fault};
 
 /// A guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use windlass_cluster::{
-    CloudInitFiles, ClusterControl, ClusterLimits, ClusterName, ClusterOptions, ClusterSpecification, ClusterState,
-    ClusterStatus, Clusters, HookRunner, NodeGroup, ScaleRequest, SqliteClusterStore, StoreError,
+    ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, ClusterState, ClusterStatus, Clusters,
+    NodeGroup, ScaleRequest, SqliteClusterStore, StoreError,
 };
 use windlass_lifecycle::{Clock, Durability, Lifecycle, StateDirectory};
 use windlass_policy::Host;
@@ -35,17 +35,10 @@ pub(crate) fn open(
     seed: u64,
 ) -> Result<Clusters, StoreError> {
     let store = SqliteClusterStore::open(state, Durability::FullInline)?;
-    Ok(Clusters::new(ClusterOptions {
-        lifecycle,
-        client,
-        policies,
-        store: Arc::new(store),
-        hooks: Arc::new(HookRunner),
-        cloud_inits: Arc::new(CloudInitFiles),
-        clock,
-        seed: Some(seed),
-        limits: ClusterLimits::default(),
-    }))
+    let mut options = ClusterOptions::new(lifecycle, client, policies, Arc::new(store));
+    options.clock = clock;
+    options.seed = Some(seed);
+    Ok(Clusters::new(options))
 }
 
 /// A cluster of so many nodes, without hooks.

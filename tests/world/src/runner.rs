@@ -51,6 +51,7 @@ pub(crate) async fn start(state_directory: PathBuf, ground: Ground) -> Result<Sc
         state_directory,
         policies: windlass_policy::Policies::default(),
         policy_folder: PathBuf::from("."),
+        brake: windlass_policy::Brake::default(),
         metrics: None,
     };
     // The operator's own credentials: a key would be made anew for each world.

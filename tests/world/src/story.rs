@@ -297,7 +297,8 @@ fn fault(random: &mut ChaCha8Rng) -> What {
     What::Fault {
         method: METHODS.choose(random).unwrap_or(&"*"),
         path: PATHS.choose(random).unwrap_or(&"/**"),
-        nth: random.random_bool(0.8).then(|| random.random_range(1..12)),
+        // What is read by its id and not found is gone (assumption: not-found-is-lasting): only single answers lie.
+        nth: (random.random_bool(0.8) || kind == FaultKind::NotFound).then(|| random.random_range(1..12)),
         kind,
         effect: if after { Effect::After } else { Effect::Before },
     }

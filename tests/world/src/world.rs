@@ -86,8 +86,10 @@ fn policies() -> Arc<Host> {
         let state = StateDirectory::open(folder.path()).expect("a folder that was just made");
         let handle = state.handle().try_clone().expect("a file descriptor");
         // Nobody reads what was decided.
-        let decision_log = DecisionLogOptions { queue_records: 0, ..DecisionLogOptions::default() };
-        let options = HostOptions { decision_log, ..HostOptions::new(handle) };
+        let mut decision_log = DecisionLogOptions::default();
+        decision_log.queue_records = 0;
+        let mut options = HostOptions::new(handle);
+        options.decision_log = decision_log;
         (folder, Arc::new(Host::new(options).expect("the built-in policies load")))
     });
     Arc::clone(host)
@@ -226,12 +228,11 @@ pub(crate) struct World {
 
 pub(crate) fn settings() -> Settings {
     let many = NonZeroU32::MAX;
-    Settings::new(KEY.parse().expect("a UUID is a key")).with_limits(windlass_scaleway::Limits {
-        calls_per_second: NonZeroU32::new(1_000_000).unwrap_or(many),
-        burst: NonZeroU32::new(1_000_000).unwrap_or(many),
-        concurrent_calls: NonZeroU32::new(512).unwrap_or(many),
-        ..windlass_scaleway::Limits::default()
-    })
+    let mut limits = windlass_scaleway::Limits::default();
+    limits.calls_per_second = NonZeroU32::new(1_000_000).unwrap_or(many);
+    limits.burst = NonZeroU32::new(1_000_000).unwrap_or(many);
+    limits.concurrent_calls = NonZeroU32::new(512).unwrap_or(many);
+    Settings::new(KEY.parse().expect("a UUID is a key")).with_limits(limits)
 }
 
 pub(crate) fn zone() -> Zone {
@@ -407,13 +408,12 @@ impl World {
             return Ok(process);
         }
         let state = StateDirectory::open(&self.folders[disk].1)?;
-        let lifecycle = Lifecycle::open(Options {
-            owner: Some(OWNER.parse()?),
-            durability,
-            clock: clock.clone(),
-            seed: Some(seed),
-            ..Options::new(client.clone(), policies(), state.clone())
-        })?;
+        let mut options = Options::new(client.clone(), policies(), state.clone());
+        options.owner = Some(OWNER.parse()?);
+        options.durability = durability;
+        options.clock = clock.clone();
+        options.seed = Some(seed);
+        let lifecycle = Lifecycle::open(options)?;
         if index == CLUSTERS {
             let clusters = farm::open(lifecycle, client, policies(), &state, clock, seed)?;
             return Ok(Process::new(Role::Clusters(clusters)));
@@ -711,11 +711,10 @@ impl World {
 
 /// What a process's supervisor does.
 fn supervision() -> SupervisorOptions {
-    SupervisorOptions {
-        resume_interval: RESUME_INTERVAL,
-        sweep: Some(SweepRequest::new(vec![zone()])),
-        ..SupervisorOptions::default()
-    }
+    let mut options = SupervisorOptions::default();
+    options.resume_interval = RESUME_INTERVAL;
+    options.sweep = Some(SweepRequest::new(vec![zone()]));
+    options
 }
 
 /// What a round found to do, in words: nothing of it may be left when a world has come to rest.

@@ -23,10 +23,12 @@
 //! ```
 
 pub(crate) mod fake;
+mod fixtures;
 mod questions;
 pub mod readme;
 
 pub use fake::{FakeHost, LogLine, Run};
+pub use fixtures::{Fixture, fixtures};
 pub use questions::{
     NOW, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question,
     server, state_mapping_question,

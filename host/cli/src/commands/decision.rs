@@ -1,8 +1,10 @@
 //! `windlass decision`: who decided what, and why.
 
-use std::time::Duration;
+mod bulk;
 
-use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, Outcome, ReplayAgainst};
+use std::time::{Duration, SystemTime};
+
+use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, LinkRecord, Outcome, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
@@ -18,6 +20,12 @@ pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(
     }
 }
 
+/// The instant so long ago, in milliseconds since 1970.
+pub(crate) fn ago(long: Duration) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
+}
+
 fn log(context: &Context) -> Result<DecisionReader, Failure> {
     DecisionReader::open(context.state_directory()?.handle()).map_err(|error| unreadable(&error))
 }
@@ -27,12 +35,11 @@ fn unreadable(error: &Error) -> Failure {
 }
 
 fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
-    let filter = DecisionFilter {
-        slot: arguments.slot,
-        only_fallbacks: arguments.fallbacks,
-        policy: arguments.policy.clone(),
-        limit: arguments.limit as usize,
-    };
+    let mut filter = DecisionFilter::default();
+    filter.slot = arguments.slot;
+    filter.only_fallbacks = arguments.fallbacks;
+    filter.policy = arguments.policy.clone();
+    filter.limit = arguments.limit as usize;
     let found = log(context)?.list(&filter).map_err(|error| unreadable(&error))?;
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
@@ -88,7 +95,11 @@ fn find(context: &Context, id: &str) -> Result<DecisionRecord, Failure> {
 
 /// Puts the recorded question again: to the policies that were asked then, or to another one.
 async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Failure> {
-    let record = find(context, &arguments.decision)?;
+    let record = match (&arguments.decision, arguments.since) {
+        (_, Some(since)) => return bulk::run(context, &arguments, since),
+        (Some(decision), None) => find(context, decision)?,
+        (None, None) => return Err(Failure::usage("name a decision, or say since when with --since")),
+    };
     let state = context.state_directory()?;
     let host = context.policy_host(context.folder_of(&state)?)?;
     let against = match arguments.policy {
@@ -124,7 +135,7 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
 }
 
 /// A word of the contract, as JSON writes it.
-fn kind_word(kind: &impl serde::Serialize) -> String {
+pub(crate) fn kind_word(kind: &impl serde::Serialize) -> String {
     serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
@@ -144,32 +155,47 @@ pub(crate) fn words(record: &DecisionRecord) -> String {
     let mut text = fields(&lines);
     text.push_str(&format!("\n{}\n", bold("asked, in order")));
     for (position, asked) in record.asked.iter().enumerate() {
-        let outcome = match &asked.outcome {
-            Outcome::Decided => "decided".to_owned(),
-            Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
-            Outcome::Deferred => "deferred to the next".to_owned(),
-            Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
-        };
-        let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
-        if let Some(fuel) = asked.fuel {
-            details.push_str(&format!(", {fuel} fuel"));
+        text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
+    }
+    if !record.shadows.is_empty() {
+        text.push_str(&format!("\n{}\n", bold("shadows, asked afterwards")));
+        for shadow in &record.shadows {
+            text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
+            if let Some(answer) = &shadow.answer {
+                text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
+            }
         }
-        text.push_str(&format!(
-            "  {}. {}  {}  ({details})\n",
-            position + 1,
-            printable(&asked.policy.to_string()),
-            printable(&outcome)
-        ));
-        for line in &asked.log {
-            text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
-        }
-        if asked.log_dropped > 0 {
-            text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
-        }
-        for call in &asked.host_calls {
-            let call = serde_json::to_string(call).unwrap_or_default();
-            text.push_str(&format!("       called {}\n", printable(&call)));
-        }
+    }
+    text
+}
+
+/// One policy's part in a decision.
+fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> String {
+    let mut text = String::new();
+    let outcome = match &asked.outcome {
+        Outcome::Decided => "decided".to_owned(),
+        Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
+        Outcome::Deferred => "deferred to the next".to_owned(),
+        Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
+    };
+    let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
+    if let Some(fuel) = asked.fuel {
+        details.push_str(&format!(", {fuel} fuel"));
+    }
+    text.push_str(&format!(
+        "  {mark} {}  {agreement}{}  ({details})\n",
+        printable(&asked.policy.to_string()),
+        printable(&outcome)
+    ));
+    for line in &asked.log {
+        text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
+    }
+    if asked.log_dropped > 0 {
+        text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
+    }
+    for call in &asked.host_calls {
+        let call = serde_json::to_string(call).unwrap_or_default();
+        text.push_str(&format!("       called {}\n", printable(&call)));
     }
     text
 }

@@ -75,7 +75,8 @@ async fn note_resumed(context: &Context, work: &Work, control: &Control) {
 /// What will be ended before the command's own work, in words to be followed by its question: operations that this
 /// state directory has open and whose process has died. Empty where there are none.
 fn left_open_words(work: &Work) -> Result<String, Failure> {
-    let filter = OperationFilter { states: vec![OperationState::Open], ..OperationFilter::default() };
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Open];
     let open = work.lifecycle.journal().operations(&filter);
     let open = open.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     Ok(match open.iter().filter(|operation| !work.state.runner_lives(&operation.runner)).count() {

@@ -54,12 +54,10 @@ fn unreadable(error: &Error) -> Failure {
 fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
-    let filter = OperationFilter {
-        states: if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() },
-        group: group.map(String::from),
-        limit: Some(arguments.limit),
-        ..OperationFilter::default()
-    };
+    let mut filter = OperationFilter::default();
+    filter.states = if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() };
+    filter.group = group.map(String::from);
+    filter.limit = Some(arguments.limit);
     let operations = match journal(context)? {
         Some(journal) => journal.operations(&filter).map_err(|error| unreadable(&error))?,
         None => Vec::new(),
@@ -190,8 +188,10 @@ async fn resume(context: &Context) -> Result<(), Failure> {
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     // Removing what nothing explains is not what this was asked for.
-    let sweep = SweepRequest { dry_run: true, ..SweepRequest::new(vec![work.zone.clone()]) };
-    let options = SupervisorOptions { sweep: Some(sweep), ..SupervisorOptions::default() };
+    let mut sweep = SweepRequest::new(vec![work.zone.clone()]);
+    sweep.dry_run = true;
+    let mut options = SupervisorOptions::default();
+    options.sweep = Some(sweep);
     let supervisor = Supervisor::new(work.lifecycle.clone(), options);
     let mut round = supervisor.round(&Part::ALL, &control).await;
     drop(control);

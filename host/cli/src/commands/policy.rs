@@ -1,14 +1,22 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
+mod author;
+mod bench;
+mod diff;
+mod prove;
+mod shadow;
+mod test;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
+    LoadedPolicy, Mode, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -22,21 +30,40 @@ use crate::units::Size;
 const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
 /// A question or settings larger than this are a mistake.
 const LARGEST_JSON_BYTES: u64 = 64 << 20;
+/// How the built-in default is called where a file is expected.
+const BUILT_IN: &str = "default";
 /// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
 const TRIAL_FOLDER: &str = "trials";
 
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(), Failure> {
     match command {
+        PolicyCommand::New(arguments) => author::new(context, &arguments),
+        PolicyCommand::Build(arguments) => author::build(context, &arguments),
+        PolicyCommand::Schema(arguments) => author::schema(context, &arguments),
+        PolicyCommand::Test(arguments) => test::run(context, &arguments).await,
         PolicyCommand::Inspect(arguments) => inspect(context, &arguments),
         PolicyCommand::Check(arguments) => check(context, &arguments),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
+        PolicyCommand::Prove(arguments) => prove::run(context, &arguments),
+        PolicyCommand::Diff(arguments) => diff::run(context, &arguments),
+        PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
+        PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
     }
 }
 
 /// A host beside the one that counts.
 pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
+    context.policy_host(trial_folder(context)?)
+}
+
+/// The same without anybody to ask: it needs no credentials.
+fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
+    context.offline_policy_host(trial_folder(context)?)
+}
+
+fn trial_folder(context: &Context) -> Result<Dir, Failure> {
     let state = context.state_directory()?;
     let folder = || -> std::io::Result<_> {
         match state.handle().create_dir(TRIAL_FOLDER) {
@@ -44,12 +71,11 @@ pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
             _ => state.handle().open_dir(TRIAL_FOLDER),
         }
     };
-    let folder = folder().map_err(|error| {
+    folder().map_err(|error| {
         Failure::usage("the state directory cannot be used")
             .at(state.path().join(TRIAL_FOLDER).display().to_string())
             .because(error.to_string())
-    })?;
-    context.policy_host(folder)
+    })
 }
 
 /// Document of `policy inspect`.
@@ -62,6 +88,8 @@ struct Inspected {
     #[serde(flatten)]
     description: Option<Described>,
     slots: Vec<SlotName>,
+    /// The versions of the contract `windlass:policy` for which it was built: one, as a rule.
+    contract: Vec<String>,
     imports: Vec<String>,
     exports: Vec<String>,
     /// What the operator must grant.
@@ -106,15 +134,10 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         Some(_) => Examination { imports: Vec::new(), exports: Vec::new() },
         None => Examination::of(&bytes).map_err(|refusal| unusable(&arguments.file, None, &refusal))?,
     };
-    let grants_needed: Vec<String> = examination
-        .imports
-        .iter()
-        .map(|import| import.split('@').next().unwrap_or(import))
-        .filter(|import| !import.starts_with("windlass:policy/"))
-        .map(str::to_owned)
-        .collect();
+    let grants_needed = grants_needed(&examination);
     let host = trial_host(context)?;
     let slots = rules.as_ref().map_or_else(|| examination.slots(), |rules| vec![rules.slot()]);
+    let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
@@ -123,12 +146,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         None => (None, Some("it exports no slot of this host's contract".to_owned())),
         Some(slot) => {
             let mut link = Link::contents(&arguments.file, contents);
-            // `request` takes methods and paths; for looking at the policy any will do.
-            let grant_of = |grant: &String| match grant.as_str() {
-                "windlass:scaleway/request" => format!("{grant} GET /**"),
-                _ => grant.clone(),
-            };
-            link.grants = grants_needed.iter().map(grant_of).collect();
+            link.grants = granted(&grants_needed);
             match host.load(*slot, &link) {
                 Ok(policy) => (Some(Described::from(policy.description())), None),
                 Err(error) => (None, Some(refusal_words(&error))),
@@ -141,6 +159,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         digest,
         description,
         slots,
+        contract,
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
@@ -164,6 +183,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
         lines.push(("slots", or_none(&slots)));
+        lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));
         lines.push(("grants needed", or_none(&inspected.grants_needed)));
         match (&inspected.rules, &inspected.description) {
@@ -183,6 +203,29 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         fields(&lines)
     });
     Ok(())
+}
+
+/// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
+pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
+    match rules(file, contents)? {
+        Some(rules) => Ok(vec![rules.slot()]),
+        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    }
+}
+
+/// What an operator must grant to a policy.
+fn grants_needed(examination: &Examination) -> Vec<String> {
+    let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
+    names.filter(|import| !import.starts_with("windlass:policy/")).map(str::to_owned).collect()
+}
+
+/// These imports as grants, where nothing is ever called: `request` takes methods and paths, and any will do.
+fn granted(needed: &[String]) -> Vec<String> {
+    let grant_of = |grant: &String| match grant.as_str() {
+        "windlass:scaleway/request" => format!("{grant} GET /**"),
+        _ => grant.clone(),
+    };
+    needed.iter().map(grant_of).collect()
 }
 
 /// The rules in a file, where its name says that it holds some.
@@ -273,6 +316,18 @@ pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure
         .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
 }
 
+/// A policy by its file, or the built-in one under the name `default`.
+fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
+    if options.file != Path::new(BUILT_IN) {
+        return link(context, slot, options);
+    }
+    let mut link = Link::default();
+    if let Some(settings) = &options.settings {
+        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
+    }
+    Ok(link)
+}
+
 /// Why a file cannot be used as a policy.
 fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
     let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
@@ -309,10 +364,7 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
         Some(slot) => vec![slot],
         None => {
             let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-            let slots = match rules(file, &bytes)? {
-                Some(rules) => vec![rules.slot()],
-                None => Examination::of(&bytes).map_err(|refusal| unusable(file, None, &refusal))?.slots(),
-            };
+            let slots = slots_of(file, &bytes)?;
             if slots.is_empty() {
                 let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();
                 return Err(Failure::usage("the policy exports no slot")
@@ -445,7 +497,7 @@ fn list(context: &Context) -> Result<(), Failure> {
             listing.policies.iter().map(|link| {
                 vec![
                     link.slot.to_string(),
-                    (link.position + 1).to_string(),
+                    asked_words(link),
                     link.policy.name.to_string(),
                     link.policy.version.to_string(),
                     link.policy.component.short(),
@@ -517,7 +569,7 @@ fn status_words(host: &OneStatus) -> String {
             let (is, why) = state_words(link);
             vec![
                 link.slot.to_string(),
-                (link.position + 1).to_string(),
+                asked_words(link),
                 link.policy.name.to_string(),
                 link.policy.version.to_string(),
                 link.policy.component.short(),
@@ -528,6 +580,14 @@ fn status_words(host: &OneStatus) -> String {
         }),
     ));
     text
+}
+
+/// When in its chain a policy is asked.
+fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
 }
 
 /// How a policy is doing, and why; the rest is as it should be.
@@ -548,7 +608,10 @@ fn state_words(link: &LinkStatus) -> (String, String) {
         why.push(format!("{when}{error}"));
     }
     if is.is_empty() {
-        is.push("deciding".to_owned());
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
     }
     // In one line each, since a table has none but its own.
     let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

@@ -81,7 +81,8 @@ fn failed(error: &windlass_lifecycle::Error) -> Failure {
 
 /// Looks, shows, asks, and binds the sweep to what was shown.
 async fn confirm(work: &Work, request: &mut SweepRequest) -> Result<(), Failure> {
-    let look = SweepRequest { dry_run: true, ..request.clone() };
+    let mut look = request.clone();
+    look.dry_run = true;
     let seen = work.lifecycle.sweep(&look, &Control::new()).await.map_err(|error| failed(&error))?;
     request.only = Some(removable(&seen).map(|found| found.resource.clone()).collect());
     let planned: Vec<Planned> = removable(&seen).map(planned).collect();

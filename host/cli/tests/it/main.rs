@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
 mod asking;
+mod authors;
 mod bad_input;
 mod clusters;
 mod conformance;

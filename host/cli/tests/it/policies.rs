@@ -1,4 +1,4 @@
-use crate::support::{Ran, Running, STATE, World, eventually};
+use crate::support::{IMPATIENT, Ran, Running, STATE, World, eventually};
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, KEEP_VOLUMES_FOR_INSPECTION, RETRY, STOCK_AWARE_RETRY};
 
 #[test]
@@ -9,6 +9,7 @@ fn inspect_tells_what_a_policy_is_and_needs() {
     let inspected = world.json(&["policy", "inspect", file]);
     assert_eq!(inspected["name"], "stock-aware-retry");
     assert_eq!(inspected["slots"], serde_json::json!(["retry"]));
+    assert_eq!(inspected["contract"], serde_json::json!(["0.1.0"]));
     assert_eq!(inspected["grants_needed"], serde_json::json!(["windlass:scaleway/look-ups"]));
     assert_eq!(inspected["bytes"], STOCK_AWARE_RETRY.bytes.len());
     assert!(inspected["settings_schema"].is_object());
@@ -144,6 +145,62 @@ fn decisions_are_listed_shown_and_replayed() {
 }
 
 #[test]
+fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_hold() {
+    let world = World::new("50");
+    let folder = world.home.path().join("found");
+    let folder = folder.to_str().unwrap();
+    let prove = |law: &str| {
+        let common = ["policy", "prove", "default", "--slot", "retry", "--questions", "500", "--random", "0"];
+        world.run(&[&common[..], &["--save", folder, "--output", "json", "--never", law]].concat())
+    };
+    let proof: serde_json::Value = serde_json::from_str(&prove("verdict == 'defer'").expect(0).stdout).unwrap();
+    assert_eq!((&proof["holds"], &proof["saved"]), (&true.into(), &serde_json::json!([])));
+    assert_eq!(proof["laws"].as_array().unwrap().len(), 4);
+    let violated = prove("verdict == 'wait'").expect(1);
+    let saved = std::fs::read_to_string(format!("{folder}/never-verdict-wait.json")).unwrap();
+    let fixture: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    assert_eq!(fixture["expect"]["holds"], "!(verdict == 'wait')");
+    assert!(violated.stdout.contains("\"holds\":false"), "{}", violated.stdout);
+    prove("verdict == 'wiat'").expect(2).says("did you mean `wait`?");
+    let wrong = ["policy", "prove", "default", "--slot", "retry", "--bound", "atempt=1"];
+    world.run(&wrong).expect(2).says("atempt").says("attempt");
+    let laws = world.write("laws.toml", b"slot = \"release\"");
+    let other_slot = ["policy", "prove", "default", "--slot", "retry", "--laws", laws.to_str().unwrap()];
+    world.run(&other_slot).expect(2).says("about the slot release");
+}
+
+#[test]
+fn diff_and_bulk_replay_tell_what_changes_and_fail_when_they_are_asked_to() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    let replayed = world.json(&["decision", "replay", "--since", "1h"]);
+    assert!(replayed["replayed"].as_u64().unwrap() > 0, "{replayed}");
+    assert_eq!(replayed["same"], replayed["replayed"]);
+    // Volumes are kept only after a failure worth looking into; this was an ordinary deletion.
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let file = file.to_str().unwrap();
+    let now = world.json(&["decision", "replay", "--since", "1h", "--policy", file, "--fail-on-change"]);
+    assert_eq!(now["groups"], serde_json::json!([]), "{now}");
+    let hostile = world.write("hostile.wasm", HOSTILE.bytes);
+    let diff = ["policy", "diff", "default", hostile.to_str().unwrap(), "--slot", "rollback", "--questions", "300"];
+    let found = world.json(&[&diff[..], &["--random", "0"]].concat());
+    assert_eq!(found["groups"][0]["after"], "defer");
+    assert!(found["recorded"].as_u64().unwrap() > 0, "{found}");
+    world.run(&[&diff[..], &["--random", "0", "--fail-on-change"]].concat()).expect(1).says("verdicts change");
+    world.run(&["decision", "replay"]).expect(2);
+}
+
+#[test]
+fn bench_measures_a_policy_beside_the_default() {
+    let world = World::new("50");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let benched = world.json(&["policy", "bench", file.to_str().unwrap(), "--decisions", "100"]);
+    assert_eq!(benched["slot"], "rollback");
+    assert!(benched["policy"]["p50-ns"].as_u64().unwrap() > 0 && benched["default"]["fuel-p50"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn a_plan_that_forgets_a_resource_is_replaced_by_the_default_and_the_log_says_why() {
     let world = World::new("50");
     let file = world.write("hostile.wasm", HOSTILE.bytes);
@@ -202,4 +259,39 @@ fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_di
     assert_eq!(statuses(), Vec::<serde_json::Value>::new());
     let left = std::fs::read_dir(world.home.path().join(STATE).join("hosts")).unwrap().count();
     assert_eq!(left, 0, "what the dead host left is removed");
+}
+
+#[test]
+fn a_shadow_is_compared_with_what_was_decided_and_a_difference_can_fail_the_command() {
+    let world = World::new("50");
+    let none = world.run(&["policy", "shadow", "--fail-on-difference"]).expect(0).stdout;
+    assert_eq!(none, "no shadow was asked\n");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    world.configure(&format!(
+        "{IMPATIENT}\n[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] }}\n",
+        file.display()
+    ));
+    let listed = world.run(&["policy", "list"]).expect(0).stdout;
+    assert!(listed.contains("1 (shadow)"), "{listed}");
+    // What fails is undone by the default, and the shadow would have kept the volumes.
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.create("1").expect(1);
+    assert_eq!(world.resources(), 0, "the default decided");
+
+    let report = world.json(&["policy", "shadow", "--since", "1h"]);
+    let shadow = &report["shadows"][0];
+    assert_eq!((&shadow["policy"]["name"], &shadow["failed"]), (&"keep-volumes-for-inspection".into(), &0.into()));
+    assert!(shadow["differed"].as_u64() >= Some(1), "{report}");
+    let difference = &shadow["differences"][0];
+    assert_eq!((&difference["decided"], &difference["shadow"]), (&"plan".into(), &"plan".into()));
+    let example = difference["example"].as_str().unwrap();
+    let shown = world.run(&["decision", "show", example]).expect(0).stdout;
+    assert!(shown.contains("shadows, asked afterwards") && shown.contains("differed: decided"), "{shown}");
+    let text = world.run(&["policy", "shadow"]).expect(0).stdout;
+    assert!(text.contains("plan, another one") && text.contains(example), "{text}");
+
+    world.run(&["policy", "shadow", "--fail-on-difference"]).expect(1).says("would not have decided the same");
+    let elsewhere = ["policy", "shadow", "--fail-on-difference", "--slot", "retry"];
+    assert_eq!(world.run(&elsewhere).expect(0).stdout, "no shadow was asked\n");
+    assert_eq!(world.json(&["policy", "shadow", "--policy", "other"])["shadows"].as_array().unwrap().len(), 0);
 }

@@ -25,6 +25,19 @@ pub fn bare(home: &Path) -> Command {
     command
 }
 
+/// What a command needs in order to run the caller's cargo, without a network, whatever its home is.
+pub fn cargo_environment() -> Vec<(String, String)> {
+    let home = std::env::home_dir().expect("a home");
+    let usual = [("CARGO_HOME", home.join(".cargo")), ("RUSTUP_HOME", home.join(".rustup"))];
+    let folder = |(name, usual): (&str, std::path::PathBuf)| {
+        (name.to_owned(), std::env::var(name).unwrap_or_else(|_| usual.display().to_string()))
+    };
+    let binaries = Path::new(BINARY).parent().expect("a folder").display();
+    let path = format!("{binaries}:{}", std::env::var("PATH").expect("a path"));
+    let more = [("PATH".to_owned(), path), ("CARGO_NET_OFFLINE".to_owned(), "true".to_owned())];
+    usual.into_iter().map(folder).chain(more).collect()
+}
+
 /// Asks until there is an answer, so often as fits into the limit, whatever the clock says: a machine may stand still
 /// for minutes.
 #[track_caller]

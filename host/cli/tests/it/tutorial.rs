@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
-use crate::support::{BINARY, Ran, Running, World};
+use crate::support::{BINARY, Ran, Running, World, cargo_environment};
 
 /// What the tutorial does, in order.
 #[derive(Debug, PartialEq)]
@@ -25,7 +25,7 @@ enum Step {
 }
 
 /// `<!-- file: NAME -->` before a block makes it a file; in a console block, lines that begin with `$ ` are commands
-/// and the others output; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed
+/// and the others output, but for what a backslash continues; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed
 /// there.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
@@ -45,6 +45,11 @@ fn steps(text: &str) -> Vec<Step> {
         } else if language == "console" {
             for line in block {
                 match (line.strip_prefix("$ "), steps.last_mut()) {
+                    // A command goes on after a backslash, as in a shell.
+                    (None, Some(Step::Command { line: command, .. })) if command.ends_with('\\') => {
+                        command.push('\n');
+                        command.push_str(line);
+                    }
                     (Some(command), _) => {
                         steps.push(Step::Command { line: command.to_owned(), output: Vec::new(), typed: None });
                     }
@@ -86,7 +91,10 @@ struct Reader {
 
 impl Reader {
     fn new() -> Reader {
-        let world = World::without_state("100");
+        Reader::of(World::without_state("100"))
+    }
+
+    fn of(world: World) -> Reader {
         let folder = world.home.path().join("empty-folder");
         std::fs::create_dir_all(&folder).unwrap();
         Reader { world, folder, environment: Vec::new() }
@@ -163,6 +171,22 @@ fn the_tutorial_of_clusters_does_what_it_says() {
 }
 
 #[test]
+fn the_tutorial_of_policies_does_what_it_says_with_rules() {
+    let mut reader = Reader::of(World::new("100"));
+    let commands = reader.follow(&part("writing-policies.md", "## From nothing", "## The same in Rust"));
+    assert!(commands >= 12, "only {commands} commands were found");
+    assert_eq!(reader.world.resources(), 0);
+}
+
+#[test]
+fn the_tutorial_of_policies_does_what_it_says_in_rust() {
+    let mut reader = Reader::of(World::new("100"));
+    reader.environment = cargo_environment();
+    let commands = reader.follow(&part("writing-policies.md", "## The same in Rust", "### A policy in ten lines"));
+    assert!(commands >= 5, "only {commands} commands were found");
+}
+
+#[test]
 fn the_page_about_rules_does_what_it_says() {
     let mut reader = Reader::new();
     assert_eq!(reader.follow(&part("rules.md", "# Rules", "## Conditions")), 3);
@@ -198,6 +222,13 @@ fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
 }
 
 #[test]
+fn proving_policies_does_what_it_says() {
+    let mut reader = Reader::new();
+    let commands = reader.follow(&part("proving-policies.md", "# Proving policies", "<!-- end -->"));
+    assert!(commands >= 8, "only {commands} commands were found");
+}
+
+#[test]
 fn a_documented_line_is_compared_whole_but_for_its_ellipses() {
     assert!(is_like("farm-1  web   running", "farm-1 web running"));
     assert!(is_like("a 17 b", "a … b") && is_like("a 17 b", "a…"));
@@ -206,12 +237,13 @@ fn a_documented_line_is_compared_whole_but_for_its_ellipses() {
 
 #[test]
 fn files_commands_and_output_are_told_apart() {
-    let text = "x\n<!-- file: f -->\n```sh\necho\n```\n```console\n$ one\nsays\n$ two\n```\n```toml\na = 1\n```\n";
+    let text =
+        "x\n<!-- file: f -->\n```sh\necho\n```\n```console\n$ one\nsays\n$ two \\\n  more\n```\n```toml\na = 1\n```\n";
     let command = |line: &str, output: &[&str]| Step::Command {
         line: line.to_owned(),
         output: output.iter().map(|&line| line.to_owned()).collect(),
         typed: None,
     };
     let file = Step::File { name: "f".to_owned(), content: "echo\n".to_owned() };
-    assert_eq!(steps(text), [file, command("one", &["says"]), command("two", &[])]);
+    assert_eq!(steps(text), [file, command("one", &["says"]), command("two \\\n  more", &[])]);
 }

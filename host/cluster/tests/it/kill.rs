@@ -15,10 +15,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use parking_lot::Mutex;
 use windlass_cluster::{
-    CloudInitFiles, ClusterLimits, ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState,
-    SqliteClusterStore,
+    ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
 };
-use windlass_lifecycle::{Clock, Durability, Lifecycle, Limits, Options, StateDirectory};
+use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -40,29 +39,17 @@ const SCALE: f64 = 200.0;
 fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) -> Clusters {
     let state = StateDirectory::open(state).unwrap();
     let inner = Arc::new(SqliteClusterStore::open(&state, Durability::Full).unwrap());
-    let quick =
-        Limits { settle: Duration::from_millis(20), poll_interval: Duration::from_millis(20), ..Limits::default() };
-    let lifecycle = Lifecycle::open(Options {
-        owner: Some(owner()),
-        limits: quick,
-        ..Options::new(client.clone(), Arc::clone(&policies), state)
-    })
-    .unwrap();
-    Clusters::new(ClusterOptions {
-        lifecycle,
-        client,
-        policies,
-        store: Arc::new(WatchedStore::new(inner, on_event)),
-        hooks: Arc::new(FakeHooks::default()),
-        cloud_inits: Arc::new(CloudInitFiles),
-        clock: Clock::System,
-        seed: None,
-        limits: ClusterLimits {
-            watch_interval: Duration::from_millis(50),
-            poll_interval: Duration::from_millis(20),
-            ..ClusterLimits::default()
-        },
-    })
+    let mut options = Options::new(client.clone(), Arc::clone(&policies), state);
+    options.owner = Some(owner());
+    options.limits.settle = Duration::from_millis(20);
+    options.limits.poll_interval = Duration::from_millis(20);
+    let lifecycle = Lifecycle::open(options).unwrap();
+    let store = Arc::new(WatchedStore::new(inner, on_event));
+    let mut options = ClusterOptions::new(lifecycle, client, policies, store);
+    options.hooks = Arc::new(FakeHooks::default());
+    options.limits.watch_interval = Duration::from_millis(50);
+    options.limits.poll_interval = Duration::from_millis(20);
+    Clusters::new(options)
 }
 
 fn unwatched() -> OnEvent {

@@ -10,10 +10,10 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_cluster::{
-    Begin, Captured, Change, CloudInitFiles, ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits,
-    ClusterName, ClusterOperation, ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook,
-    HookAction, HookFailure, HookInput, HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, Requests, RunHooks,
-    ScaleRequest, SqliteClusterStore, StoreError, StoredCluster,
+    Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation,
+    ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction, HookFailure, HookInput,
+    HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, Requests, RunHooks, ScaleRequest, SqliteClusterStore,
+    StoreError, StoredCluster,
 };
 use windlass_lifecycle::{
     Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
@@ -59,12 +59,11 @@ pub(crate) fn owner() -> OwnerName {
 /// Limits that never make a test wait for our own rate.
 pub(crate) fn settings() -> Settings {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    Settings::new(KEY.parse().unwrap()).with_limits(windlass_scaleway::Limits {
-        calls_per_second: many,
-        burst: many,
-        concurrent_calls: NonZeroU32::new(512).unwrap(),
-        ..windlass_scaleway::Limits::default()
-    })
+    let mut limits = windlass_scaleway::Limits::default();
+    limits.calls_per_second = many;
+    limits.burst = many;
+    limits.concurrent_calls = NonZeroU32::new(512).unwrap();
+    Settings::new(KEY.parse().unwrap()).with_limits(limits)
 }
 
 /// How a hook behaves at a stage.
@@ -283,25 +282,17 @@ impl World {
         let start = self.starts.get() + 1;
         self.starts.set(start);
         let clock = Clock::simulated(NOW + start * 3_600_000);
-        let lifecycle = Lifecycle::open(Options {
-            owner: Some(owner()),
-            durability: Durability::Process,
-            clock: clock.clone(),
-            seed: Some(self.seed ^ (start << 32)),
-            ..Options::new(self.client.clone(), Arc::clone(&host), self.state())
-        })
-        .unwrap();
-        Clusters::new(ClusterOptions {
-            lifecycle,
-            client: self.client.clone(),
-            policies: host,
-            store,
-            hooks: self.hooks.clone(),
-            cloud_inits: Arc::new(CloudInitFiles),
-            clock,
-            seed: Some(self.seed),
-            limits: ClusterLimits::default(),
-        })
+        let mut options = Options::new(self.client.clone(), Arc::clone(&host), self.state());
+        options.owner = Some(owner());
+        options.durability = Durability::Process;
+        options.clock = clock.clone();
+        options.seed = Some(self.seed ^ (start << 32));
+        let lifecycle = Lifecycle::open(options).unwrap();
+        let mut options = ClusterOptions::new(lifecycle, self.client.clone(), host, store);
+        options.hooks = self.hooks.clone();
+        options.clock = clock;
+        options.seed = Some(self.seed);
+        Clusters::new(options)
     }
 
     pub(crate) fn resources(&self) -> Resources {
@@ -341,8 +332,8 @@ impl World {
     /// Nothing is open in the journal.
     pub(crate) fn assert_closed(&self, case: &str) {
         let journal = windlass_lifecycle::Journal::read_only(&self.state()).unwrap();
-        let filter =
-            OperationFilter { states: vec![JournalState::Open, JournalState::Left], ..OperationFilter::default() };
+        let mut filter = OperationFilter::default();
+        filter.states = vec![JournalState::Open, JournalState::Left];
         let open = journal.operations(&filter).unwrap();
         assert!(open.is_empty(), "{case}: the journal is open: {open:?}");
     }

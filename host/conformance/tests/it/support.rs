@@ -29,7 +29,9 @@ pub fn simulator() -> Simulator {
 
 pub fn client_over(transport: Arc<dyn Transport>) -> Client {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    let limits = Limits { calls_per_second: many, burst: many, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.calls_per_second = many;
+    limits.burst = many;
     Client::with_transport(Settings::new(KEY.parse().unwrap()).with_limits(limits), transport).unwrap()
 }
 

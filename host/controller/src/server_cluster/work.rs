@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
-    ClusterControl, ClusterEvent, ClusterHappening, ClusterLimits, ClusterName, ClusterOptions, ClusterOutcome,
-    ClusterSpecification, Clusters, Error, OperationKind, OperationState, ScaleRequest, Stage,
+    ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOptions, ClusterOutcome, ClusterSpecification,
+    Clusters, Error, OperationKind, OperationState, ScaleRequest, Stage,
 };
-use windlass_lifecycle::{Clock, Control};
+use windlass_lifecycle::Control;
 
 use super::hooks::KubernetesHooks;
 use super::specification::CloudInits;
@@ -58,18 +58,12 @@ impl ServerClusters {
     fn part(&self, context: &Context, client: &Client, namespace: &str) -> Part {
         let hooks =
             KubernetesHooks { client: client.clone(), namespace: namespace.to_owned(), leaving: self.leaving.clone() };
-        let clusters = Clusters::new(ClusterOptions {
-            lifecycle: context.lifecycle.clone(),
-            client: context.scaleway.clone(),
-            policies: Arc::clone(&context.policies),
-            store: Arc::new(KubernetesClusterStore::new(client, namespace, self.liveness.clone())),
-            hooks: Arc::new(hooks.clone()),
-            cloud_inits: Arc::new(CloudInits { client: client.clone(), namespace: namespace.to_owned() }),
-            clock: Clock::System,
-            seed: None,
-            limits: ClusterLimits::default(),
-        });
-        Part { clusters, hooks }
+        let store = Arc::new(KubernetesClusterStore::new(client, namespace, self.liveness.clone()));
+        let (lifecycle, scaleway) = (context.lifecycle.clone(), context.scaleway.clone());
+        let mut options = ClusterOptions::new(lifecycle, scaleway, Arc::clone(&context.policies), store);
+        options.hooks = Arc::new(hooks.clone());
+        options.cloud_inits = Arc::new(CloudInits { client: client.clone(), namespace: namespace.to_owned() });
+        Part { clusters: Clusters::new(options), hooks }
     }
 }
 

@@ -2,8 +2,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use windlass_lifecycle::{GroupName, OwnerName, PoolPrefix};
-use windlass_policy::Policies;
 use windlass_policy::slots::release::Requested;
+use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
 
 use super::MetricsAddress;
@@ -42,6 +42,8 @@ pub struct AppleSiliconConfiguration {
     pub policies: Policies,
     /// Where relative paths of policies start.
     pub policy_folder: PathBuf,
+    /// How many that run a policy may have reaped at one look.
+    pub brake: Brake,
     /// Where metrics are served.
     pub metrics: Option<MetricsAddress>,
 }

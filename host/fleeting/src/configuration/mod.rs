@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_lifecycle::{GroupName, OwnerName, ServerSpecification};
-use windlass_policy::Policies;
+use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
@@ -66,6 +66,8 @@ pub struct Configuration {
     pub policies: Policies,
     /// Where relative paths of policies start.
     pub policy_folder: PathBuf,
+    /// How many that run a policy may have reaped at one look.
+    pub brake: Brake,
     /// Where metrics are served.
     pub metrics: Option<MetricsAddress>,
 }

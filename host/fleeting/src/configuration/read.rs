@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
     AddressKind, CloudInit, GroupName, ImageChoice, OwnerName, RootVolume, ServerSpecification, VolumeKind,
 };
-use windlass_policy::Policies;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
+use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{ExplicitSettings, SecretKey, Settings, Zone};
 
 use super::problem::{ConfigurationErrors, Problem};
@@ -53,6 +53,7 @@ pub(super) struct Common {
     pub(super) state_directory: Option<PathBuf>,
     pub(super) policies: Policies,
     pub(super) policy_folder: PathBuf,
+    pub(super) brake: Brake,
     pub(super) metrics: Option<MetricsAddress>,
 }
 
@@ -128,6 +129,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         },
     };
     let policy_folder = reader.text("policy_folder").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let brake = brake(reader);
     let metrics = reader.text("metrics").and_then(|text| metrics_address(reader, &text));
     Common {
         group,
@@ -140,7 +142,17 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         state_directory,
         policies,
         policy_folder,
+        brake,
         metrics,
+    }
+}
+
+fn brake(reader: &mut Reader<'_>) -> Brake {
+    let servers = reader.number("max_reaps", 0, u64::from(u32::MAX)).and_then(|count| u32::try_from(count).ok());
+    let default = Brake::default();
+    Brake {
+        servers: servers.unwrap_or(default.servers),
+        share: reader.share("max_reap_share").unwrap_or(default.share),
     }
 }
 
@@ -171,6 +183,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         state_directory: common.state_directory?,
         policies: common.policies,
         policy_folder: common.policy_folder,
+        brake: common.brake,
         metrics: common.metrics,
     })
 }
@@ -220,17 +233,15 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
             }
         },
     };
-    let explicit = ExplicitSettings {
-        profile: reader.text("profile"),
-        access_key: reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY"),
-        secret_key,
-        organization_id: reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID"),
-        project_id: reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID"),
-        zone: zone.clone(),
-        api_url: reader.text_or_variable(&["endpoint"], "SCW_API_URL"),
-        user_agent: Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION)),
-        ..ExplicitSettings::default()
-    };
+    let mut explicit = ExplicitSettings::default();
+    explicit.profile = reader.text("profile");
+    explicit.access_key = reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY");
+    explicit.secret_key = secret_key;
+    explicit.organization_id = reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID");
+    explicit.project_id = reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID");
+    explicit.zone = zone.clone();
+    explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
+    explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));
     match Settings::load(&explicit, &reader.surroundings.for_client()) {
         Ok(settings) => {
             let zone = zone.or_else(|| settings.zone().cloned().filter(|_| !zone_is_wrong));

@@ -89,6 +89,7 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         state_directory: common.state_directory?,
         policies: common.policies,
         policy_folder: common.policy_folder,
+        brake: common.brake,
         metrics: common.metrics,
     })
 }

@@ -25,6 +25,8 @@ const KEYS: &[&str] = &[
     "kind",
     "location",
     "max_parallel_creates",
+    "max_reap_share",
+    "max_reaps",
     "max_size",
     "metrics",
     "name",
@@ -139,6 +141,16 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// A part of the whole.
+    pub(super) fn share(&mut self, key: &str) -> Option<f64> {
+        let value = self.take(key)?;
+        let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+        if share.is_none() {
+            self.wrong(key, format!("expected a number from 0 to 1, found {}", shown(&value)));
+        }
+        share
     }
 
     /// A text or a list of texts.

@@ -312,6 +312,25 @@ fn watched_tags_are_few_short_and_each_there_once() {
 }
 
 #[test]
+fn the_brake_is_five_and_a_third_unless_configured_and_holds_for_macs_as_well() {
+    let read = |changes: Value| read_with(&with(changes), &[]).unwrap().brake;
+    assert_eq!(read(json!({})), windlass_policy::Brake { servers: 5, share: 1.0 / 3.0 });
+    let brake = windlass_policy::Brake { servers: 0, share: 0.1 };
+    assert_eq!(read(json!({ "max_reaps": 0, "max_reap_share": 0.1 })), brake);
+    assert_eq!(read_mac(&mac(json!({ "max_reaps": 0, "max_reap_share": 0.1 }))).unwrap().brake, brake);
+    assert_eq!(read(json!({ "max_reap_share": 1 })).share, 1.0);
+    for (changes, words) in [
+        (json!({ "max_reap_share": 1.5 }), "max_reap_share: expected a number from 0 to 1, found 1.5"),
+        (json!({ "max_reap_share": "a third" }), "max_reap_share: expected a number from 0 to 1"),
+        (json!({ "max_reaps": -1 }), "max_reaps: expected a whole number"),
+        (json!({ "max_reap": 1 }), "max_reap: there is no such key; did you mean `max_reaps`?"),
+    ] {
+        let problems = problems(&with(changes));
+        assert!(matches!(&problems[..], [problem] if problem.starts_with(words)), "{words}: {problems:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_of_macs_is_refused_all_at_once() {
     let wrong = mac(json!({"server_type": ["M4-S", "M2-M"], "image": "ubuntu_noble", "os_id": "x", "order": false,
                            "release_requested": "pool", "pool_prefx": "a-"}));

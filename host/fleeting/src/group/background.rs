@@ -25,11 +25,10 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 /// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
 /// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
 pub(super) fn supervision(configuration: &Configuration) -> SupervisorOptions {
-    SupervisorOptions {
-        resume_interval: TRY_AGAIN.1,
-        sweep: Some(SweepRequest::new(vec![configuration.zone.clone()])),
-        ..SupervisorOptions::default()
-    }
+    let mut options = SupervisorOptions::default();
+    options.resume_interval = TRY_AGAIN.1;
+    options.sweep = Some(SweepRequest::new(vec![configuration.zone.clone()]));
+    options
 }
 
 impl Fleet {
@@ -350,9 +349,9 @@ impl Fleet {
                     entry.has_run = true;
                 }
                 // Only a creation that was still open, or broke off when the journal could not be written: a later
-                // removal has the last word.
+                // removal has the last word. One that was called off too late is there, and is judged anew.
                 let was_open = book.get(&id).is_some_and(|entry| match entry.work {
-                    Work::Creating => true,
+                    Work::Creating | Work::Undoing => true,
                     Work::Left => entry.left_by.as_ref() == Some(operation),
                     _ => false,
                 });

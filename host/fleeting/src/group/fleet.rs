@@ -202,12 +202,13 @@ impl Fleet {
         accepted
     }
 
-    /// Calls a creation off: it is undone, also when it has not begun.
-    pub(crate) fn call_off(&self, operation: &OperationId) {
-        if let Some(handle) = self.handles.lock().get(operation).cloned() {
-            handle.control.cancel();
-            handle.called_off.cancel();
-        }
+    /// Calls a creation off: it is undone, also when it has not begun. False for one that an earlier process began:
+    /// the supervisor takes that up, and once it has ended there is a server to remove, or nothing.
+    pub(crate) fn call_off(&self, operation: &OperationId) -> bool {
+        let Some(handle) = self.handles.lock().get(operation).cloned() else { return false };
+        handle.control.cancel();
+        handle.called_off.cancel();
+        true
     }
 
     /// Opens a cleanup in the journal and starts it. `why` is for the log.

@@ -15,7 +15,7 @@ use windlass_lifecycle::{
     Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
     Options, OwnerName, Phase, ResourceKind, StateDirectory, Supervisor, scaleway_capabilities,
 };
-use windlass_policy::{Compiler, Host, HostOptions, Policies};
+use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::Client;
 
 use super::background;
@@ -155,7 +155,10 @@ pub(super) async fn start(
         let configuration = configuration.clone();
         let client = client.clone();
         let state = state.clone();
-        move || policy_host(&configuration.policies, &configuration.policy_folder, &client, &state, compiler)
+        move || {
+            let Configuration { policies, policy_folder, brake, .. } = &configuration;
+            policy_host(policies, policy_folder, *brake, &client, &state, compiler)
+        }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
     let learned = checked?;
@@ -237,7 +240,12 @@ fn begin(
     let Ground { client, policies, clock, durability, seed } = ground;
     let owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     let options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    let lifecycle = Lifecycle::open(Options { owner, clock, durability, seed, ..options })?;
+    let mut options = options;
+    options.owner = owner;
+    options.clock = clock;
+    options.durability = durability;
+    options.seed = seed;
+    let lifecycle = Lifecycle::open(options)?;
     let suspensions = Suspensions::open(
         state
             .handle()
@@ -295,6 +303,7 @@ pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<Own
 pub(super) fn policy_host(
     policies: &Policies,
     folder: &Path,
+    brake: Brake,
     client: &Client,
     state: &StateDirectory,
     compiler: Option<Compiler>,
@@ -305,6 +314,7 @@ pub(super) fn policy_host(
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     let mut options = HostOptions::new(directory);
     options.policy_folder = folder.to_owned();
+    options.brake = brake;
     options.capabilities = scaleway_capabilities(client);
     options.compiler = compiler;
     let host = Host::new(options)?;
@@ -319,11 +329,10 @@ fn book_of_journal(
     configuration: &Configuration,
 ) -> Result<(Book, Vec<OperationId>), windlass_lifecycle::Error> {
     let mut book = Book::default();
-    let unfinished = lifecycle.journal().operations(&OperationFilter {
-        states: vec![OperationState::Open, OperationState::Left],
-        limit: Some(MOST_OPERATIONS),
-        ..OperationFilter::default()
-    })?;
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Open, OperationState::Left];
+    filter.limit = Some(MOST_OPERATIONS);
+    let unfinished = lifecycle.journal().operations(&filter)?;
     // Oldest first, so that a removal comes after the creation it ends.
     for operation in unfinished.into_iter().rev() {
         match operation.kind {
@@ -347,12 +356,12 @@ fn book_of_journal(
             | OperationKind::ReleaseMachine => {}
         }
     }
-    let done = lifecycle.journal().operations(&OperationFilter {
-        states: vec![OperationState::Done],
-        group: Some(configuration.group.to_string()),
-        kind: Some(OperationKind::CreateServer),
-        limit: Some(MOST_OPERATIONS),
-    })?;
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Done];
+    filter.group = Some(configuration.group.to_string());
+    filter.kind = Some(OperationKind::CreateServer);
+    filter.limit = Some(MOST_OPERATIONS);
+    let done = lifecycle.journal().operations(&filter)?;
     let candidates = done
         .into_iter()
         .filter(|operation| operation.ended_by.is_none() && book.get(operation.id.as_str()).is_none())
@@ -380,9 +389,8 @@ impl Fleet {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         });
         let Some(server) = server else { return false };
-        match self.client.instance(&self.configuration.zone).get_server(&server).await {
-            Ok(_) => false,
-            Err(error) if error.is_not_found() => true,
+        match self.read_server(&server).await {
+            Ok(found) => found.is_none(),
             Err(error) => {
                 tracing::warn!(
                     instance = %creation,

@@ -23,6 +23,8 @@ use crate::protocol::{Failure, Report, State, Update};
 pub(super) const FRESH: Duration = Duration::from_secs(10);
 /// Servers that a listing left out are asked for by their ids, so many at a time.
 pub(super) const PARALLEL_LOOKS: usize = 8;
+/// What was not found once is looked at again after this time.
+const BEFORE_GONE: Duration = Duration::from_secs(2);
 
 /// What the last listing led to.
 pub(crate) struct Listing {
@@ -213,23 +215,19 @@ impl Fleet {
             })
             .filter_map(|(id, entry)| Some((id.clone(), entry.server.clone()?)))
             .collect();
-        let instance = self.client.instance(&self.configuration.zone);
         let looked: Vec<_> = stream::iter(missing)
-            .map(|(id, server)| {
-                let instance = &instance;
-                async move { (id, instance.get_server(&server).await) }
-            })
+            .map(|(id, server)| async move { (id, self.read_server(&server).await) })
             .buffer_unordered(PARALLEL_LOOKS)
             .collect()
             .await;
         let mut vanished = Vec::new();
         for (id, answer) in looked {
             match answer {
-                Ok(server) => {
+                Ok(Some(server)) => {
                     self.book.lock().saw(&id, &server.id, state(&server.state), self.lifecycle.now());
                     servers.insert(id, server);
                 }
-                Err(error) if error.is_not_found() => vanished.push(id),
+                Ok(None) => vanished.push(id),
                 Err(error) => tracing::warn!(
                     instance = id,
                     error = &error as &dyn std::error::Error,
@@ -238,6 +236,20 @@ impl Fleet {
             }
         }
         vanished
+    }
+
+    /// A server by its id; nothing where it is proven gone: answered "not found" twice, some seconds apart, so that one
+    /// wrong answer costs no running job (assumption: not-found-is-lasting).
+    pub(super) async fn read_server(&self, id: &str) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
+        let instance = self.client.instance(&self.configuration.zone);
+        match instance.get_server(id).await {
+            Err(error) if error.is_not_found() => tokio::time::sleep(BEFORE_GONE).await,
+            answer => return answer.map(Some),
+        }
+        match instance.get_server(id).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     /// What the policy is asked, about whom, and what is told about the instances that have no server to judge.
@@ -325,9 +337,14 @@ impl Fleet {
             }
             Work::Creating => {
                 metrics::counter!(names::REAPS).increment(1);
-                tracing::warn!(instance = id, reason, "its creation is called off, as the state-mapping policy says");
-                self.call_off(&operation);
-                self.book.lock().set_work(id, Work::Undoing);
+                if self.call_off(&operation) {
+                    tracing::warn!(
+                        instance = id,
+                        reason,
+                        "its creation is called off, as the state-mapping policy says"
+                    );
+                    self.book.lock().set_work(id, Work::Undoing);
+                }
             }
             Work::Undoing | Work::CleaningUp | Work::Left | Work::Gone => {}
         }

@@ -12,7 +12,7 @@ use windlass_scaleway::{Client, Error, Zone, has_all_tags};
 use super::redaction::is_key_tag;
 
 const INTERFACE: &str = "windlass:scaleway/look-ups";
-const WIT: &str = include_str!("../../../../wit/scaleway/look-ups.wit");
+const WIT: &str = include_str!("../../wit/look-ups.wit");
 const FUNCTIONS: [&str; 3] = ["server-types", "get-server", "list-servers"];
 
 /// How many servers, or server types, one answer holds; the contract says so.

@@ -12,7 +12,7 @@ use super::grant::{RequestGrant, RequestPath, changes_nothing, known_method};
 use super::redaction::redact;
 
 const INTERFACE: &str = "windlass:scaleway/request";
-const WIT: &str = include_str!("../../../../wit/scaleway/request.wit");
+const WIT: &str = include_str!("../../wit/request.wit");
 const FUNCTIONS: [&str; 1] = ["send"];
 
 /// User data is a server's cloud-init, which carries its secrets: no grant opens it.

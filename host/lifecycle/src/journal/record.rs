@@ -228,6 +228,7 @@ pub(crate) struct Closing {
 
 /// Which operations to list.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct OperationFilter {
     /// Only these states; empty: all.
     pub states: Vec<OperationState>,

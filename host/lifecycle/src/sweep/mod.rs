@@ -31,6 +31,7 @@ pub(crate) use remove::{SweepSpecification, remove};
 
 /// Where and how to sweep.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SweepRequest {
     /// The zones to look in.
     pub zones: Vec<Zone>,

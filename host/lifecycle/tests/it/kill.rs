@@ -26,7 +26,10 @@ const NETWORK: &str = "WINDLASS_TEST_NETWORK";
 const SCALE: f64 = 100.0;
 
 fn quick() -> Limits {
-    Limits { settle: Duration::from_millis(20), poll_interval: Duration::from_millis(20), ..Limits::default() }
+    let mut limits = Limits::default();
+    limits.settle = Duration::from_millis(20);
+    limits.poll_interval = Duration::from_millis(20);
+    limits
 }
 
 /// The policies of all processes share one folder, so they are compiled once.
@@ -36,12 +39,10 @@ fn policies(folder: &Path) -> std::sync::Arc<Host> {
 }
 
 fn open(client: Client, state: &Path, host: std::sync::Arc<Host>) -> Lifecycle {
-    Lifecycle::open(Options {
-        owner: Some(owner()),
-        limits: quick(),
-        ..Options::new(client, host, windlass_lifecycle::StateDirectory::open(state).unwrap())
-    })
-    .unwrap()
+    let mut options = Options::new(client, host, windlass_lifecycle::StateDirectory::open(state).unwrap());
+    options.owner = Some(owner());
+    options.limits = quick();
+    Lifecycle::open(options).unwrap()
 }
 
 /// What a killed process was: does the job that its environment names. Without one this is no test, and says nothing.

@@ -366,11 +366,9 @@ fn a_hundred_at_once_share_their_polls_and_take_little_longer_than_one() {
             })
             .await;
             let lifecycle = world.start();
-            let specification = windlass_lifecycle::ServerSpecification {
-                volumes: vec![],
-                private_networks: vec![],
-                ..world.everything()
-            };
+            let mut specification = world.everything();
+            specification.volumes = vec![];
+            specification.private_networks = vec![];
             let began = tokio::time::Instant::now();
             let results = lifecycle.create_servers(&specification, count, &Control::new()).await;
             assert!(results.iter().all(Result::is_ok), "{results:?}");

@@ -28,19 +28,19 @@ use crate::support::{NOW, World, brief, host, host_in, owner, run, settings, zon
 
 /// A sweep that spares nothing for its youth.
 fn sweep_of_all() -> SweepRequest {
-    SweepRequest { grace: Duration::ZERO, ..SweepRequest::new(vec![zone()]) }
+    let mut request = SweepRequest::new(vec![zone()]);
+    request.grace = Duration::ZERO;
+    request
 }
 
 /// A process with a client and a state directory of its own, hours after the world began.
 fn process(client: Client, folder: &Path, hours: u64) -> Lifecycle {
-    Lifecycle::open(Options {
-        owner: Some(owner()),
-        durability: Durability::Process,
-        clock: Clock::simulated(NOW + hours * 3_600_000),
-        seed: Some(hours),
-        ..Options::new(client, host(), StateDirectory::open(folder).unwrap())
-    })
-    .unwrap()
+    let mut options = Options::new(client, host(), StateDirectory::open(folder).unwrap());
+    options.owner = Some(owner());
+    options.durability = Durability::Process;
+    options.clock = Clock::simulated(NOW + hours * 3_600_000);
+    options.seed = Some(hours);
+    Lifecycle::open(options).unwrap()
 }
 
 async fn create(lifecycle: &Lifecycle, specification: ServerSpecification) -> CreatedServer {
@@ -154,7 +154,8 @@ fn a_volume_that_a_user_attached_survives_the_sweep_of_its_server() {
         let local = attach_local(&world, &created.server.id).await;
         world.folder = tempfile::tempdir().unwrap();
         let lifecycle = process(world.client.clone(), world.folder.path(), 5);
-        let all = SweepRequest { running_too: true, ..sweep_of_all() };
+        let mut all = sweep_of_all();
+        all.running_too = true;
         let sweep = lifecycle.sweep(&all, &Control::new()).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         assert_only(&world, &[&block, &local], "swept");
@@ -167,11 +168,9 @@ fn a_local_volume_that_a_user_attached_survives_a_policy_that_does_not_speak_of_
     run(async {
         let world = World::new(103).await;
         let lifecycle = world.start();
-        let specification = ServerSpecification {
-            root_volume: RootVolume { kind: VolumeKind::Local, ..RootVolume::default() },
-            volumes: vec![],
-            ..world.everything()
-        };
+        let mut specification = world.everything();
+        specification.root_volume = RootVolume { kind: VolumeKind::Local, ..RootVolume::default() };
+        specification.volumes = vec![];
         let created = create(&lifecycle, specification).await;
         let theirs = attach_local(&world, &created.server.id).await;
         // The default rollback keeps what is not ours; the terminate of a server would not.
@@ -205,7 +204,8 @@ fn a_local_volume_that_a_user_attaches_to_a_server_that_waits_for_its_removal_su
             attach_local(&world, &last).await
         };
         let sweeping = async {
-            let all = SweepRequest { running_too: true, ..sweep_of_all() };
+            let mut all = sweep_of_all();
+            all.running_too = true;
             let sweep = stranger.sweep(&all, &control).await.unwrap();
             drop(control);
             sweep
@@ -430,7 +430,8 @@ fn a_server_that_no_journal_explains_is_spared_in_every_state_unless_asked_for()
             assert!(sweep.unexplained.iter().all(|found| found.spared.is_some()), "{state}: {sweep:?}");
             assert_eq!(world.resources().count(), 6, "{state}");
             if !["starting", "stopping", "locked"].contains(&state) {
-                let all = SweepRequest { running_too: true, ..sweep_of_all() };
+                let mut all = sweep_of_all();
+                all.running_too = true;
                 let sweep = lifecycle.sweep(&all, &Control::new()).await.unwrap();
                 assert!(sweep.is_clean(), "{state}: {sweep:?}");
                 world.assert_empty(state);
@@ -496,12 +497,10 @@ fn a_creation_that_was_called_off_and_then_killed_is_undone_by_the_next_start() 
 
 /// A creation that fails for its deadline, under a policy that keeps the volumes then. Gives its local root volume.
 async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, faults: Vec<FaultRule>) -> (Error, String) {
-    let specification = ServerSpecification {
-        root_volume: RootVolume { kind: VolumeKind::Local, ..RootVolume::default() },
-        volumes: vec![],
-        deadline_milliseconds: 60_000,
-        ..world.everything()
-    };
+    let mut specification = world.everything();
+    specification.root_volume = RootVolume { kind: VolumeKind::Local, ..RootVolume::default() };
+    specification.volumes = vec![];
+    specification.deadline_milliseconds = 60_000;
     let (control, mut events) = Control::with_events();
     let simulator = world.simulator.clone();
     let hold = async move {

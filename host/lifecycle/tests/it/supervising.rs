@@ -35,14 +35,12 @@ impl Slow {
 
     fn start(&self) -> Lifecycle {
         self.starts.set(self.starts.get() + 1);
-        Lifecycle::open(Options {
-            owner: Some(owner()),
-            durability: Durability::Process,
-            clock: self.clock.clone(),
-            seed: Some(self.starts.get()),
-            ..Options::new(self.client.clone(), host(), self.world.state())
-        })
-        .unwrap()
+        let mut options = Options::new(self.client.clone(), host(), self.world.state());
+        options.owner = Some(owner());
+        options.durability = Durability::Process;
+        options.clock = self.clock.clone();
+        options.seed = Some(self.starts.get());
+        Lifecycle::open(options).unwrap()
     }
 }
 
@@ -137,10 +135,9 @@ fn a_second_look_comes_when_it_is_due_and_not_with_the_next_round() {
         lifecycle.create_server(slow.world.everything(), &Control::new()).await.unwrap_err();
         let (control, began) = (Control::new(), tokio::time::Instant::now());
         let day = Duration::from_secs(24 * 3_600);
-        let supervisor = Supervisor::new(
-            lifecycle.clone(),
-            SupervisorOptions { resume_interval: day, ..SupervisorOptions::default() },
-        );
+        let mut options = SupervisorOptions::default();
+        options.resume_interval = day;
+        let supervisor = Supervisor::new(lifecycle.clone(), options);
         supervisor
             .run(&control, |_| {
                 if only(&lifecycle).state == OperationState::Undone || began.elapsed() > day {
@@ -285,8 +282,10 @@ fn a_round_does_what_it_is_told_to_and_nothing_else() {
         assert!(off.sweep.is_none() && off.problems.is_empty() && off.pruned == Some(0), "{off:?}");
         assert_eq!(world.simulator.requests().len(), 0, "a sweep that is not asked for calls nobody");
         let sweeping = |dry_run| {
-            let sweep = SweepRequest { dry_run, ..SweepRequest::new(vec![zone()]) };
-            let options = SupervisorOptions { sweep: Some(sweep), ..SupervisorOptions::default() };
+            let mut sweep = SweepRequest::new(vec![zone()]);
+            sweep.dry_run = dry_run;
+            let mut options = SupervisorOptions::default();
+            options.sweep = Some(sweep);
             Supervisor::new(lifecycle.clone(), options)
         };
         let reported = sweeping(true).round(&Part::ALL, &control).await;
@@ -327,7 +326,8 @@ fn a_supervisor_ends_at_once_when_it_is_told_to_and_bounds_what_hangs() {
         let next = world.start();
         // It hangs in the resume, for as long as one part may take.
         let limit = Duration::from_secs(90);
-        let options = SupervisorOptions { part_limit: limit, ..SupervisorOptions::default() };
+        let mut options = SupervisorOptions::default();
+        options.part_limit = limit;
         let began = tokio::time::Instant::now();
         let round = Supervisor::new(next.clone(), options).round(&Part::ALL, &Control::new()).await;
         assert!(began.elapsed() <= limit + Duration::from_secs(10), "{:?}", began.elapsed());
@@ -377,12 +377,10 @@ fn one_round_runs_at_a_time_and_two_processes_do_not_work_on_one_operation() {
 fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_process_left() {
     real_time(async {
         let world = World::new(79).await;
-        let lifecycle = Lifecycle::open(Options {
-            owner: Some(owner()),
-            durability: Durability::Full,
-            ..Options::new(world.client.clone(), host(), world.state())
-        })
-        .unwrap();
+        let mut options = Options::new(world.client.clone(), host(), world.state());
+        options.owner = Some(owner());
+        options.durability = Durability::Full;
+        let lifecycle = Lifecycle::open(options).unwrap();
         // Its commit waits until its caller does.
         let other = rusqlite::Connection::open(lifecycle.journal().path()).unwrap();
         other.execute_batch("begin immediate").unwrap();

@@ -95,12 +95,11 @@ pub(crate) fn zone() -> Zone {
 /// Limits that never make a test wait for our own rate.
 pub(crate) fn settings() -> Settings {
     let many = NonZeroU32::new(1_000_000).unwrap();
-    Settings::new(KEY.parse().unwrap()).with_limits(windlass_scaleway::Limits {
-        calls_per_second: many,
-        burst: many,
-        concurrent_calls: NonZeroU32::new(512).unwrap(),
-        ..windlass_scaleway::Limits::default()
-    })
+    let mut limits = windlass_scaleway::Limits::default();
+    limits.calls_per_second = many;
+    limits.burst = many;
+    limits.concurrent_calls = NonZeroU32::new(512).unwrap();
+    Settings::new(KEY.parse().unwrap()).with_limits(limits)
 }
 
 pub(crate) struct World {
@@ -138,14 +137,12 @@ impl World {
 
     pub(crate) fn start_under(&self, host: Arc<Host>) -> Lifecycle {
         self.starts.set(self.starts.get() + 1);
-        Lifecycle::open(Options {
-            owner: Some(owner()),
-            durability: Durability::Process,
-            clock: Clock::simulated(NOW + self.starts.get() * 3_600_000),
-            seed: Some(self.seed ^ (self.starts.get() << 32)),
-            ..Options::new(self.client.clone(), host, self.state())
-        })
-        .unwrap()
+        let mut options = Options::new(self.client.clone(), host, self.state());
+        options.owner = Some(owner());
+        options.durability = Durability::Process;
+        options.clock = Clock::simulated(NOW + self.starts.get() * 3_600_000);
+        options.seed = Some(self.seed ^ (self.starts.get() << 32));
+        Lifecycle::open(options).unwrap()
     }
 
     /// A server with one of everything.
@@ -214,13 +211,9 @@ impl World {
     }
 
     pub(crate) fn assert_closed(&self, lifecycle: &Lifecycle, case: &str) {
-        let open = lifecycle
-            .journal()
-            .operations(&OperationFilter {
-                states: vec![OperationState::Open, OperationState::Left],
-                ..OperationFilter::default()
-            })
-            .unwrap();
+        let mut filter = OperationFilter::default();
+        filter.states = vec![OperationState::Open, OperationState::Left];
+        let open = lifecycle.journal().operations(&filter).unwrap();
         assert!(open.is_empty(), "{case}: the journal is open: {open:?}");
         assert!(lifecycle.in_flight().is_empty(), "{case}");
     }
@@ -231,14 +224,15 @@ pub(crate) fn owner() -> OwnerName {
 }
 
 pub(crate) fn everything(network: &str) -> ServerSpecification {
-    ServerSpecification {
-        addresses: vec![AddressKind::Ipv4, AddressKind::Ipv6],
-        volumes: vec![ExtraVolume::New { kind: VolumeKind::Block, size: 10_000_000_000, operations_per_second: None }],
-        private_networks: vec![network.to_owned()],
-        cloud_init: Some(CloudInit::new("#cloud-config\n")),
-        tags: vec!["role=runner".into()],
-        ..ServerSpecification::new("ci".parse().unwrap(), zone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"))
-    }
+    let mut specification =
+        ServerSpecification::new("ci".parse().unwrap(), zone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"));
+    specification.addresses = vec![AddressKind::Ipv4, AddressKind::Ipv6];
+    specification.volumes =
+        vec![ExtraVolume::New { kind: VolumeKind::Block, size: 10_000_000_000, operations_per_second: None }];
+    specification.private_networks = vec![network.to_owned()];
+    specification.cloud_init = Some(CloudInit::new("#cloud-config\n"));
+    specification.tags = vec!["role=runner".into()];
+    specification
 }
 
 pub(crate) async fn make_network(client: &Client) -> String {

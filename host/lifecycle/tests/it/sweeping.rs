@@ -36,7 +36,8 @@ fn a_live_machine_is_explained_and_what_a_deleted_one_left_is_swept() {
         // Somebody deletes the server in the console.
         world.simulator.set_server_state(&created.server.id, ForcedState::Deleted).unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-        let dry = SweepRequest { dry_run: true, ..here() };
+        let mut dry = here();
+        dry.dry_run = true;
         let seen = lifecycle.sweep(&dry, &control).await.unwrap();
         assert_eq!(seen.unexplained.len(), 4, "{seen:?}");
         assert_eq!(world.resources().count(), 4, "a dry run changed something");
@@ -120,7 +121,8 @@ fn after_the_loss_of_a_journal_running_servers_are_reported_and_spared() {
         assert_eq!(sweep.unexplained.len(), 5, "{sweep:?}");
         assert!(sweep.unexplained.iter().all(|found| found.spared.is_some()), "{sweep:?}");
         world.assert_complete("spared").await;
-        let all = SweepRequest { running_too: true, ..here() };
+        let mut all = here();
+        all.running_too = true;
         let sweep = lifecycle.sweep(&all, &Control::new()).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         world.assert_empty("running too");

@@ -36,14 +36,12 @@ fn start_with_default_limits(world: &World) -> Lifecycle {
 }
 
 fn start_over(world: &World, client: Client) -> Lifecycle {
-    Lifecycle::open(Options {
-        owner: Some(owner()),
-        durability: Durability::Process,
-        clock: Clock::simulated(NOW),
-        seed: Some(1),
-        ..Options::new(client, host(), world.state())
-    })
-    .unwrap()
+    let mut options = Options::new(client, host(), world.state());
+    options.owner = Some(owner());
+    options.durability = Durability::Process;
+    options.clock = Clock::simulated(NOW);
+    options.seed = Some(1);
+    Lifecycle::open(options).unwrap()
 }
 
 fn failure_of(result: Result<CreatedServer, Error>) -> Box<OperationFailure> {
@@ -226,7 +224,8 @@ fn the_retry_policy_is_told_whether_a_step_undoes_how_much_time_is_left_and_of_w
         world.assert_empty("undone");
         host.flush_decisions();
         let log = host.decisions().unwrap();
-        let filter = DecisionFilter { slot: Some(SlotName::Retry), ..DecisionFilter::default() };
+        let mut filter = DecisionFilter::default();
+        filter.slot = Some(SlotName::Retry);
         let mut asked: Vec<(String, bool)> = Vec::new();
         for decision in log.list(&filter).unwrap().decisions {
             let question = log.show(&decision.id.to_string()).unwrap().question;
@@ -317,7 +316,8 @@ fn an_undo_goes_on_when_it_is_called_off_and_its_waits_end_at_once_when_the_proc
 fn a_call_that_has_not_left_when_its_operation_is_called_off_is_never_sent() {
     run(async {
         let world = World::new(8).await;
-        let one = windlass_scaleway::Limits { concurrent_calls: NonZeroU32::MIN, ..*settings().limits() };
+        let mut one = *settings().limits();
+        one.concurrent_calls = NonZeroU32::MIN;
         let client = Client::with_transport(settings().with_limits(one), world.simulator.transport()).unwrap();
         let lifecycle = start_over(&world, client);
         let slow = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::Delay(Duration::from_secs(20)));

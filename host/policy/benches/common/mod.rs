@@ -13,7 +13,7 @@ use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_m
 use windlass_policy::{Host, HostOptions, Link, LoadedPolicy};
 
 /// The default retry policy, as the host embeds it.
-const RETRY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/retry.wasm"));
+const RETRY: &[u8] = include_bytes!("../../components/retry.wasm");
 
 pub(crate) struct Set {
     pub(crate) host: Host,

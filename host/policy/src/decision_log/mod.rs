@@ -8,13 +8,16 @@
 mod read;
 mod record;
 mod redaction;
+mod shadows;
 mod weight;
 mod write;
 
-pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary};
-pub use record::{DecisionRecord, LinkRecord, Outcome};
+pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary, UnreadRecord, UnreadRecords};
+pub use record::{Agreement, DecisionRecord, LinkRecord, Outcome, ShadowRecord};
 pub(crate) use redaction::REDACTED;
 pub use redaction::Redaction;
+pub use shadows::{ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter, ShadowReport};
+pub(crate) use weight::of as weight;
 pub(crate) use write::DecisionLog;
 pub use write::DecisionLogOptions;
 

@@ -1,6 +1,8 @@
 //! The reading side. Works beside running hosts and after crashes: a torn last line is skipped.
 
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
 use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,7 @@ pub struct DecisionReader {
 
 /// Which decisions to list.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct DecisionFilter {
     /// Only of this slot.
     pub slot: Option<SlotName>,
@@ -43,6 +46,41 @@ pub struct DecisionList {
     pub decisions: Vec<DecisionSummary>,
     /// Lines that can't be read: torn by a crash, or written by something else.
     pub unreadable: usize,
+}
+
+/// Decisions of the log, oldest first, that nobody has parsed yet: many threads can do that.
+#[derive(Debug, Default)]
+pub struct UnreadRecords {
+    /// One for each decision.
+    pub records: Vec<UnreadRecord>,
+    /// Lines that have no id: torn by a crash, or written by something else.
+    pub unreadable: usize,
+}
+
+/// The line of one decision.
+#[derive(Clone, Debug)]
+pub struct UnreadRecord {
+    id: DecisionId,
+    segment: Arc<str>,
+    line: Range<usize>,
+}
+
+impl UnreadRecord {
+    /// Which decision it is.
+    pub fn id(&self) -> DecisionId {
+        self.id
+    }
+
+    /// Parses it.
+    ///
+    /// # Errors
+    /// The line is no record.
+    pub fn read(&self) -> Result<DecisionRecord<Value, Value>, Error> {
+        serde_json::from_str(&self.segment[self.line.clone()]).map_err(|error| Error::Record {
+            id: self.id.to_string(),
+            problem: format!("its record can't be read: {}", one_line(&error.to_string())),
+        })
+    }
 }
 
 /// A decision without its question and answer.
@@ -118,6 +156,33 @@ impl DecisionReader {
         Ok(DecisionList { decisions, unreadable })
     }
 
+    /// Every decision since this instant, in milliseconds since 1970-01-01T00:00:00Z. Holds the whole log in memory as
+    /// text, which is as large as [`DecisionLogOptions`](super::DecisionLogOptions) let it become.
+    ///
+    /// # Errors
+    /// A segment can't be read.
+    pub fn since(&self, at_ms: u64) -> Result<UnreadRecords, Error> {
+        let mut found = UnreadRecords::default();
+        for segment in self.segments()? {
+            let segment: Arc<str> = segment.into();
+            let mut end = 0;
+            for whole in segment.split_inclusive('\n') {
+                let (begin, line) = (end, whole.trim_end());
+                end += whole.len();
+                match id_of(line).and_then(|id| id.parse::<DecisionId>().ok()) {
+                    Some(id) if id.at_ms() >= at_ms => {
+                        let line = begin..begin + line.len();
+                        found.records.push(UnreadRecord { id, segment: segment.clone(), line });
+                    }
+                    Some(_) => {}
+                    None => found.unreadable += usize::from(!line.is_empty()),
+                }
+            }
+        }
+        found.records.sort_unstable_by_key(UnreadRecord::id);
+        Ok(found)
+    }
+
     /// One decision, whole. `id` may be cut short where it still names one.
     ///
     /// # Errors
@@ -137,7 +202,7 @@ impl DecisionReader {
             .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))
     }
 
-    fn segments(&self) -> Result<Vec<String>, Error> {
+    pub(super) fn segments(&self) -> Result<Vec<String>, Error> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let failed = |what: &str| {
             let what = what.to_owned();

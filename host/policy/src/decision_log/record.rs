@@ -28,6 +28,9 @@ pub struct DecisionRecord<Q = Value, A = Value> {
     pub decided_by: DecidedBy,
     /// Every policy of the chain that was asked, in order.
     pub asked: Vec<LinkRecord>,
+    /// What shadows would have decided. Records from before there were any have none.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub shadows: Vec<ShadowRecord<A>>,
     /// From the question to the answer, in nanoseconds.
     pub duration_ns: u64,
     /// How many records were lost before this one, because the queue was full or could not be written.
@@ -73,6 +76,60 @@ impl LinkRecord {
             host_calls: trace.host_calls,
             log: trace.log,
             log_dropped: trace.log_dropped,
+        }
+    }
+}
+
+/// A shadow's part in a decision: what it would have decided in its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ShadowRecord<A = Value> {
+    /// How it was asked, and what came of it. `items` are those that were undecided where it stands in the chain.
+    pub asked: LinkRecord,
+    /// Its answer, held against what was decided.
+    pub agreement: Agreement,
+    /// Where they differ: its answer, and for items that it deferred what was decided. Absent as well when the record
+    /// was too large to keep it.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub answer: Option<A>,
+}
+
+impl<A> ShadowRecord<A> {
+    /// The same without its answer.
+    pub(super) fn without_answer(self) -> ShadowRecord<()> {
+        ShadowRecord { asked: self.asked, agreement: self.agreement, answer: None }
+    }
+}
+
+/// A shadow's answer, held against what was decided. Reasons don't count: they are for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agreement {
+    /// With it in force the decision would have been the same: it answered so, or deferred.
+    Agreed,
+    /// With it in force the decision would have been another.
+    Differed,
+    /// It failed.
+    Failed,
+    /// It made a look-up that nobody who decides had made, and shadows make none.
+    NotComparable,
+    /// It was not asked: shadows have no more time or room, or it failed too often.
+    NotAsked,
+}
+
+impl Agreement {
+    /// All of them.
+    pub const ALL: [Agreement; 5] =
+        [Agreement::Agreed, Agreement::Differed, Agreement::Failed, Agreement::NotComparable, Agreement::NotAsked];
+
+    /// The word of records and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Agreement::Agreed => "agreed",
+            Agreement::Differed => "differed",
+            Agreement::Failed => "failed",
+            Agreement::NotComparable => "not-comparable",
+            Agreement::NotAsked => "not-asked",
         }
     }
 }

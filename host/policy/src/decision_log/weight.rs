@@ -19,19 +19,20 @@ const SCALAR_BYTES: usize = 8;
 const HEAD_BYTES: usize = size_of::<String>();
 
 /// At least the bytes that a record holds.
-pub(super) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> usize {
+pub(crate) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> usize {
     let mut weight = Weight(RECORD_BYTES);
     let mut add = |part: &dyn Weigh| part.weigh(&mut weight);
     add(&record.question);
     add(&record.answer);
     add(&record.reason);
-    for link in &record.asked {
+    for link in record.asked.iter().chain(record.shadows.iter().map(|shadow| &shadow.asked)) {
         add(&link.items);
         add(&link.outcome);
         add(&link.host_calls);
         add(&link.log);
     }
-    weight.0 + record.asked.len() * LINK_BYTES
+    record.shadows.iter().for_each(|shadow| add(&shadow.answer));
+    weight.0 + (record.asked.len() + record.shadows.len()) * LINK_BYTES
 }
 
 /// Anything that can be serialised.
@@ -212,14 +213,77 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::call::{LogLevel, LogLine, Trace};
+    use crate::decision::{DecidedBy, DecisionIds, PolicyIdentity};
+    use crate::decision_log::{Agreement, LinkRecord, Outcome, ShadowRecord};
+    use crate::digest::Digest;
+    use crate::host_calls::HostCall;
     use crate::json_text::JsonText;
     use crate::slots::rollback::{Action, Answer, Step, Verdict};
-    use crate::slots::{Rollback, Slot, StateMapping};
+    use crate::slots::{Rollback, Slot, SlotName, StateMapping};
 
     fn weight(value: &dyn Weigh) -> usize {
         let mut weight = Weight(0);
         value.weigh(&mut weight);
         weight.0
+    }
+
+    /// A record that has so many bytes in one of its parts.
+    fn record_with(part: &str, bytes: usize) -> DecisionRecord<String, String> {
+        let text = || "x".repeat(bytes);
+        let id = DecisionIds::new(1).next();
+        let identity = PolicyIdentity {
+            slot: SlotName::Retry,
+            name: "a".into(),
+            version: "1.0.0".into(),
+            component: Digest::of(b"a"),
+            settings: Digest::of(b"b"),
+        };
+        let call = HostCall {
+            interface: "a".into(),
+            function: "b".into(),
+            arguments: JsonText::of(&text()),
+            answer: JsonText::of(""),
+            duration_us: 0,
+            refused: false,
+            shortened: false,
+            redacted: false,
+        };
+        let mut trace = Trace::default();
+        match part.strip_prefix("shadow's ").unwrap_or(part) {
+            "host call" => trace.host_calls.push(call),
+            "line" => trace.log.push(LogLine { level: LogLevel::Info, message: text() }),
+            _ => {}
+        }
+        let link = LinkRecord::new(&identity, None, Outcome::Decided, trace);
+        let shadow = ShadowRecord {
+            asked: link.clone(),
+            agreement: Agreement::Differed,
+            answer: Some(if part == "shadow's answer" { text() } else { String::new() }),
+        };
+        let (asked, shadows) = if part.starts_with("shadow") { (vec![], vec![shadow]) } else { (vec![link], vec![]) };
+        DecisionRecord {
+            id,
+            at_ms: id.at_ms(),
+            slot: SlotName::Retry,
+            question: if part == "question" { text() } else { String::new() },
+            answer: if part == "answer" { text() } else { String::new() },
+            reason: (part == "reason").then(text),
+            decided_by: DecidedBy::Keep,
+            asked,
+            shadows,
+            duration_ns: 0,
+            lost_before: 0,
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_record_weighs_what_it_holds() {
+        let parts = ["question", "answer", "reason", "host call", "line"];
+        for part in parts.into_iter().chain(["shadow's answer", "shadow's host call", "shadow's line"]) {
+            let bytes = of(&record_with(part, 100_000));
+            assert!((100_000..110_000).contains(&bytes), "{part}: {bytes}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
+use super::record::ShadowRecord;
 use super::{DecisionRecord, FOLDER, Redaction, SUFFIX, weight};
 use crate::decision::now_ms;
 use crate::error::Error;
@@ -22,6 +23,7 @@ use crate::json_text::JsonText;
 
 /// The bounds of the decision log.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DecisionLogOptions {
     /// The bytes of all segments together; the oldest go first, but none that a host has open. Default 64 MiB.
     pub total_bytes: u64,
@@ -77,7 +79,8 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
         line: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
         self.lost_before = lost_before;
-        self.asked.iter_mut().flat_map(|asked| &mut asked.host_calls).for_each(|call| redact(call, redaction));
+        let asked = self.asked.iter_mut().chain(self.shadows.iter_mut().map(|shadow| &mut shadow.asked));
+        asked.flat_map(|asked| &mut asked.host_calls).for_each(|call| redact(call, redaction));
         if !fits(&*self, most, line)? {
             let mut small = DecisionRecord {
                 id: self.id,
@@ -88,11 +91,12 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
                 reason: self.reason,
                 decided_by: self.decided_by,
                 asked: self.asked,
+                shadows: self.shadows.into_iter().map(ShadowRecord::without_answer).collect(),
                 duration_ns: self.duration_ns,
                 lost_before,
             };
             if !fits(&small, most, line)? {
-                for asked in &mut small.asked {
+                for asked in small.asked.iter_mut().chain(small.shadows.iter_mut().map(|shadow| &mut shadow.asked)) {
                     asked.host_calls.clear();
                     asked.log.clear();
                     asked.items = None;
@@ -488,6 +492,7 @@ mod tests {
             reason: None,
             decided_by: DecidedBy::Keep,
             asked: Vec::new(),
+            shadows: Vec::new(),
             duration_ns: 0,
             lost_before: 0,
         }

@@ -272,7 +272,7 @@ impl Call<'_> {
     fn played_back(&self, playback: &mut Playback, arguments: &[Value]) -> Answered {
         match playback.take(self.capability.interface(), self.function, arguments) {
             Some(call) => Answered { answer: call.answer.value(), refused: call.refused },
-            None => self.refused("replay: the record has no such call"),
+            None => self.refused("no call is made now, and the record has no such call"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::capability::{Capability, GrantedCapability};
 use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
-use crate::slots::{CONTRACT_VERSION, SlotName};
+use crate::slots::SlotName;
 use crate::text::short;
 
 /// What every policy may import: lines for the log, and the contract's types, which have no functions.
@@ -19,8 +19,13 @@ pub(super) fn is_always_granted(name: &str) -> bool {
     ALWAYS_GRANTED.contains(&name)
 }
 
-/// Understands grant lines: the name of an import, then arguments for its capability.
-pub(super) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) -> Result<Granted, Refusal> {
+/// Understands grant lines: the name of an import, then arguments for its capability. A capability that this host offers
+/// in several versions is granted in all of them.
+pub(super) fn accept(
+    capabilities: &[Arc<dyn Capability>],
+    grants: &[String],
+    versions: &[&str],
+) -> Result<Granted, Refusal> {
     let mut arguments: Vec<(usize, Vec<String>)> = Vec::new();
     for grant in grants {
         let (import, rest) = grant.trim().split_once(char::is_whitespace).unwrap_or((grant.trim(), ""));
@@ -28,13 +33,17 @@ pub(super) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) ->
         if is_always_granted(name) {
             continue;
         }
-        let Some(index) = capabilities.iter().position(|capability| capability.interface() == name) else {
-            let problem = format!("this host offers no such import. It offers {}", offered(capabilities));
+        let meant = capabilities.iter().enumerate().filter(|(_, capability)| capability.interface() == name);
+        let meant: Vec<usize> = meant.map(|(index, _)| index).collect();
+        if meant.is_empty() {
+            let problem = format!("this host offers no such import. It offers {}", offered(capabilities, versions));
             return Err(Refusal::Grant { grant: grant.clone(), problem });
-        };
-        match arguments.iter_mut().find(|(known, _)| *known == index) {
-            Some((_, all)) => all.push(rest.trim().to_owned()),
-            None => arguments.push((index, vec![rest.trim().to_owned()])),
+        }
+        for index in meant {
+            match arguments.iter_mut().find(|(known, _)| *known == index) {
+                Some((_, all)) => all.push(rest.trim().to_owned()),
+                None => arguments.push((index, vec![rest.trim().to_owned()])),
+            }
         }
     }
     let accept = |(index, arguments): (usize, Vec<String>)| {
@@ -54,29 +63,35 @@ pub(super) fn check_imports(
     granted: &Granted,
     examination: &Examination,
     slot: SlotName,
+    versions: &[&str],
 ) -> Result<(), Refusal> {
     for import in &examination.imports {
         let (name, version) = split_version(import);
         let offers = |ours: &str| version.is_some_and(|version| is_compatible(version, ours));
-        if is_always_granted(name) && offers(CONTRACT_VERSION) {
+        if is_always_granted(name) && versions.iter().any(|version| offers(version)) {
             continue;
         }
-        match capabilities.iter().find(|capability| capability.interface() == name) {
-            Some(capability) if offers(capability.version()) => {
+        let is_meant =
+            |capability: &&Arc<dyn Capability>| capability.interface() == name && offers(capability.version());
+        match capabilities.iter().find(is_meant) {
+            Some(capability) => {
                 if !granted.iter().any(|(granted, _)| granted.interface() == name) {
                     let grant = capability.example_grant();
                     return Err(Refusal::Ungranted { import: short(import).into(), slot, grant });
                 }
             }
-            _ => return Err(Refusal::UnknownImport { import: short(import).into(), offered: offered(capabilities) }),
+            None => {
+                let offered = offered(capabilities, versions);
+                return Err(Refusal::UnknownImport { import: short(import).into(), offered });
+            }
         }
     }
     Ok(())
 }
 
 /// What can be imported at all.
-fn offered(capabilities: &[Arc<dyn Capability>]) -> String {
-    let mut names = vec![format!("`windlass:policy/log@{CONTRACT_VERSION}`")];
+fn offered(capabilities: &[Arc<dyn Capability>], versions: &[&str]) -> String {
+    let mut names: Vec<String> = versions.iter().map(|version| format!("`windlass:policy/log@{version}`")).collect();
     names.extend(capabilities.iter().map(|it| format!("`{}@{}`", it.interface(), it.version())));
     names.join(", ")
 }

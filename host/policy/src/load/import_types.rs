@@ -8,7 +8,7 @@ use wit_parser::{Function, InterfaceId, Resolve, Type, TypeDefKind, TypeId};
 use super::grants::Granted;
 use crate::capability::Capability;
 use crate::error::Refusal;
-use crate::examine::split_version;
+use crate::examine::{is_compatible, split_version};
 use crate::text::{one_line, short};
 
 /// Checks every function that the component imports of what it was granted.
@@ -16,10 +16,12 @@ pub(super) fn check(component: &Component, granted: &Granted) -> Result<(), Refu
     let engine = component.engine();
     let component_type = component.component_type();
     for (import, found) in component_type.imports(engine) {
-        let name = split_version(import).0;
-        let Some((capability, _)) = granted.iter().find(|(capability, _)| capability.interface() == name) else {
-            continue;
+        let (name, version) = split_version(import);
+        let is_meant = |capability: &dyn Capability| {
+            capability.interface() == name
+                && version.is_some_and(|version| is_compatible(version, capability.version()))
         };
+        let Some((capability, _)) = granted.iter().find(|(capability, _)| is_meant(&**capability)) else { continue };
         let refused = |problem: String| Refusal::ImportType { import: short(import).into(), problem };
         let ComponentItem::ComponentInstance(instance) = &found.ty else {
             return Err(refused("it is no interface".into()));

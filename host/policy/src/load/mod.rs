@@ -19,7 +19,8 @@ use crate::cache::{Cache, CacheKey};
 use crate::call::{self, Failure, Guest, link_log, new_store};
 use crate::capability::Capability;
 use crate::compiler::Compiler;
-use crate::configuration::{Link, Source};
+use crate::configuration::{Link, Mode, Source};
+use crate::contract::{POLICY_INTERFACE, Spoken, versions};
 use crate::decision::PolicyIdentity;
 use crate::engine::Engines;
 use crate::error::Refusal;
@@ -28,13 +29,11 @@ use crate::host_calls::{self, Answers, HostCalls};
 use crate::limits::Limits;
 use crate::policy::{Description, LoadedPolicy};
 use crate::policy_log::LineRoom;
-use crate::slots::{CONTRACT_VERSION, Slot, SlotName, with_slot};
+use crate::slots::{Slot, SlotName, with_slot};
 use crate::text::one_line;
 
 pub(crate) use snapshot::compile;
 
-/// The interface that every policy exports.
-const POLICY_INTERFACE: &str = "windlass:policy/policy";
 /// The longest settings, as JSON, in bytes.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
@@ -58,14 +57,24 @@ impl Loader {
         component: Arc<[u8]>,
         limits: Limits,
     ) -> Result<LoadedPolicy, Refusal> {
+        with_slot!(slot, S => self.load_for::<S>(link, component, limits))
+    }
+
+    pub(crate) fn load_for<S: Slot>(
+        &self,
+        link: &Link,
+        component: Arc<[u8]>,
+        limits: Limits,
+    ) -> Result<LoadedPolicy, Refusal> {
+        let slot = S::NAME;
         if component.len() as u64 > limits.component_bytes {
             return Err(Refusal::TooLarge { bytes: component.len() as u64, limit: limits.component_bytes });
         }
         let examination = Examination::of(&component)?;
-        examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
-        let slot_export = examination.export(slot.interface(), CONTRACT_VERSION)?.to_owned();
-        let granted = grants::accept(&self.capabilities, &link.grants)?;
-        grants::check_imports(&self.capabilities, &granted, &examination, slot)?;
+        let (spoken, versions) = (Spoken::of::<S>(&examination)?, versions::<S>());
+        let slot_export = examination.export(slot.interface(), spoken.version)?.to_owned();
+        let granted = grants::accept(&self.capabilities, &link.grants, &versions)?;
+        grants::check_imports(&self.capabilities, &granted, &examination, slot, &versions)?;
         check_length(&link.settings)?;
 
         let engine = match limits.fuel {
@@ -73,22 +82,24 @@ impl Loader {
             None => &self.engines.plain,
         };
         let key = CacheKey::of(&component, &link.settings);
-        let compiled = self.compiled(engine, key, &component, link, &limits)?;
+        let compiled = self.compiled(engine, key, &component, link, &limits, &versions)?;
         import_types::check(&compiled, &granted)?;
 
         let mut linker = Linker::new(engine);
-        let prepared = link_log(&mut linker).and_then(|()| {
+        let prepared = link_log(&mut linker, &versions).and_then(|()| {
             granted.iter().try_for_each(|(capability, granted)| host_calls::link(&mut linker, capability, granted))?;
             linker.instantiate_pre(&compiled)
         });
         let instance_pre = prepared.map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
         let may_wait = examination.imports.iter().any(|import| !grants::is_always_granted(split_version(import).0));
-        let decide_export =
-            function(&compiled, &slot_export, "decide").ok_or_else(|| lacks_function(&slot_export, "decide"))?;
-        let description = describe_and_check_type(&instance_pre, &examination, slot, &decide_export, &limits)?;
+        let decide = spoken.function::<S>();
+        let decide_export = function(&compiled, &slot_export, decide)
+            .ok_or_else(|| lacks_function(&slot_export, decide, spoken.version))?;
+        let description = describe_and_check_type::<S>(&instance_pre, &examination, spoken, &decide_export, &limits)?;
 
         // The last link of every chain: nobody could decide in its place.
-        let suspend_after = if link.source == Source::BuiltIn { 0 } else { self.suspend_after };
+        let is_last_resort = link.source == Source::BuiltIn && link.mode == Mode::Decide;
+        let suspend_after = if is_last_resort { 0 } else { self.suspend_after };
         let policy = LoadedPolicy {
             identity: PolicyIdentity {
                 slot,
@@ -102,12 +113,13 @@ impl Loader {
             limits,
             instance_pre,
             decide_export,
+            spoken,
             may_wait,
             health: Health::new(suspend_after),
             line_room: LineRoom::default(),
             _ticker: self.engines.ticker.clone(),
         };
-        with_slot!(slot, S => dry_run::<S>(&policy)).map_err(Refusal::DryRun)?;
+        dry_run::<S>(&policy).map_err(Refusal::DryRun)?;
         Ok(policy)
     }
 
@@ -119,6 +131,7 @@ impl Loader {
         component: &[u8],
         link: &Link,
         limits: &Limits,
+        versions: &[&'static str],
     ) -> Result<Component, Refusal> {
         if let Some(compiled) = self.cache.get(engine, key) {
             return Ok(compiled);
@@ -141,7 +154,7 @@ impl Loader {
                 }
             }
         }
-        let compiled = compile(engine, component, &link.settings, limits)?;
+        let compiled = compile(engine, component, &link.settings, limits, versions)?;
         self.cache.put(engine, key, &compiled);
         Ok(compiled)
     }
@@ -162,14 +175,14 @@ fn function(component: &Component, instance: &str, function: &str) -> Option<Com
     component.get_export_index(Some(&instance), function)
 }
 
-fn lacks_function(instance: &str, function: &str) -> Refusal {
-    wrong_type(instance, function, &wasmtime::format_err!("there is no such function"))
+fn lacks_function(instance: &str, function: &str, version: &'static str) -> Refusal {
+    wrong_type(instance, function, version, &wasmtime::format_err!("there is no such function"))
 }
 
-fn wrong_type(instance: &str, function: &str, error: &wasmtime::Error) -> Refusal {
+fn wrong_type(instance: &str, function: &str, version: &'static str, error: &wasmtime::Error) -> Refusal {
     Refusal::WrongType {
         export: format!("{instance}#{function}"),
-        version: CONTRACT_VERSION,
+        version,
         problem: one_line(&format!("{error:#}")).into(),
     }
 }
@@ -179,11 +192,25 @@ fn failed(function: &'static str, error: &wasmtime::Error, guest: &Guest, limits
     Refusal::Failed { function, problem: Failure::of_guest(error, limits, guest).reason }
 }
 
+/// The interface by which a policy describes itself and takes its settings.
+struct PolicyExport<'a> {
+    /// Its name with the version that the component has.
+    name: &'a str,
+    /// The version of the contract that it is of.
+    version: &'static str,
+}
+
+impl<'a> PolicyExport<'a> {
+    fn of(examination: &'a Examination, version: &'static str) -> Result<PolicyExport<'a>, Refusal> {
+        Ok(PolicyExport { name: examination.export(POLICY_INTERFACE, version)?, version })
+    }
+}
+
 /// What the configured policy says of itself, and whether its `decide` has the contract's type.
-fn describe_and_check_type(
+fn describe_and_check_type<S: Slot>(
     instance_pre: &InstancePre<Guest>,
     examination: &Examination,
-    slot: SlotName,
+    spoken: Spoken,
     decide_export: &ComponentExportIndex,
     limits: &Limits,
 ) -> Result<Description, Refusal> {
@@ -193,15 +220,17 @@ fn describe_and_check_type(
     let instantiated = instance_pre.instantiate_async(&mut store).now_or_never();
     let instantiated = instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
     let instance = instantiated.map_err(|error| failed("instantiation", &error, store.data(), limits))?;
-    with_slot!(slot, S => {
-        type Question = <S as Slot>::Question;
-        type Answer = <S as Slot>::Answer;
-        instance.get_typed_func::<(&Question,), (Answer,)>(&mut store, decide_export).map(|_| ())
-    })
-    .map_err(|error| wrong_type(slot.interface(), "decide", &error))?;
-    let policy_export = examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
+    match spoken.adapter::<S>() {
+        None => {
+            let decide = instance.get_typed_func::<(&S::Question,), (S::Answer,)>(&mut store, decide_export);
+            decide.map(|_| ())
+        }
+        Some(adapter) => (adapter.check)(&mut store, &instance, decide_export),
+    }
+    .map_err(|error| wrong_type(S::NAME.interface(), spoken.function::<S>(), spoken.version, &error))?;
+    let policy_export = PolicyExport::of(examination, spoken.version)?;
     let (description, _) =
-        description::describe(&mut store, &instance, instance_pre.component(), policy_export, limits)?;
+        description::describe(&mut store, &instance, instance_pre.component(), &policy_export, limits)?;
     Ok(description)
 }
 

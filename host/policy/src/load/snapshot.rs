@@ -9,12 +9,12 @@ use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::description::describe;
-use super::{POLICY_INTERFACE, failed, function, lacks_function, wrong_type};
+use super::{PolicyExport, failed, function, lacks_function, wrong_type};
 use crate::call::{Guest, link_log, new_store, renew};
+use crate::contract::version_of;
 use crate::error::Refusal;
 use crate::examine::Examination;
 use crate::limits::Limits;
-use crate::slots::CONTRACT_VERSION;
 use crate::text::one_line;
 
 /// What a snapshot may pass out of the guest: its whole memory, which isn't copied.
@@ -23,14 +23,16 @@ const SNAPSHOT_BYTES: usize = usize::MAX;
 /// What a policy is told that calls before it is asked.
 const CALLS_TOO_EARLY: &str = "it calls an import, and until a question is put a policy must not call any";
 
-/// A policy configured and compiled. Takes tens of milliseconds.
+/// A policy of one of these versions of the contract, the newest first, configured and compiled. Takes tens of
+/// milliseconds.
 pub(crate) fn compile(
     engine: &Engine,
     component: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
+    versions: &[&'static str],
 ) -> Result<Component, Refusal> {
-    let snapshot = configured(engine, component, settings, limits)?;
+    let snapshot = configured(engine, component, settings, limits, versions)?;
     Component::new(engine, snapshot).map_err(|error| prepare(&error))
 }
 
@@ -50,6 +52,7 @@ fn configured(
     bytes: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
+    versions: &[&'static str],
 ) -> Result<Vec<u8>, Refusal> {
     let limits = Limits { time_ms: limits.configure_time_ms, ..limits.clone() };
     let examination = Examination::of(bytes)?;
@@ -60,7 +63,7 @@ fn configured(
         .map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
     let mut linker = Linker::<Guest>::new(engine);
     // The log as well is for answers, but what a panic says on its way out must be heard here, too.
-    link_log(&mut linker)
+    link_log(&mut linker, versions)
         .and_then(|()| linker.define_unknown_imports_as_traps(&component))
         .map_err(|error| prepare(&error))?;
 
@@ -68,10 +71,10 @@ fn configured(
     let instance = linker
         .instantiate(&mut store, &component)
         .map_err(|error| failed_early("instantiation", &error, store.data(), &limits))?;
-    let policy_export = examination.export(POLICY_INTERFACE, CONTRACT_VERSION)?;
-    let (_, schema) = describe(&mut store, &instance, &component, policy_export, &limits)?;
+    let policy_export = PolicyExport::of(&examination, version_of(&examination, versions)?)?;
+    let (_, schema) = describe(&mut store, &instance, &component, &policy_export, &limits)?;
     schema.check(&Value::Object(settings.clone())).map_err(Refusal::Settings)?;
-    configure(&mut store, &instance, &component, policy_export, settings, &limits)?;
+    configure(&mut store, &instance, &component, &policy_export, settings, &limits)?;
 
     // What follows only reads, through functions that the library added.
     store.set_epoch_deadline(u64::MAX / 2);
@@ -92,15 +95,15 @@ fn configure(
     store: &mut Store<Guest>,
     instance: &Instance,
     component: &Component,
-    policy_export: &str,
+    policy_export: &PolicyExport<'_>,
     settings: &Map<String, Value>,
     limits: &Limits,
 ) -> Result<(), Refusal> {
-    let index =
-        function(component, policy_export, "configure").ok_or_else(|| lacks_function(policy_export, "configure"))?;
+    let PolicyExport { name, version } = *policy_export;
+    let index = function(component, name, "configure").ok_or_else(|| lacks_function(name, "configure", version))?;
     let configure = instance
         .get_typed_func::<(&str,), (Result<(), String>,)>(&mut *store, &index)
-        .map_err(|error| wrong_type(policy_export, "configure", &error))?;
+        .map_err(|error| wrong_type(name, "configure", version, &error))?;
     renew(store, limits);
     let settings = Value::Object(settings.clone()).to_string();
     let (outcome,) = configure

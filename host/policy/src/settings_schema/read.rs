@@ -385,5 +385,8 @@ mod tests {
             let error = refusal(&schema);
             assert!(!error.contains(is_control) && error.len() <= 1024, "{error:?}");
         }
+        // However long it is, it hides nothing of what is said of it.
+        let error = refusal(&json!({ "y".repeat(60_000): 1 }));
+        assert!(error.contains("is not supported") && error.ends_with("$comment"), "{error:?}");
     }
 }

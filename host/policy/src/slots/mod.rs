@@ -17,14 +17,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use crate::contract::Adapter;
+
 pub use provisioning::Provisioning;
 pub use release::Release;
 pub use retry::Retry;
 pub use rollback::Rollback;
 pub use state_mapping::StateMapping;
 
-/// The version of the contract, `windlass:policy@...`, that this host speaks.
+/// The version of the contract, `windlass:policy@...`, that this host speaks: that of the types in here.
 pub const CONTRACT_VERSION: &str = "0.1.0";
+
+/// All versions that policies can have, the newest first: the one above, and those that each slot has an adapter for.
+pub(crate) const CONTRACT_VERSIONS: &[&str] = &[CONTRACT_VERSION];
 
 /// The instant at which the example questions are put: 2026-01-01T00:00:00Z.
 const EXAMPLE_NOW_MS: u64 = 1_767_225_600_000;
@@ -149,6 +154,18 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
         + Sync
         + 'static;
 
+    /// The version of the contract that these types are of.
+    const VERSION: &'static str = CONTRACT_VERSION;
+
+    /// The slot's function.
+    const FUNCTION: &'static str = "decide";
+
+    /// How policies of older versions are asked, the newest of them first.
+    #[doc(hidden)]
+    fn older() -> &'static [Adapter<Self>] {
+        &[]
+    }
+
     /// What of the answer is left to the next policy.
     fn deferred(answer: &Self::Answer) -> Deferred;
 
@@ -168,6 +185,25 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     fn merge(answer: &mut Self::Answer, items: &[usize], later: Self::Answer) {
         let _ = items;
         *answer = later;
+    }
+
+    /// The answers about these items only. Called for batches, with positions of the question's items.
+    fn select(answer: &Self::Answer, items: &[usize]) -> Self::Answer {
+        let _ = items;
+        answer.clone()
+    }
+
+    /// How many machines of the question run: what the [brake](crate::Brake) protects. None, where no answer of the
+    /// slot could remove any.
+    fn running(question: &Self::Question) -> usize {
+        let _ = question;
+        0
+    }
+
+    /// How many of those that run the answer removes.
+    fn removed(question: &Self::Question, answer: &Self::Answer) -> usize {
+        let _ = (question, answer);
+        0
     }
 
     /// Whether the answer fits the question in itself: lengths, positions, order. An error counts as a failure of the
@@ -196,7 +232,7 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
 }
 
 /// A sixth slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::StateMapping {}
     impl Sealed for super::Retry {}
@@ -206,6 +242,7 @@ mod sealed {
 }
 
 /// Runs `$body` with `$slot` standing for the slot type that `$name` names.
+#[macro_export]
 macro_rules! with_slot {
     ($name:expr, $slot:ident => $body:expr) => {
         match $name {
@@ -232,4 +269,4 @@ macro_rules! with_slot {
         }
     };
 }
-pub(crate) use with_slot;
+pub use with_slot;

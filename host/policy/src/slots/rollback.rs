@@ -1,5 +1,7 @@
 //! Slot `rollback`: what is undone after a failure, in which order, and what is kept (`windlass:policy/rollback`).
 
+mod order;
+
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
@@ -142,7 +144,7 @@ impl Slot for Rollback {
 
     /// A plan is accepted when every position exists, nothing is done twice or both deleted and kept, only what is
     /// owned is deleted or powered off, each owned resource is deleted or kept (a private NIC also by going with its
-    /// server), and the order has no cycle.
+    /// server), the order has no cycle, and no volume is deleted before it has left its server.
     fn check(question: &Question, answer: &Answer) -> Result<(), String> {
         match &answer.verdict {
             Verdict::Defer => Ok(()),
@@ -247,11 +249,12 @@ fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
             return Err(format!("the plan forgets {}: it is neither deleted nor kept", what()));
         }
     }
-    check_order(steps)
+    check_circles(steps)?;
+    order::check(resources, steps)
 }
 
 /// Takes steps off the plan that wait for nothing, until none is left; what remains then waits in a circle.
-fn check_order(steps: &[Step]) -> Result<(), String> {
+fn check_circles(steps: &[Step]) -> Result<(), String> {
     let mut waits_for: Vec<usize> = steps.iter().map(|step| step.after.len()).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
     for (position, step) in steps.iter().enumerate() {

@@ -141,6 +141,13 @@ pub struct Server {
     pub watched_tags: u64,
 }
 
+impl Server {
+    /// Whether it is there to work: it runs, and no cleanup of it is under way, to which a reap would add nothing.
+    fn runs(&self) -> bool {
+        self.state == ServerState::Running && self.in_flight != Operation::Cleanup
+    }
+}
+
 /// The servers of one listing.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(record)]
@@ -288,6 +295,21 @@ impl Slot for StateMapping {
         for (item, answer) in items.iter().zip(later) {
             answers[*item] = answer;
         }
+    }
+
+    fn select(answers: &Vec<Answer>, items: &[usize]) -> Vec<Answer> {
+        items.iter().map(|item| answers[*item].clone()).collect()
+    }
+
+    fn running(question: &Question) -> usize {
+        question.servers.iter().filter(|server| server.runs()).count()
+    }
+
+    fn removed(question: &Question, answers: &Vec<Answer>) -> usize {
+        let is_reaped =
+            |answer: &Answer| matches!(answer.verdict, Verdict::Mapped(Mapping { action: Action::Reap, .. }));
+        let servers = question.servers.iter().zip(answers);
+        servers.filter(|(server, answer)| server.runs() && is_reaped(answer)).count()
     }
 
     /// One answer for each server.

@@ -5,7 +5,7 @@ use windlass_policy::slots::{
     Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
     rollback,
 };
-use windlass_policy::{Host, HostOptions, Link, Policies};
+use windlass_policy::{Host, Link, Policies};
 
 use crate::guests::{ANSWER, Guest};
 use crate::support::{State, any, run};
@@ -54,7 +54,9 @@ fn noisy(slot: SlotName) -> Guest {
 
 /// Room for the guests' fresh memory is above the noise.
 fn noisy_host(state: &State) -> Host {
-    let host = Host::new(HostOptions { suspend_after: 0, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 0;
+    let host = Host::new(options).unwrap();
     let link = |slot| Link::bytes(noisy(slot).component());
     let policies =
         SlotName::ALL.into_iter().fold(Policies::built_in(), |policies, slot| policies.with(slot, link(slot)));

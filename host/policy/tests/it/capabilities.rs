@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{
-    CallContext, Capability, CapabilityError, DecisionRecord, FailureKind, GrantedCapability, Host, Link, Policies,
-    ReplayAgainst, wit_result,
+    Agreement, CallContext, Capability, CapabilityError, DecisionRecord, FailureKind, GrantedCapability, Host, Link,
+    Policies, ReplayAgainst, wit_result,
 };
 
 use crate::guests::{ANSWER, ATTEMPT, Guest, NUMBERS_WIT};
@@ -156,6 +156,25 @@ fn calls_are_recorded_and_a_replay_plays_them_back() {
     let replay = simulated(set.host.replay(&record, &ReplayAgainst::Policy(other))).unwrap();
     assert!(!replay.same);
     assert_eq!(replay.differences, ["verdict.wait: recorded 8, replayed 1000000"]);
+}
+
+#[test]
+fn a_shadow_is_answered_what_those_were_answered_that_decide_and_looks_up_nothing_itself() {
+    let set = set(Mood::Doubles, |link| link, 3);
+    let link = |times| Link::bytes(doubling(times).versioned()).with_grant("test:guest/numbers small");
+    let waiting = Link::bytes(Guest::waiting(1).component());
+    // The same calls, fewer of them, more of them, and none.
+    let shadows = [link(3), link(2), link(4), waiting].map(Link::as_shadow);
+    let add = |policies: Policies, link| policies.with(SlotName::Retry, link);
+    set.host.configure(&shadows.into_iter().chain([link(3)]).fold(Policies::built_in(), add)).unwrap();
+    let (decision, record) = set.ask();
+    assert_eq!(decision.answer.verdict, retry::Verdict::Wait(8));
+    assert_eq!(set.calls.load(Ordering::Relaxed), 3, "only those of the policy that decides");
+    let agreements: Vec<_> = record.shadows.iter().map(|shadow| shadow.agreement).collect();
+    assert_eq!(agreements, [Agreement::Agreed, Agreement::Differed, Agreement::NotComparable, Agreement::Differed]);
+    let calls: Vec<_> = record.shadows.iter().map(|shadow| shadow.asked.host_calls.len()).collect();
+    assert_eq!(calls, [3, 2, 4, 0]);
+    assert_eq!(record.shadows[2].answer, None);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Chains: deferral, failure, suspension, and the caller's own check.
 
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, StateMapping, release, retry, state_mapping};
-use windlass_policy::{DecidedBy, FailureKind, Host, HostOptions, Link, Outcome, Policies};
+use windlass_policy::{DecidedBy, FailureKind, Host, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, ATTEMPT, Guest};
 use crate::support::{State, any, run};
 
 /// Decides the servers at even places as `running` and leaves the rest.
-fn every_other() -> Guest {
+pub(crate) fn every_other() -> Guest {
     Guest::new(
         SlotName::StateMapping,
         format!(
@@ -88,7 +88,7 @@ fn when_even_the_default_is_refused_the_last_resort_decides() {
 }
 
 /// Traps whenever it isn't asked the example question, whose `attempt` is 1.
-fn trapping() -> Guest {
+pub(crate) fn trapping() -> Guest {
     Guest::new(
         SlotName::Retry,
         format!(
@@ -97,14 +97,16 @@ fn trapping() -> Guest {
     )
 }
 
-fn second_attempt() -> retry::Question {
+pub(crate) fn second_attempt() -> retry::Question {
     retry::Question { attempt: 2, ..Retry::example() }
 }
 
 #[test]
 fn a_policy_that_keeps_failing_is_suspended_until_it_is_replaced() {
     let state = State::new();
-    let host = Host::new(HostOptions { suspend_after: 3, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 3;
+    let host = Host::new(options).unwrap();
     let policies = Policies::built_in().with(SlotName::Retry, Link::bytes(trapping().component()));
     host.configure(&policies).unwrap();
     let ask = |question| run(host.pin().decide::<Retry>(question, any));
@@ -133,7 +135,9 @@ fn a_policy_that_keeps_failing_is_suspended_until_it_is_replaced() {
 #[test]
 fn a_built_in_default_is_asked_again_however_often_its_answers_were_refused() {
     let state = State::new();
-    let host = Host::new(HostOptions { suspend_after: 3, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 3;
+    let host = Host::new(options).unwrap();
     // As the end of a chain, and as a link with settings of its own.
     let configured = Link::default().with_settings(serde_json::json!({"attempts": 7}));
     for policies in [Policies::built_in(), Policies::built_in().with(SlotName::Retry, configured)] {

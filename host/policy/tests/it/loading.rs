@@ -33,7 +33,7 @@ fn says(error: &str, words: &[&str]) {
 fn a_file_that_is_no_component_is_named_for_what_it_is() {
     says(
         &refusal(Link::bytes(Guest::waiting(1).core())),
-        &["policies.retry: cannot use", "a core WebAssembly module", "wasm-tools component new"],
+        &["policies.retry: cannot use", "a core WebAssembly module", "windlass policy build"],
     );
     says(&refusal(Link::bytes(&b"#!/bin/sh"[..])), &["it is text", "is `path` the right file?"]);
     let folder = tempfile::tempdir().unwrap();

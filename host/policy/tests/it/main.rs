@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
 mod arbitrary;
+mod brakes;
 mod cache;
 mod capabilities;
 mod chains;
@@ -16,5 +17,7 @@ mod named_guests;
 mod observing;
 mod recording;
 mod rules;
+mod shadows;
 mod support;
 mod swapping;
+mod trials;

@@ -5,14 +5,16 @@ use windlass_policy::slots::{
     Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
     rollback,
 };
-use windlass_policy::{DecidedBy, Decision, FailureKind, Host, HostOptions, Link, LogLevel, Outcome, Policies};
+use windlass_policy::{DecidedBy, Decision, FailureKind, Host, Link, LogLevel, Outcome, Policies};
 use windlass_test_guests as guests;
 
 use crate::support::{State, any, run};
 
 /// A host whose every slot asks the hostile guest first, which behaves in decisions whose random word is even.
 fn host_with(state: &State, behaviour: &str, limit: Option<(&str, u64)>) -> Host {
-    let host = Host::new(HostOptions { suspend_after: 0, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = 0;
+    let host = Host::new(options).unwrap();
     let mut link =
         Link::bytes(guests::HOSTILE.bytes).with_settings(json!({ "behaviour": behaviour, "during": "odd-decisions" }));
     if let Some((limit, value)) = limit {

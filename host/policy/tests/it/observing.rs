@@ -7,8 +7,8 @@ use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Reco
 use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Level;
-use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{Host, HostOptions, Link, LinkStatus, Policies, RunningHost, running_hosts};
+use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
+use windlass_policy::{Brake, Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
 use windlass_test_guests as guests;
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
@@ -135,9 +135,31 @@ fn a_failure_is_counted_with_its_slot_and_its_policy() {
     assert_eq!(*counters.0.lock(), ["windlass_policy_failures_total slot=retry policy=windlass-hostile-guest"]);
 }
 
+#[test]
+fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
+    let state = State::new();
+    let mut options = state.options();
+    options.brake = Brake { servers: 0, share: 0.0 };
+    let host = Host::new(options).unwrap();
+    let reaping = Guest::new(
+        SlotName::StateMapping,
+        "(i32.store (i32.const 96) (i32.const 128)) (i32.store (i32.const 100) (local.get $count)) \
+         (i32.store (i32.const 128) (i32.const 0x10001)) (i32.const 96)",
+    );
+    host.configure(&Policies::built_in().with(SlotName::StateMapping, Link::bytes(reaping.component()))).unwrap();
+    let counters = Counters::default();
+    let mut question = StateMapping::example();
+    question.servers.truncate(1);
+    metrics::with_local_recorder(&counters, || run(host.pin().decide::<StateMapping>(question, any)));
+    let counted = ["windlass_policy_brakes_total", "windlass_policy_failures_total"];
+    assert_eq!(*counters.0.lock(), counted.map(|name| format!("{name} slot=state-mapping policy=test-guest")));
+}
+
 /// A host whose retry policy traps in decisions whose random word is odd.
 fn host_trapping(state: &State, suspend_after: u32) -> Host {
-    let host = Host::new(HostOptions { suspend_after, ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.suspend_after = suspend_after;
+    let host = Host::new(options).unwrap();
     let settings = json!({ "behaviour": "trap", "during": "odd-decisions" });
     let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
@@ -193,7 +215,9 @@ fn the_last_swap_and_what_refused_it_are_seen_from_outside() {
     let files = tempfile::tempdir().unwrap();
     let write = |bytes: &[u8]| fs::write(files.path().join("retry.wasm"), bytes).unwrap();
     write(&Guest::waiting(1).component());
-    let host = Host::new(HostOptions { policy_folder: files.path().into(), ..state.options() }).unwrap();
+    let mut options = state.options();
+    options.policy_folder = files.path().into();
+    let host = Host::new(options).unwrap();
     let policies = Policies::built_in().with(SlotName::Retry, Link::file("retry.wasm"));
     host.configure(&policies).unwrap();
     let loaded_at_ms = host.status().links.iter().find(|it| it.slot == SlotName::Retry).unwrap().loaded_at_ms;

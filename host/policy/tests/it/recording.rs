@@ -5,8 +5,8 @@ use std::io::Write;
 
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
 use windlass_policy::{
-    DecisionFilter, DecisionLogOptions, DecisionReader, FailureKind, Host, HostOptions, Link, LinkRecord, Outcome,
-    Policies, ReplayAgainst,
+    DecisionFilter, DecisionLogOptions, DecisionReader, FailureKind, Host, Link, LinkRecord, Outcome, Policies,
+    ReplayAgainst,
 };
 
 use crate::guests::{ANSWER, ATTEMPT, Guest};
@@ -15,7 +15,7 @@ use crate::support::{State, any, run};
 fn host(state: &State, change: impl FnOnce(&mut DecisionLogOptions)) -> Host {
     let mut options = state.options();
     change(&mut options.decision_log);
-    Host::new(HostOptions { ..options }).unwrap()
+    Host::new(options).unwrap()
 }
 
 fn segments(state: &State) -> Vec<(std::path::PathBuf, u64)> {
@@ -150,17 +150,19 @@ fn hosts_that_share_a_state_folder_share_the_log_and_filters_find_their_way() {
     let third = run(one.pin().decide::<Retry>(Retry::example(), |_, _| Err("no".into())));
     one.flush_decisions();
     let log = other.decisions().unwrap();
-    let ids = |filter: DecisionFilter| -> Vec<_> {
+    let ids = |change: fn(&mut DecisionFilter)| -> Vec<_> {
+        let mut filter = DecisionFilter::default();
+        change(&mut filter);
         log.list(&filter).unwrap().decisions.iter().map(|decision| decision.id).collect()
     };
     let mut all = vec![first.id, second.id, third.id];
     all.sort();
     all.reverse();
-    assert_eq!(ids(DecisionFilter::default()), all);
-    assert_eq!(ids(DecisionFilter { slot: Some(SlotName::StateMapping), ..Default::default() }), [second.id]);
-    assert_eq!(ids(DecisionFilter { only_fallbacks: true, ..Default::default() }), [third.id]);
-    assert_eq!(ids(DecisionFilter { policy: Some("nobody".into()), ..Default::default() }), []);
-    assert_eq!(ids(DecisionFilter { limit: 1, ..Default::default() }).len(), 1);
+    assert_eq!(ids(|_| {}), all);
+    assert_eq!(ids(|filter| filter.slot = Some(SlotName::StateMapping)), [second.id]);
+    assert_eq!(ids(|filter| filter.only_fallbacks = true), [third.id]);
+    assert_eq!(ids(|filter| filter.policy = Some("nobody".into())), []);
+    assert_eq!(ids(|filter| filter.limit = 1).len(), 1);
     assert!(log.show("00000000").unwrap_err().to_string().contains("no such decision"));
     assert!(log.show("").is_err());
 }

@@ -46,7 +46,9 @@ impl Ruled {
 }
 
 fn options(state: &State, folder: &Path) -> HostOptions {
-    HostOptions { policy_folder: folder.into(), ..state.options() }
+    let mut options = state.options();
+    options.policy_folder = folder.into();
+    options
 }
 
 /// One rule for `retry`, which waits so long.

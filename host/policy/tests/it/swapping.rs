@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{DecidedBy, FailureKind, Host, HostOptions, Link, Policies};
+use windlass_policy::{DecidedBy, FailureKind, Host, Link, Policies};
 
 use crate::guests::Guest;
 use crate::support::{State, any, eventually, run};
@@ -27,11 +27,9 @@ impl Watched {
     fn new() -> Watched {
         let state = State::new();
         let files = tempfile::tempdir().unwrap();
-        let options = HostOptions {
-            policy_folder: files.path().into(),
-            watch_interval: Duration::from_millis(10),
-            ..state.options()
-        };
+        let mut options = state.options();
+        options.policy_folder = files.path().into();
+        options.watch_interval = Duration::from_millis(10);
         let host = Host::new(options).unwrap();
         let watched = Watched { state, files, host };
         watched.write(&Guest::waiting(1).component());

@@ -44,6 +44,7 @@ pub struct Settings {
 
 /// What the caller sets itself; it wins over the environment and the configuration file.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ExplicitSettings {
     /// The configuration file to read instead of Scaleway's usual places. It must exist.
     pub config_path: Option<PathBuf>,
@@ -73,6 +74,7 @@ pub struct ExplicitSettings {
 
 /// The client's own limits, shared by all its clones. They protect Scaleway and us; they are no promise by Scaleway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Calls per second in the long run. Default 30.
     ///

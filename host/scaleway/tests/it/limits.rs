@@ -11,12 +11,11 @@ use windlass_scaleway::{DeadlinePhase, Error, ErrorClass, Limits, ServiceTranspo
 use crate::support::*;
 
 fn limits(concurrent: u32, per_second: u32, burst: u32) -> Limits {
-    Limits {
-        concurrent_calls: concurrent.try_into().unwrap(),
-        calls_per_second: per_second.try_into().unwrap(),
-        burst: burst.try_into().unwrap(),
-        ..Limits::default()
-    }
+    let mut limits = Limits::default();
+    limits.concurrent_calls = concurrent.try_into().unwrap();
+    limits.calls_per_second = per_second.try_into().unwrap();
+    limits.burst = burst.try_into().unwrap();
+    limits
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +57,8 @@ async fn calls_leave_in_their_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_too_long_for_its_turn_was_not_sent() {
-    let limits = Limits { queue_deadline: Duration::from_secs(5), ..limits(1, 1000, 1000) };
+    let mut limits = limits(1, 1000, 1000);
+    limits.queue_deadline = Duration::from_secs(5);
     let (client, sent) = client_with(settings().with_limits(limits), |_| async {
         sleep(Duration::from_secs(20)).await;
         Ok(response(204, ""))
@@ -107,7 +107,8 @@ async fn a_call_without_an_answer_ends_at_its_deadline_and_may_have_taken_effect
 
 #[tokio::test(start_paused = true)]
 async fn the_time_in_the_queue_does_not_count_against_the_answer() {
-    let limits = Limits { call_deadline: Duration::from_secs(10), ..limits(1, 1000, 1000) };
+    let mut limits = limits(1, 1000, 1000);
+    limits.call_deadline = Duration::from_secs(10);
     let (client, _) = client_with(settings().with_limits(limits), |_| async {
         sleep(Duration::from_secs(8)).await;
         Ok(response(204, ""))
@@ -196,7 +197,8 @@ async fn how_long_an_answer_asks_to_be_left_alone_stands_in_the_error() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_beyond_the_limit_is_refused() {
-    let limits = Limits { answer_bytes: 1000, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.answer_bytes = 1000;
     let (client, _) = client_with(settings().with_limits(limits), |_| async { Ok(response(200, "x".repeat(1001))) });
     let error = client.instance(&zone()).get_server(SERVER).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::MalformedAnswer, "{error}");

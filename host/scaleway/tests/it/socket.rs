@@ -121,7 +121,8 @@ async fn a_refused_connection_was_not_sent() {
 #[tokio::test]
 async fn silence_ends_at_the_deadline() {
     let (url, _told) = server(Behaviour::Silence).await;
-    let limits = Limits { call_deadline: Duration::from_millis(50), ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.call_deadline = Duration::from_millis(50);
     let error = client(&url, limits).instance(&zone()).delete_server(SERVER).await.unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }) && error.is_ambiguous(), "{error}");
 }
@@ -129,7 +130,8 @@ async fn silence_ends_at_the_deadline() {
 #[tokio::test]
 async fn an_endless_answer_is_cut_off() {
     let (url, _told) = server(Behaviour::Endless).await;
-    let limits = Limits { answer_bytes: 100_000, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.answer_bytes = 100_000;
     let error = client(&url, limits).instance(&zone()).get_server(SERVER).await.unwrap_err();
     assert!(
         matches!(error, Error::Transport { source: TransportError::AnswerTooLarge { limit: 100_000 }, .. }),

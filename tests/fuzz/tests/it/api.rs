@@ -63,7 +63,9 @@ fn answer(text: &[u8]) -> http::Response<Bytes> {
 
 fn client(transport: Arc<Scripted>) -> Client {
     let fast = u32::MAX.try_into().unwrap();
-    let limits = Limits { calls_per_second: fast, burst: fast, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.calls_per_second = fast;
+    limits.burst = fast;
     Client::with_transport(Settings::new(KEY.parse().unwrap()).with_limits(limits), transport).unwrap()
 }
 

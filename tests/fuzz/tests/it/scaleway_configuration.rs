@@ -17,7 +17,9 @@ fn whatever_the_file_holds_no_error_tells_its_key() {
         let text = String::from_utf8_lossy(input);
         let is_secret = text.matches(KEY).count() == 1 && text.contains(&format!("secret_key: {KEY}\n"));
         for profile in [None, Some("ci".to_owned())] {
-            let explicit = ExplicitSettings { config_path: Some(path.clone()), profile, ..ExplicitSettings::default() };
+            let mut explicit = ExplicitSettings::default();
+            explicit.config_path = Some(path.clone());
+            explicit.profile = profile;
             let told = match Settings::load(&explicit, &Environment::empty()) {
                 Ok(settings) => format!("{settings:?}"),
                 Err(error) => {

@@ -3,3 +3,4 @@
 mod bindings;
 mod build;
 mod components;
+mod prebuilt;

@@ -32,10 +32,16 @@ struct Arguments {
     /// Tells the story of each seed.
     #[arg(long)]
     tell: bool,
+    /// Prints what the software logs, as RUST_LOG would say it: `info`, `windlass_lifecycle=debug`.
+    #[arg(long)]
+    log: Option<tracing_subscriber::EnvFilter>,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let mut arguments = Arguments::parse();
+    if let Some(filter) = arguments.log.take() {
+        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
+    }
     let from = arguments.from.unwrap_or_else(|| {
         // Below the digits that a person copies wrong.
         std::time::SystemTime::now()

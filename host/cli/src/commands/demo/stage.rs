@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_lifecycle::{ImageChoice, scaleway_capabilities};
 use windlass_lifecycle::{Journal, Lifecycle, OperationFilter, Options, ServerSpecification, StateDirectory};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, Host, HostOptions, Link, Policies, Watch};
+use windlass_policy::{DecisionFilter, Host, HostOptions, Link, Policies, Watch, built_in_component};
 use windlass_scaleway::{Client, SecretKey, Settings, Zone};
 use windlass_simulator::{Latency, Simulator};
 
@@ -26,10 +26,8 @@ const KEY: &str = "11111111-1111-1111-1111-111111111111";
 const ZONE: &str = "fr-par-1";
 const PROJECT: &str = "22222222-2222-2222-2222-222222222222";
 
-/// The built-in default of the slot `state-mapping`, as a file that can be replaced.
-pub(super) const DEFAULT_STATE_MAPPING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state-mapping.wasm"));
-/// The example policy that replaces it.
-pub(super) const GRACE_FOR_STOPPED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/grace-for-stopped.wasm"));
+/// The example policy that replaces the built-in default of the slot `state-mapping` (`just policies` makes it again).
+pub(super) const GRACE_FOR_STOPPED: &[u8] = include_bytes!("../../../components/grace-for-stopped.wasm");
 
 pub(super) struct Stage {
     pub(super) simulator: Simulator,
@@ -68,7 +66,8 @@ impl Stage {
 
         let state = StateDirectory::open(&directory.path().join("state")).map_err(broken)?;
         let policy_file = directory.path().join("state-mapping.wasm");
-        std::fs::write(&policy_file, DEFAULT_STATE_MAPPING).map_err(broken)?;
+        let default = built_in_component(SlotName::StateMapping).ok_or_else(|| broken("the slot has no default"))?;
+        std::fs::write(&policy_file, default).map_err(broken)?;
         let mut options = HostOptions::new(state.handle().try_clone().map_err(broken)?);
         options.capabilities = scaleway_capabilities(&client);
         options.watch_interval = WATCH_INTERVAL;

@@ -172,7 +172,8 @@ fn journal(state: &StateDirectory) -> Check {
         }
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     };
-    let filter = OperationFilter { states: vec![OperationState::Open], ..OperationFilter::default() };
+    let mut filter = OperationFilter::default();
+    filter.states = vec![OperationState::Open];
     let open = match journal.operations(&filter) {
         Ok(open) => open,
         Err(error) => return Check::failed(JOURNAL, error.to_string()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::timeout;
-use windlass_scaleway::{Client, Error, Limits, RawAnswer, Settings, Zone};
+use windlass_scaleway::{Client, Error, RawAnswer, Settings, Zone};
 
 use super::check::Check;
 use super::failed;
@@ -108,7 +108,9 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
         return stopped(vec![present, missing], "there is no zone to ask about");
     };
     let in_zone = Check::ok(ZONE, format!("{zone}, region {}", zone.region()));
-    let limits = Limits { call_deadline: PATIENCE, queue_deadline: PATIENCE, ..*settings.limits() };
+    let mut limits = *settings.limits();
+    limits.call_deadline = PATIENCE;
+    limits.queue_deadline = PATIENCE;
     let settings = settings.with_limits(limits);
     let asked = match client(settings.clone()) {
         Ok(client) => client,

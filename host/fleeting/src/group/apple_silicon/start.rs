@@ -70,10 +70,11 @@ pub(super) async fn start_with(
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
         let (configured, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
+        let brake = configuration.brake;
         let (client, state) = (client.clone(), state.clone());
         move || match policies {
             Some(given) => Ok(given),
-            None => policy_host(&configured, &folder, &client, &state, compiler).map(Arc::new),
+            None => policy_host(&configured, &folder, brake, &client, &state, compiler).map(Arc::new),
         }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use windlass_lifecycle::{Clock, Control, Lifecycle, Limits, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
+use windlass_lifecycle::{Clock, Control, Lifecycle, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
@@ -23,20 +23,15 @@ const POLICIES: &str = "WINDLASS_TEST_POLICIES";
 
 fn open(client: Client, state: &Path, policies: &Path) -> Lifecycle {
     let tick = Duration::from_millis(20);
-    Lifecycle::open(Options {
-        owner: Some(owner()),
-        limits: Limits {
-            settle: tick,
-            poll_interval: tick,
-            machine_interval: Duration::ZERO,
-            claim_settle: tick,
-            ..Limits::default()
-        },
-        // The hosts' dates are the simulator's.
-        clock: Clock::simulated(super::support::EPOCH),
-        ..Options::new(client, host_in(policies), StateDirectory::open(state).unwrap())
-    })
-    .unwrap()
+    let mut options = Options::new(client, host_in(policies), StateDirectory::open(state).unwrap());
+    options.owner = Some(owner());
+    options.limits.settle = tick;
+    options.limits.poll_interval = tick;
+    options.limits.machine_interval = Duration::ZERO;
+    options.limits.claim_settle = tick;
+    // The hosts' dates are the simulator's.
+    options.clock = Clock::simulated(super::support::EPOCH);
+    Lifecycle::open(options).unwrap()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -461,7 +461,8 @@ fn a_release_that_is_asked_for_again_carries_on_what_an_earlier_one_began() {
         let (outcome, _) = until_released(&lifecycle, &release_of(&id, &mine)).await;
         assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{outcome:?}");
         macs.assert_closed(&lifecycle, "carried on");
-        let kinds = OperationFilter { kind: Some(OperationKind::ReleaseMachine), ..OperationFilter::default() };
+        let mut kinds = OperationFilter::default();
+        kinds.kind = Some(OperationKind::ReleaseMachine);
         let states: Vec<_> = lifecycle.journal().operations(&kinds).unwrap().iter().map(|row| row.state).collect();
         assert_eq!(states, [OperationState::Done, OperationState::Done]);
     });

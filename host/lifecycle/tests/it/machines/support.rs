@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_lifecycle::{
-    ClaimName, Clock, Control, Durability, Lifecycle, Limits, OperationFilter, OperationState, Options, Pool,
-    PoolPrefix, ReleaseRequest, StateDirectory,
+    ClaimName, Clock, Control, Durability, Lifecycle, OperationFilter, OperationState, Options, Pool, PoolPrefix,
+    ReleaseRequest, StateDirectory,
 };
 use windlass_policy::Host;
 use windlass_scaleway::Client;
@@ -66,14 +66,13 @@ impl Macs {
 
     pub(crate) fn options(&self, policies: Arc<Host>, folder: &std::path::Path) -> Options {
         self.starts.set(self.starts.get() + 1);
-        Options {
-            owner: Some(owner()),
-            durability: Durability::Process,
-            clock: self.clock.clone(),
-            seed: Some(self.seed ^ (self.starts.get() << 32)),
-            limits: Limits { machine_interval: Duration::ZERO, ..Limits::default() },
-            ..Options::new(self.client.clone(), policies, StateDirectory::open(folder).unwrap())
-        }
+        let mut options = Options::new(self.client.clone(), policies, StateDirectory::open(folder).unwrap());
+        options.owner = Some(owner());
+        options.durability = Durability::Process;
+        options.clock = self.clock.clone();
+        options.seed = Some(self.seed ^ (self.starts.get() << 32));
+        options.limits.machine_interval = Duration::ZERO;
+        options
     }
 
     /// A process start on the common state directory.
@@ -149,13 +148,9 @@ impl Macs {
     }
 
     pub(crate) fn assert_closed(&self, lifecycle: &Lifecycle, case: &str) {
-        let open = lifecycle
-            .journal()
-            .operations(&OperationFilter {
-                states: vec![OperationState::Open, OperationState::Left],
-                ..OperationFilter::default()
-            })
-            .unwrap();
+        let mut filter = OperationFilter::default();
+        filter.states = vec![OperationState::Open, OperationState::Left];
+        let open = lifecycle.journal().operations(&filter).unwrap();
         assert!(open.is_empty(), "{case}: the journal is open: {open:?}");
         assert!(lifecycle.in_flight().is_empty(), "{case}");
     }

@@ -1,18 +1,11 @@
-//! Whether a rollback plan may be carried out. Pure.
+//! The order that attachments ask for in a plan.
 
-use windlass_policy::slots::rollback::{Action, Answer, Question, Resource, Step, Verdict};
-use windlass_policy::slots::types::ResourceKind;
+use super::{Action, Resource, Step};
+use crate::slots::types::ResourceKind;
 
-/// What `Rollback::check` does not see: the order that attachments ask for. (That check: positions exist, nothing
-/// unowned is deleted, nothing owned is forgotten, no circle.)
-///
 /// A volume is deleted only after it has left its server: after the server's deletion or its own detachment. The
 /// volumes of a server that stays are not deleted under it.
-pub(crate) fn check(question: &Question, answer: &Answer) -> Result<(), String> {
-    let Verdict::Plan(steps) = &answer.verdict else {
-        return Ok(());
-    };
-    let resources = &question.resources;
+pub(super) fn check(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
     for (position, step) in steps.iter().enumerate() {
         let Some(resource) = resources.get(step.resource as usize) else {
             return Err(format!("step {position} names no resource"));

@@ -1,0 +1,113 @@
+//! `windlass decision replay --since`: all decisions of some time at once.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use windlass_policy::slots::SlotName;
+use windlass_policy::{LoadedPolicy, ReplayAgainst};
+use windlass_proof::replay::{BulkReplay, replay};
+
+use super::ago;
+use crate::arguments::{LoadOptions, ReplayDecision};
+use crate::commands::policy;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::files::read_bounded;
+use crate::output::{printable, table};
+use crate::units::human_duration;
+
+/// A policy file larger than this is not read at all.
+const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
+
+pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let found = super::log(context)?.since(ago(since)).map_err(|error| super::unreadable(&error))?;
+    if found.unreadable > 0 {
+        context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
+    }
+    let host = context.policy_host(context.folder_of(&state)?)?;
+    let mut policies: Vec<(SlotName, Arc<LoadedPolicy>)> = Vec::new();
+    if let Some(file) = &arguments.policy {
+        let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+        let slots = match arguments.slot {
+            Some(slot) => vec![slot],
+            None => policy::slots_of(file, &bytes)?,
+        };
+        let options =
+            LoadOptions { file: file.clone(), settings: arguments.settings.clone(), grants: arguments.grants.clone() };
+        for slot in slots {
+            policies.push((slot, policy::load(&host, slot, &policy::link(context, slot, &options)?, file)?));
+        }
+        if policies.is_empty() {
+            return Err(Failure::usage("the policy exports no slot")
+                .at(file.display().to_string())
+                .remedy(format!("windlass policy inspect {}", file.display())));
+        }
+    }
+    let against = |slot: SlotName| {
+        if arguments.slot.is_some_and(|only| only != slot) {
+            return None;
+        }
+        if arguments.policy.is_none() {
+            return Some(ReplayAgainst::TheSame);
+        }
+        policies.iter().find(|(known, _)| *known == slot).map(|(_, policy)| ReplayAgainst::Policy(policy.clone()))
+    };
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let began = Instant::now();
+    let replayed = replay(&host, &found.records, &against, threads);
+    let took = began.elapsed();
+    let mut document = serde_json::to_value(&replayed).unwrap_or_default();
+    document["unreadable"] = json!(found.unreadable);
+    document["took_ms"] = json!(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+    context.output.result(&document, || words(&replayed, took));
+    if replayed.groups.is_empty() {
+        return Ok(());
+    }
+    if arguments.policy.is_none() {
+        return Err(Failure::undone("policies that decided then answer otherwise now")
+            .because("a policy's decision must depend on nothing but its question and its recorded calls"));
+    }
+    match arguments.fail_on_change {
+        true => Err(Failure::undone("verdicts change")),
+        false => Ok(()),
+    }
+}
+
+fn words(replayed: &BulkReplay, took: Duration) -> String {
+    let mut text =
+        format!("{} decisions replayed in {}: {} the same", replayed.replayed, human_duration(took), replayed.same);
+    if replayed.only_reasons > 0 {
+        text.push_str(&format!(", {} for another reason", replayed.only_reasons));
+    }
+    if replayed.inconclusive > 0 {
+        text.push_str(&format!(", {} otherwise, which proves nothing", replayed.inconclusive));
+    }
+    text.push('\n');
+    if !replayed.groups.is_empty() {
+        text.push('\n');
+        text.push_str(&table(
+            &["slot", "recorded", "now", "how many", "for example"],
+            replayed.groups.iter().map(|group| {
+                vec![
+                    group.slot.to_string(),
+                    group.recorded.clone(),
+                    group.now.clone(),
+                    group.count.to_string(),
+                    group.decision.to_string(),
+                ]
+            }),
+        ));
+    }
+    for failure in &replayed.failed {
+        text.push_str(&format!(
+            "{} cannot be replayed, {} for example: {}\n",
+            failure.count,
+            failure.decision,
+            printable(&failure.problem)
+        ));
+    }
+    text
+}

@@ -1,0 +1,214 @@
+//! `windlass policy prove`: laws over all questions within bounds.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use windlass_proof::space::Values;
+use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
+
+use super::{BUILT_IN, link_or_default, load, trial_host};
+use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::files::read_text;
+use crate::output::{bold, green, printable, red};
+
+/// A file of laws larger than this is a mistake.
+const LARGEST_LAWS_BYTES: u64 = 1 << 20;
+
+pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Failure> {
+    let host = trial_host(context)?;
+    let slot = arguments.slot;
+    let policy = load(&host, slot, &link_or_default(context, slot, &arguments.load)?, &arguments.load.file)?;
+    let mut laws = Law::of_every_policy();
+    if let Some(file) = &arguments.laws {
+        laws.extend(read_laws(file, arguments)?);
+    }
+    for (keyword, texts, statement) in [
+        ("always", &arguments.always, Statement::Always as fn(_) -> _),
+        ("never", &arguments.never, Statement::Never),
+        ("only-defers-or", &arguments.only_defers_or, Statement::OnlyDefersOr),
+    ] {
+        for text in texts {
+            let expression = Expression::parse(text, slot).map_err(|error| Failure::usage(error.to_string()))?;
+            laws.push(Law::of_condition(keyword, expression, statement));
+        }
+    }
+    if let Some(file) = &arguments.equivalent {
+        let options = LoadOptions { file: file.clone(), settings: None, grants: arguments.load.grants.clone() };
+        let other = load(&host, slot, &link_or_default(context, slot, &options)?, file)?;
+        laws.push(Law { name: format!("equivalent {}", file.display()), statement: Statement::Equivalent(other) });
+    }
+    context.output.say(&format!("asking {} about {} laws", name_of(&arguments.load.file), laws.len()));
+    let proof = prove(&policy, &laws, &options(&arguments.space)).map_err(|error| match &error {
+        ProofError::Bounds(_) => Failure::usage(error.to_string()).remedy("windlass help policy prove"),
+        _ => Failure::usage("the laws cannot be decided").because(error.to_string()),
+    })?;
+    let saved = save(&proof, &arguments.save)?;
+    let mut document = serde_json::to_value(&proof).unwrap_or_default();
+    document["holds"] = proof.holds().into();
+    document["saved"] = json!(saved);
+    context.output.result(&document, || words(&proof, &saved));
+    let violated = proof.laws.iter().filter(|law| law.violations > 0).count();
+    match violated {
+        0 => Ok(()),
+        1 => Err(Failure::undone("a law is violated")),
+        many => Err(Failure::undone(format!("{many} laws are violated"))),
+    }
+    .map_err(|failure| match saved.first() {
+        Some(_) => failure.remedy(format!(
+            "windlass policy test {} --fixtures {}",
+            arguments.load.file.display(),
+            arguments.save.display()
+        )),
+        None => failure,
+    })
+}
+
+pub(super) fn name_of(file: &Path) -> String {
+    match file == Path::new(BUILT_IN) {
+        true => "the built-in default".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+fn read_laws(file: &Path, arguments: &ProvePolicy) -> Result<Vec<Law>, Failure> {
+    let wrong =
+        |problem: String| Failure::usage("the laws cannot be used").at(file.display().to_string()).because(problem);
+    let laws =
+        Laws::parse(&read_text(file, "the laws", LARGEST_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
+    if laws.slot != arguments.slot {
+        return Err(wrong(format!("they are about the slot {}, and {} was asked for", laws.slot, arguments.slot)));
+    }
+    Ok(laws.laws)
+}
+
+/// How much is asked, as the command line says it.
+pub(super) fn options(space: &SpaceOptions) -> ProofOptions {
+    let bounds = space.bounds.iter().map(|(path, values)| {
+        // The command line can't tell the most items of a list from a number.
+        let is_list = ["servers", "resources", "nodes"].contains(&path.as_str());
+        match values {
+            Values::Numbers(numbers) if is_list && numbers.len() == 1 => {
+                (path.clone(), Values::Items(usize::try_from(numbers[0]).unwrap_or(usize::MAX)))
+            }
+            values => (path.clone(), values.clone()),
+        }
+    });
+    ProofOptions {
+        enumerated: space.questions,
+        random: space.random,
+        seed: space.seed,
+        bounds: bounds.collect(),
+        ..ProofOptions::default()
+    }
+}
+
+/// Writes each counterexample as a fixture, and says where.
+fn save(proof: &Proof, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut saved = Vec::new();
+    for law in &proof.laws {
+        let Some(counterexample) = &law.counterexample else { continue };
+        let path = folder.join(format!("{}.json", file_name(&law.law)));
+        let text = serde_json::to_string_pretty(&counterexample.fixture).unwrap_or_default() + "\n";
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| {
+            Failure::usage("a counterexample cannot be saved").at(path.display().to_string()).because(error.to_string())
+        })?;
+        saved.push(path);
+    }
+    Ok(saved)
+}
+
+/// The words of a law as the name of a file.
+fn file_name(law: &str) -> String {
+    let mut name = String::new();
+    for letter in law.chars() {
+        match letter {
+            'a'..='z' | '0'..='9' => name.push(letter),
+            'A'..='Z' => name.push(letter.to_ascii_lowercase()),
+            _ if name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+        if name.len() >= 60 {
+            break;
+        }
+    }
+    name.trim_matches('-').to_owned()
+}
+
+fn words(proof: &Proof, saved: &[PathBuf]) -> String {
+    let mut text = String::new();
+    let mut saved = saved.iter();
+    for law in &proof.laws {
+        text.push_str(&words_of_law(law, &mut saved));
+    }
+    text.push_str(&format!("\n{}\n", bold("within these bounds")));
+    let all = match proof.exhaustive {
+        true => format!("all {} questions of the slot {}", grouped(proof.space), proof.slot),
+        false => {
+            format!("{} of {} questions of the slot {}", grouped(proof.enumerated), grouped(proof.space), proof.slot)
+        }
+    };
+    text.push_str(&format!("  {all}: every case of every enum, every boolean, every option, and\n"));
+    for bound in &proof.bounds {
+        text.push_str(&format!("    {} = {}\n", bound.path, printable(&bound.values)));
+    }
+    if proof.random > 0 {
+        text.push_str(&format!(
+            "  beyond them {} questions in which every two values of two places come together, and {} at random (--seed {})\n",
+            grouped(proof.pairwise),
+            grouped(proof.random),
+            proof.seed
+        ));
+    }
+    if proof.impossible > 0 {
+        text.push_str(&format!("  left out: {} that no host can ask\n", grouped(proof.impossible)));
+    }
+    text
+}
+
+fn words_of_law(law: &Finding, saved: &mut std::slice::Iter<'_, PathBuf>) -> String {
+    let Some(counterexample) = &law.counterexample else {
+        return format!("{}  {}\n", green("holds   "), printable(&law.law));
+    };
+    let mut text = format!(
+        "{}  {} ({} questions, the first after {})\n",
+        red("violated"),
+        printable(&law.law),
+        grouped(law.violations),
+        grouped(law.after.unwrap_or_default())
+    );
+    text.push_str(&format!("    question: the example with {}\n", printable(&counterexample.changes.to_string())));
+    text.push_str(&format!("    answer:   {}\n", printable(&counterexample.answer.to_string())));
+    text.push_str(&format!("    problem:  {}\n", printable(&counterexample.problem)));
+    if let Some(path) = saved.next() {
+        text.push_str(&format!("    saved:    {}\n", path.display()));
+    }
+    text
+}
+
+/// A number that people can read: `8,968,320`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_laws_make_names_of_files() {
+        assert_eq!([0, 999, 1_000, 8_968_320].map(grouped), ["0", "999", "1,000", "8,968,320"]);
+        assert_eq!(file_name("never verdict == 'terminate'"), "never-verdict-terminate");
+        assert!(file_name(&"a b".repeat(100)).len() <= 60);
+    }
+}

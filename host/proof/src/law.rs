@@ -1,0 +1,220 @@
+//! Statements about every answer of a policy, and files of them.
+//!
+//! ```toml
+//! slot = "release"
+//!
+//! [[law]]
+//! name = "what its owner wants kept is kept"
+//! always = "question.requested != 'keep' || verdict == 'keep'"
+//!
+//! [[law]]
+//! name = "a physical host of a pool is never terminated unasked"
+//! never = "verdict == 'terminate' && has(question.machine.pool_prefix) && question.requested != 'terminate'"
+//! ```
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use windlass_policy::LoadedPolicy;
+use windlass_policy::slots::SlotName;
+
+use crate::expression::{Expression, ExpressionError};
+use crate::slot::{ProvedSlot, same_verdicts};
+
+/// What a law says.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// The policy answers: no trap, no limit reached, nothing malformed.
+    NeverFails,
+    /// Asked the same, it answers the same, the reason included.
+    Pure,
+    /// The answer passes the host's check of the slot.
+    PassesCheck,
+    /// The condition is true of every answer; in a batch of the answer about each item.
+    Always(Arc<Expression>),
+    /// The condition is true of no answer.
+    Never(Arc<Expression>),
+    /// The policy leaves the decision to the next one, or the condition is true.
+    OnlyDefersOr(Arc<Expression>),
+    /// This policy judges the same. Reasons don't matter.
+    Equivalent(Arc<LoadedPolicy>),
+}
+
+/// A statement with its name.
+#[derive(Clone, Debug)]
+pub struct Law {
+    /// For people: what reports call it.
+    pub name: String,
+    /// What it says.
+    pub statement: Statement,
+}
+
+impl Law {
+    /// What is expected of every policy: it answers, it is pure, and the host accepts its answers.
+    pub fn of_every_policy() -> Vec<Law> {
+        let law = |name: &str, statement| Law { name: name.to_owned(), statement };
+        vec![
+            law("never-fails", Statement::NeverFails),
+            law("pure", Statement::Pure),
+            law("passes-check", Statement::PassesCheck),
+        ]
+    }
+
+    /// A law that is named by its condition.
+    pub fn of_condition(keyword: &str, expression: Expression, statement: fn(Arc<Expression>) -> Statement) -> Law {
+        Law { name: format!("{keyword} {}", expression.text()), statement: statement(Arc::new(expression)) }
+    }
+
+    /// What is wrong with an answer that was given, if anything. That the policy failed is no law's but
+    /// [`Statement::NeverFails`]'s affair.
+    ///
+    /// # Errors
+    /// The condition can't be decided.
+    pub(crate) fn problem<S: ProvedSlot>(
+        &self,
+        policy: &LoadedPolicy,
+        question: &S::Question,
+        answer: &Result<S::Answer, String>,
+    ) -> Result<Option<String>, ExpressionError> {
+        let answer = match (&self.statement, answer) {
+            (Statement::NeverFails, Err(why)) => return Ok(Some(why.clone())),
+            (Statement::NeverFails, Ok(_)) | (_, Err(_)) => return Ok(None),
+            (_, Ok(answer)) => answer,
+        };
+        Ok(match &self.statement {
+            Statement::NeverFails => None,
+            Statement::Pure => match policy.ask::<S>(question).answer {
+                Ok(again) if again == *answer => None,
+                Ok(_) => Some("asked once more, it answers otherwise".into()),
+                Err((_, why)) => Some(format!("asked once more, it fails: {why}")),
+            },
+            Statement::PassesCheck => S::check(question, answer).err(),
+            Statement::Always(condition) => {
+                (!condition.holds_for_all::<S>(question, answer)?).then(|| "the condition is false".into())
+            }
+            Statement::Never(condition) => {
+                condition.holds_for_any::<S>(question, answer)?.then(|| "the condition is true".into())
+            }
+            Statement::OnlyDefersOr(condition) => {
+                let mut problem = None;
+                for (item, one) in S::each(question, answer) {
+                    if !S::defers(one) && !condition.is_true::<S>(question, item, one)? {
+                        problem = Some("it decides, and the condition is false".to_owned());
+                    }
+                }
+                problem
+            }
+            Statement::Equivalent(other) => match other.ask::<S>(question).answer {
+                Ok(others) if same_verdicts::<S>(question, answer, &others) => None,
+                Ok(others) => {
+                    let others = serde_json::to_string(&others).unwrap_or_default();
+                    Some(format!("{} answers {others}", other.identity().name))
+                }
+                Err((_, why)) => Some(format!("{} fails: {why}", other.identity().name)),
+            },
+        })
+    }
+}
+
+/// Why a file of laws can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LawsError {
+    /// It is no TOML, or has other keys.
+    #[error("it is no file of laws: {}", .0.message())]
+    Toml(#[source] toml::de::Error),
+    /// A law says not exactly one thing.
+    #[error("the law `{0}` must have exactly one of the keys always, never, only-defers-or")]
+    NotOne(String),
+    /// A condition can't be used.
+    #[error("the law `{name}`: {source}")]
+    Condition {
+        /// Whose condition.
+        name: String,
+        /// Why.
+        source: ExpressionError,
+    },
+    /// Two laws have one name.
+    #[error("two laws are called `{0}`")]
+    Twice(String),
+}
+
+/// The laws of one slot, from a file.
+#[derive(Debug)]
+pub struct Laws {
+    /// Whose.
+    pub slot: SlotName,
+    /// In the order of the file.
+    pub laws: Vec<Law>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    slot: SlotName,
+    #[serde(default)]
+    law: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Row {
+    name: String,
+    always: Option<String>,
+    never: Option<String>,
+    only_defers_or: Option<String>,
+}
+
+impl Laws {
+    /// Reads a file of laws, and holds each condition against the contract.
+    ///
+    /// # Errors
+    /// See [`LawsError`].
+    pub fn parse(text: &str) -> Result<Laws, LawsError> {
+        let file: File = toml::from_str(text).map_err(LawsError::Toml)?;
+        let mut laws: Vec<Law> = Vec::with_capacity(file.law.len());
+        for row in file.law {
+            let name = row.name;
+            if laws.iter().any(|law| law.name == name) {
+                return Err(LawsError::Twice(name));
+            }
+            let parse = |text: &str| match Expression::parse(text, file.slot) {
+                Ok(condition) => Ok(Arc::new(condition)),
+                Err(source) => Err(LawsError::Condition { name: name.clone(), source }),
+            };
+            let statement = match (row.always, row.never, row.only_defers_or) {
+                (Some(always), None, None) => Statement::Always(parse(&always)?),
+                (None, Some(never), None) => Statement::Never(parse(&never)?),
+                (None, None, Some(condition)) => Statement::OnlyDefersOr(parse(&condition)?),
+                _ => return Err(LawsError::NotOne(name)),
+            };
+            laws.push(Law { name, statement });
+        }
+        Ok(Laws { slot: file.slot, laws })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_laws_is_held_against_the_contract() {
+        let laws = Laws::parse("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"verdict == 'defer'\"\n").unwrap();
+        assert_eq!((laws.slot, laws.laws.len()), (SlotName::Retry, 1));
+        for (text, words) in [
+            ("slot = \"retries\"", "retries"),
+            ("slot = \"retry\"\nlaws = []", "laws"),
+            ("slot = \"retry\"\n[[law]]\nname = \"a\"", "exactly one"),
+            ("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"true\"\nalways = \"true\"", "exactly one"),
+            ("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"verdict == 'stop'\"", "`a`"),
+            (
+                "slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"true\"\n[[law]]\nname = \"a\"\nnever = \"true\"",
+                "two laws",
+            ),
+        ] {
+            let error = Laws::parse(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

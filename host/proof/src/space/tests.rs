@@ -1,0 +1,194 @@
+use std::collections::HashSet;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, StateMapping};
+
+use super::*;
+
+fn within(slot: SlotName) -> Space {
+    Space::within(slot, &[]).unwrap()
+}
+
+/// Every place of a question whose values its type doesn't say.
+fn open_places(shape: &Shape, path: &str, places: &mut Vec<String>) {
+    match shape {
+        Shape::Record(fields) => {
+            for (name, shape) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                open_places(shape, &path, places);
+            }
+        }
+        Shape::Option(inner) => open_places(inner, path, places),
+        Shape::List(item) => {
+            places.push(path.to_owned());
+            if bounds_of_list(path) {
+                open_places(item, &format!("{path}[]"), places);
+            }
+        }
+        Shape::Number { .. } | Shape::Text => places.push(path.to_owned()),
+        Shape::Bool | Shape::Enum(_) | Shape::Variant(_) => {}
+    }
+}
+
+/// Lists whose items are asked about.
+fn bounds_of_list(path: &str) -> bool {
+    SlotName::ALL.iter().any(|slot| matches!(bounds::of(*slot, path), Some(Values::Items(_))))
+}
+
+#[test]
+fn every_number_text_and_list_of_the_contract_has_its_bounds_and_no_bound_is_of_nothing() {
+    for slot in SlotName::ALL {
+        let mut places = Vec::new();
+        open_places(&SlotShapes::of(slot).question, "", &mut places);
+        for place in &places {
+            assert!(bounds::of(slot, place).is_some(), "{slot}: {place} has no values");
+        }
+        let space = within(slot);
+        for path in bounds::named(slot) {
+            let known =
+                places.iter().any(|place| place == path) || space.bounds().iter().any(|known| known.path == path);
+            assert!(known, "{slot}: {path} is no place of the question");
+        }
+    }
+}
+
+/// Checks that a question of choices is the one whose fields have the names that the contract gives them.
+fn is_made_by_name<S: Slot>() {
+    for space in [Space::within(S::NAME, &[]).unwrap(), Space::beyond(S::NAME, &[]).unwrap()] {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut choices = Vec::new();
+        for _ in 0..200 {
+            space.draw(&mut random, &[], &mut choices);
+            let question: S::Question = space.question(&choices);
+            let json = serde_json::to_value(&question).unwrap();
+            let by_name = json_of(&space.root, &SlotShapes::of(S::NAME).question, &mut choices.iter());
+            assert_eq!(json, by_name, "{}", S::NAME);
+        }
+    }
+}
+
+/// The same question by way of the contract's names.
+fn json_of(node: &Node, shape: &Shape, choices: &mut std::slice::Iter<'_, u32>) -> Json {
+    let mut choice = || *choices.next().unwrap() as usize;
+    match (&node.kind, shape) {
+        (Kind::Bool, _) => (choice() == 1).into(),
+        (Kind::FixedBool(value), _) => (*value).into(),
+        (Kind::Number(values), _) => values[choice()].into(),
+        (Kind::Text(values), _) => values[choice()].clone().into(),
+        (Kind::Case(_), Shape::Enum(cases)) => cases[choice()].clone().into(),
+        (Kind::FixedCase(case), Shape::Enum(cases)) => cases[*case as usize].clone().into(),
+        (Kind::Absent, _) => Json::Null,
+        (Kind::Present(inner), Shape::Option(shape)) => json_of(inner, shape, choices),
+        (Kind::Option(inner), Shape::Option(shape)) => match choice() {
+            0 => Json::Null,
+            _ => json_of(inner, shape, choices),
+        },
+        (Kind::List(items), Shape::List(item)) => {
+            let length = choice();
+            items[..length].iter().map(|node| json_of(node, item, choices)).collect()
+        }
+        (Kind::FixedList(items), Shape::List(item)) => items.iter().map(|node| json_of(node, item, choices)).collect(),
+        (Kind::Record(nodes), Shape::Record(fields)) => {
+            let field =
+                |(node, (name, shape)): (&Node, &(String, Shape))| (name.clone(), json_of(node, shape, choices));
+            Json::Object(nodes.iter().zip(fields).map(field).collect())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_question_is_made_in_the_contracts_own_order() {
+    is_made_by_name::<StateMapping>();
+    is_made_by_name::<Retry>();
+    is_made_by_name::<Rollback>();
+    is_made_by_name::<Release>();
+    is_made_by_name::<Provisioning>();
+}
+
+#[test]
+fn the_release_slot_has_some_nine_million_questions() {
+    assert_eq!(within(SlotName::Release).size(), 4 * 3 * 5 * 3 * 2 * 3 * 2 * 3 * 2 * (1 + 5 * 23 * 3) * 2);
+}
+
+#[test]
+fn enumerated_questions_are_all_different_and_as_many_as_were_counted() {
+    let own = [("attempt", 1), ("elapsed", 1), ("random", 1)]
+        .map(|(path, number)| (path.to_owned(), Values::Numbers(vec![number])));
+    let mut own = own.to_vec();
+    own.push(("failure.class".into(), Values::Example));
+    for (slot, own) in
+        [(SlotName::Retry, own), (SlotName::StateMapping, vec![("servers[].age".into(), Values::Numbers(vec![1]))])]
+    {
+        let space = Space::within(slot, &own).unwrap();
+        let mut seen = HashSet::new();
+        let mut choices = Vec::new();
+        for number in 0..space.size() {
+            space.enumerate(number, &mut choices);
+            assert!(seen.insert(choices.clone()), "{slot}: {number} comes twice");
+        }
+        assert!(seen.len() > 50, "{slot}: {}", seen.len());
+    }
+}
+
+#[test]
+fn lists_are_enumerated_in_every_length() {
+    let own = [
+        ("cause".to_owned(), Values::Example),
+        ("cause.class".to_owned(), Values::Example),
+        ("resources[].evidence".to_owned(), Values::Example),
+        ("operation".to_owned(), Values::Example),
+    ];
+    let space = Space::within(SlotName::Rollback, &own).unwrap();
+    // kind, attached-to, owned
+    let of_one: u64 = 7 * 3 * 2;
+    assert_eq!(space.size(), 1 + of_one + of_one * of_one);
+    let mut lengths = HashSet::new();
+    let mut seen = HashSet::new();
+    let mut choices = Vec::new();
+    for number in 0..space.size() {
+        space.enumerate(number, &mut choices);
+        assert!(seen.insert(choices.clone()), "{number} comes twice");
+        let question: windlass_policy::slots::rollback::Question = space.question(&choices);
+        lengths.insert(question.resources.len());
+    }
+    assert_eq!(lengths, HashSet::from([0, 1, 2]));
+}
+
+#[test]
+fn every_two_values_of_two_places_come_together() {
+    let own = [("nodes".to_owned(), Values::Items(2))];
+    let space = Space::beyond(SlotName::Provisioning, &own).unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut choices = Vec::new();
+    let mut together = HashSet::new();
+    for forced in space.pairs() {
+        space.draw(&mut random, &forced, &mut choices);
+        let question: windlass_policy::slots::provisioning::Question = space.question(&choices);
+        for node in &question.nodes {
+            together.insert((question.operation, question.stage, question.cause.class));
+            assert!(question.nodes.len() <= 2, "{node:?}");
+        }
+    }
+    // Each pair of an operation and a class, whatever the stage.
+    let pairs: HashSet<_> = together.iter().map(|(operation, _, class)| (operation, class)).collect();
+    assert_eq!(pairs.len(), 4 * 23);
+}
+
+#[test]
+fn a_bound_of_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
+    let unknown = Space::within(SlotName::Retry, &[("atempt".into(), Values::Numbers(vec![1]))]).unwrap_err();
+    assert!(unknown.to_string().contains("attempt"), "{unknown}");
+    let text = Space::within(SlotName::Retry, &[("attempt".into(), Values::Texts(vec!["x".into()]))]).unwrap_err();
+    assert!(text.to_string().contains("it is a number"), "{text}");
+    let large = Space::within(SlotName::Retry, &[("attempt".into(), Values::Numbers(vec![1 << 40]))]).unwrap_err();
+    assert!(large.to_string().contains("4294967295"), "{large}");
+}
+
+#[test]
+fn what_is_full_has_everything_that_can_be_there() {
+    let full = within(SlotName::Release).full();
+    assert!(full["refusal"]["failure"]["class"].is_string(), "{full}");
+    assert!(full["requested"].is_string());
+}

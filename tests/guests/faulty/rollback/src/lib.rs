@@ -1,0 +1,17 @@
+//! The default policy of the slot `rollback`, with the fault of `../faults.rs` that its setting `fault` names.
+
+use std::sync::OnceLock;
+
+static FAULT: OnceLock<String> = OnceLock::new();
+
+/// Whether this fault was chosen.
+fn fault(name: &str) -> bool {
+    FAULT.get().is_some_and(|chosen| chosen == name)
+}
+
+/// Settings are read once, so the first choice is the only one.
+fn choose_fault(name: &str) {
+    FAULT.get_or_init(|| name.to_owned());
+}
+
+include!(concat!(env!("OUT_DIR"), "/lib.rs"));
