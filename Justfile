@@ -162,6 +162,10 @@ bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
     cargo bench --quiet --package windlass-lifecycle --bench lifecycle
 
+# How long a proof of the slot `release` takes, over all its questions, and the replay of 100,000 decisions. Some three minutes.
+bench-proof: _wasm_target
+    cargo bench --quiet --package windlass-proof --bench proof
+
 # Distributions by criterion. Arguments go to it: `just bench-details retry`.
 bench-details *arguments: _wasm_target
     cargo bench --package windlass-policy --bench decisions -- {{ arguments }}

@@ -26,6 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     writeln!(packed, "    (\"Cargo.toml\", include_str!({:?})),", out.join("sdk-Cargo.toml"))?;
     list(&root.join("guest/sdk"), &root.join("guest/sdk/src"), &mut packed)?;
+    let readme = root.join("guest/sdk/README.md");
+    if readme.is_file() {
+        writeln!(packed, "    (\"README.md\", include_str!({readme:?})),")?;
+    }
     list(&root, &root.join("wit"), &mut packed)?;
     packed.push_str("];\n/// The files of the package `windlass:policy`, by their names.\npub(crate) const CONTRACT: &[(&str, &str)] = &[\n");
     list(&root.join("wit/policy"), &root.join("wit/policy"), &mut packed)?;

@@ -36,20 +36,30 @@ pub(crate) trait OlderSlot<S: Slot>: 'static {
     fn answer(answer: Self::Answer) -> S::Answer;
 }
 
+/// Puts a question to the function of an instance, in the older version's words.
+type Call<S> = fn(
+    &mut Store<Guest>,
+    &Instance,
+    &ComponentExportIndex,
+    &<S as Slot>::Question,
+) -> wasmtime::Result<<S as Slot>::Answer>;
+
+/// The same where the policy may wait for a capability.
+type CallWaiting<S> = for<'a> fn(
+    &'a mut Store<Guest>,
+    &'a Instance,
+    &'a ComponentExportIndex,
+    &'a <S as Slot>::Question,
+) -> BoxFuture<'a, wasmtime::Result<<S as Slot>::Answer>>;
+
 /// How a host asks a policy of an older version.
 pub struct Adapter<S: Slot> {
     pub(crate) version: &'static str,
     pub(crate) function: &'static str,
     /// Whether the function has the older version's type.
     pub(crate) check: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex) -> wasmtime::Result<()>,
-    pub(crate) call:
-        fn(&mut Store<Guest>, &Instance, &ComponentExportIndex, &S::Question) -> wasmtime::Result<S::Answer>,
-    pub(crate) call_waiting: for<'a> fn(
-        &'a mut Store<Guest>,
-        &'a Instance,
-        &'a ComponentExportIndex,
-        &'a S::Question,
-    ) -> BoxFuture<'a, wasmtime::Result<S::Answer>>,
+    pub(crate) call: Call<S>,
+    pub(crate) call_waiting: CallWaiting<S>,
 }
 
 impl<S: Slot> Adapter<S> {

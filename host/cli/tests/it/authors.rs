@@ -172,6 +172,22 @@ fn rules_of_each_slot_are_begun_and_tested_without_a_compiler() {
 }
 
 #[test]
+fn a_case_is_held_to_the_brake_of_the_host() {
+    let world = World::new("50");
+    let folder = world.home.path().join("policy");
+    std::fs::create_dir_all(folder.join("fixtures")).unwrap();
+    let rules = "slot = \"state-mapping\"\n[[rules]]\nwhen = \"server.age > 5\"\n\
+                 answer = { mapped = { report = \"deleting\", action = \"reap\" } }\n";
+    std::fs::write(folder.join("rash.rules.toml"), rules).unwrap();
+    let servers = vec![r#"{"state": "running"}"#; 20].join(", ");
+    let many = format!(r#"{{"slot": "state-mapping", "question": {{"servers": [{servers}]}}, "expect": {{}}}}"#);
+    std::fs::write(folder.join("fixtures/many.json"), many).unwrap();
+    let results = test(&world, &folder, &["--output", "json"]).expect(1).json();
+    let problem = results["cases"][0]["problems"][0].as_str().unwrap();
+    assert!(problem.contains("the brake: with its answer 20 of 20"), "{problem}");
+}
+
+#[test]
 fn a_new_policy_is_named_as_a_policy_can_be_and_gets_a_folder_of_its_own() {
     let world = World::new("50");
     let new = |name: &str, folder: &Path| {

@@ -10,6 +10,7 @@ mod chains;
 mod contract;
 mod crowds;
 mod deciding;
+mod direct;
 mod guests;
 mod hostile;
 mod loading;

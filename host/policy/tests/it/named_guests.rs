@@ -211,7 +211,8 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
         ["grace-for-stopped", "stock-aware-retry", "keep-volumes-for-inspection", "keep-new-nodes-for-inspection"];
     let mut refused = 0;
     for guest in guests::ALL {
-        if compiled.contains(&guest.name) || examples.contains(&guest.name) {
+        let is_policy = compiled.contains(&guest.name) || examples.contains(&guest.name);
+        if is_policy || guest.name.starts_with("faulty-") {
             continue;
         }
         let link = Link::bytes(guest.bytes).with_limit("configure_time_ms", 200);

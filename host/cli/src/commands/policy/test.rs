@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -14,7 +13,7 @@ use windlass_policy::{
 };
 use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Part, Suite, junit};
 
-use super::{LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, json_argument, object, unusable};
+use super::{LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, json_argument, load, object, unusable};
 use crate::arguments::TestPolicy;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -219,10 +218,6 @@ async fn test(
     Err(Failure::undone(format!("{failed} of {} cases failed", results.cases.len()))
         .at(tested.fixtures.display().to_string())
         .with_partial(serde_json::to_value(&results).unwrap_or_default()))
-}
-
-fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Result<Arc<LoadedPolicy>, Failure> {
-    super::load(host, slot, link, file)
 }
 
 /// Writes a file that the user named, or one beside the fixtures.
