@@ -220,6 +220,22 @@ fn a_rule_that_cannot_be_evaluated_fails_with_its_name_and_the_default_decides()
     fails::<Retry>(&rules, question, ("time_ms", 500), FailureKind::Trap, words);
 }
 
+#[test]
+fn ten_rules_judge_ten_thousand_servers_within_the_limits() {
+    let rule = |age: u64| {
+        format!(
+            "[[rules]]\nwhen = \"server.state == 'locked' && server.age < {age} || server.server_type == 'GP1-XS'\"\n\
+             answer = {{ mapped = {{ report = \"none\", action = \"none\" }} }}\n"
+        )
+    };
+    let rules: String = (1..=10).map(rule).collect();
+    let ruled = Ruled::new(SlotName::StateMapping, &format!("slot = \"state-mapping\"\n{rules}"));
+    let mut question = StateMapping::example();
+    question.servers = question.servers.iter().copied().cycle().take(10_000).collect();
+    let decision = ruled.decide::<StateMapping>(question);
+    assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
+}
+
 /// What can be nested, and the most times that the check lets it be (guest/rules/src/check/tests.rs).
 const DEEPEST: [(&str, &str, &str, usize); 7] = [
     ("(1 + ", "attempt", " == 1", 17),
