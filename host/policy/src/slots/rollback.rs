@@ -144,7 +144,7 @@ impl Slot for Rollback {
 
     /// A plan is accepted when every position exists, nothing is done twice or both deleted and kept, only what is
     /// owned is deleted or powered off, each owned resource is deleted or kept (a private NIC also by going with its
-    /// server), the order has no cycle, and no volume is deleted before it has left its server.
+    /// server), and the order has no cycle.
     fn check(question: &Question, answer: &Answer) -> Result<(), String> {
         match &answer.verdict {
             Verdict::Defer => Ok(()),
@@ -194,6 +194,18 @@ impl Slot for Rollback {
                 resource(ResourceKind::PrivateNic, "", Some(0)),
             ],
         }
+    }
+}
+
+/// The order that attachments ask for, beyond [`Rollback::check`](Slot::check): whoever carries a plan out checks it as
+/// well. A volume is deleted only after it has left its server, by the server's deletion or its own detachment.
+///
+/// # Errors
+/// Which step deletes what is still attached.
+pub fn check_attachments(question: &Question, answer: &Answer) -> Result<(), String> {
+    match &answer.verdict {
+        Verdict::Defer => Ok(()),
+        Verdict::Plan(steps) => order::check(&question.resources, steps),
     }
 }
 
@@ -249,8 +261,7 @@ fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
             return Err(format!("the plan forgets {}: it is neither deleted nor kept", what()));
         }
     }
-    check_circles(steps)?;
-    order::check(resources, steps)
+    check_circles(steps)
 }
 
 /// Takes steps off the plan that wait for nothing, until none is left; what remains then waits in a circle.

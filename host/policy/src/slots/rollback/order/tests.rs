@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::slots::Slot;
-use crate::slots::rollback::{Answer, Evidence, Question, Rollback, Verdict};
+use crate::slots::rollback::{Answer, Evidence, Question, Rollback, Verdict, check_attachments};
 
 fn resource(kind: ResourceKind, attached_to: Option<u32>, owned: bool) -> Resource {
     Resource {
@@ -33,7 +33,7 @@ fn plan(steps: &[(u32, Action, &[u32])]) -> Answer {
 
 /// What the host accepts.
 fn accepted(question: &Question, answer: &Answer) -> bool {
-    Rollback::check(question, answer).is_ok()
+    Rollback::check(question, answer).is_ok() && check_attachments(question, answer).is_ok()
 }
 
 #[test]
