@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[path = "faults.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a library has the same file, and says the rest of it")]
 mod faults;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if !name.ends_with(".rs") || name == "tests.rs" {
             continue;
         }
-        let mut text = fs::read_to_string(entry.path())?;
+        // Its tests are of the policy without faults.
+        let mut text = fs::read_to_string(entry.path())?.replace("#[cfg(test)]\nmod tests;\n", "");
         for fault in faults::FAULTS.iter().filter(|fault| fault.slot == slot && fault.file == name) {
             if text.matches(fault.from).count() != 1 {
                 return Err(format!("the fault {} does not fit {name} of {slot} any more", fault.name).into());

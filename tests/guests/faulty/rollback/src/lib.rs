@@ -1,5 +1,7 @@
 //! The default policy of the slot `rollback`, with the fault of `../faults.rs` that its setting `fault` names.
 
+#![allow(clippy::collapsible_if, reason = "a fault is put into a line as it stands")]
+
 use std::sync::OnceLock;
 
 static FAULT: OnceLock<String> = OnceLock::new();
