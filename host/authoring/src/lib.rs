@@ -3,7 +3,7 @@
 //!
 //! * [`NewPolicy`] writes the folder of a new policy, which needs nothing of this repository.
 //! * [`build`] makes a component of such a folder.
-//! * [`schema`] and [`reference`] say the contract in `wit/policy` once more: for editors, and for people.
+//! * [`schema`] and [`reference()`] say the contract in `wit/policy` once more: for editors, and for people.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
