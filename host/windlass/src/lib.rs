@@ -12,7 +12,7 @@
 //! [docs/embedding.md](https://github.com/windlass-dev/windlass/blob/main/docs/embedding.md).
 //!
 //! # Ask a policy
-//! ```
+//! ```no_run
 #![doc = include_str!("../examples/ask_a_policy.rs")]
 //! ```
 //!
