@@ -239,8 +239,7 @@ fn begin(
     let Claimed { state, lock, key, learned: Learned { family, architecture }, watch } = claimed;
     let Ground { client, policies, clock, durability, seed } = ground;
     let owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
-    let options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    let mut options = options;
+    let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
     options.owner = owner;
     options.clock = clock;
     options.durability = durability;
