@@ -3,6 +3,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
+promtool := target / "prometheus/usr/bin/promtool"
 public := """
     windlass-concurrency windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
     windlass-proof windlass-guest-sdk windlass-guest-build windlass
@@ -22,6 +23,14 @@ demo *arguments:
 simulate *arguments:
     cargo run --quiet --profile simulation --package windlass-test-world --bin simulate -- {{ arguments }}
 
+# GitLab's own loop over days of simulated time, each with the demand, failures, users, kills and policies of its seed: `just days 200`,
+# `just days 1 42` for one seed again. Needs Go. A violation is told with the day's events; WINDLASS_DAYS_LOG=info shows what the plugin logs.
+days count="20" from="1": _wasm_target
+    cargo build --quiet --profile simulation --package windlass-test-world --bin runner-world
+    cd tests/fleeting-go && WINDLASS_RUNNER_WORLD={{ target }}/simulation/runner-world \
+        WINDLASS_DAYS={{ count }} WINDLASS_DAYS_FROM={{ from }} WINDLASS_DAYS_PROCESSES={{ num_cpus() }} \
+        go test -timeout 0 -count=1 -run 'TestADay' ./...
+
 # Searches for a schedule under which what threads and tasks share breaks a promise: the real code on the primitives of a scheduler that draws
 # who goes on. Built apart, some 20 packages. `just interleavings suspension`, `WINDLASS_SCHEDULES=100000 just interleavings`.
 interleavings *arguments:
@@ -29,7 +38,7 @@ interleavings *arguments:
         cargo test --package windlass-concurrency --lib {{ arguments }}
 
 # Breaks the code on purpose, one patch of tests/world/breakages at a time, in a scratch worktree, and lets the search find each: all, or
-# `just simulate-breakages no-second-look`. About a minute each on two cores.
+# `just simulate-breakages left-is-done`. About a minute each on two cores.
 simulate-breakages *arguments:
     @tests/world/breakages/run {{ arguments }}
 
@@ -69,9 +78,17 @@ test-fleeting *arguments: _programs
     cd tests/fleeting-go && \
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
     WINDLASS_GROUP_IN_MEMORY={{ target }}/debug/examples/group_in_memory \
+    WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
     WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
+    WINDLASS_RUNNER_WORLD={{ target }}/debug/runner-world \
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
+
+# The alerts of the runner plugin, by Prometheus' own promtool.
+test-alerts: _promtool
+    @promtool=$(command -v promtool || echo {{ promtool }}); \
+    test -x "$promtool" || { echo "SKIPPED: alerts are tested with promtool: https://prometheus.io/download"; exit 0; }; \
+    "$promtool" check rules deploy/gitlab-runner/alerts.yaml && "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python
@@ -131,20 +148,27 @@ deny:
     @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny --log-level error check --deny unmatched-skip --deny unnecessary-skip bans licenses sources
 
-# The runner plugin in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
+# Debian's packages for it on amd64: musl-tools; and, after `dpkg --add-architecture arm64`, gcc-aarch64-linux-gnu and
+# musl-dev:arm64.
+# The runner plugin, static, in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
 dist:
     #!/usr/bin/env bash
     set -euo pipefail
     WINDLASS_GIT_REVISION=$(git rev-parse HEAD); WINDLASS_GIT_REFERENCE=$(git rev-parse --abbrev-ref HEAD)
     WINDLASS_BUILT_AT=$(date -u +%Y-%m-%dT%H:%M:%SZ)
     export WINDLASS_GIT_REVISION WINDLASS_GIT_REFERENCE WINDLASS_BUILT_AT
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc
     for architecture in x86_64:amd64 aarch64:arm64; do
-        machine=${architecture%:*} target=${architecture%:*}-unknown-linux-gnu
-        command -v "$machine-linux-gnu-gcc" >/dev/null || { echo "SKIPPED linux/${architecture#*:}: no $machine-linux-gnu-gcc"; continue; }
+        machine=${architecture%:*} name=${architecture#*:} target=${architecture%:*}-unknown-linux-musl
+        # What is written in C (SQLite, ring, the allocator) needs musl's headers: its specs have a gcc of glibc's use them.
+        gcc=$machine-linux-gnu-gcc specs=/usr/lib/$machine-linux-musl/musl-gcc.specs variable=${target//-/_}
+        command -v "$gcc" >/dev/null || { echo "SKIPPED linux/$name: no $gcc"; continue; }
+        [ -f "$specs" ] || { echo "SKIPPED linux/$name: no $specs"; continue; }
+        export "CC_$variable=$gcc" "CFLAGS_$variable=-specs=$specs" "CARGO_TARGET_${variable^^}_LINKER=$gcc"
         rustup target list --installed | grep -qx "$target" || rustup target add "$target"
         cargo build --profile dist --target "$target" --package windlass-fleeting --bin fleeting-plugin-scaleway
-        install -D -m 755 "{{ target }}/$target/dist/fleeting-plugin-scaleway" "dist/linux/${architecture#*:}/plugin"
+        program={{ target }}/$target/dist/fleeting-plugin-scaleway
+        if readelf --program-headers "$program" | grep INTERP >&2; then echo "linux/$name is not static" >&2; exit 1; fi
+        install -D -m 755 "$program" "dist/linux/$name/plugin"
     done
     ls -l dist/linux/*/plugin
 
@@ -192,6 +216,15 @@ _python:
     python3 -m venv --clear "{{ target }}/python"
     "{{ python }}" -m pip install --quiet $(printf -- '--requirement %s ' tests/*/requirements.txt)
     cat tests/*/requirements.txt > "{{ target }}/python/requirements.txt"
+
+# Prometheus' promtool, unpacked from Debian's package where there is none and apt can fetch it. Nothing is installed.
+_promtool:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    if command -v promtool >/dev/null || [ -x "{{ promtool }}" ] || ! command -v apt-get >/dev/null; then exit 0; fi
+    mkdir -p "{{ target }}/prometheus" && cd "{{ target }}/prometheus"
+    apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq || true
+    apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb . || true
 
 # Makes the SDK's bindings again from the contract in wit/, after a change there.
 bindings: _wasm_target

@@ -2,10 +2,11 @@ package fleeting
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting"
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // The plugin processes that work in this state directory: each holds the group's lock file open.
@@ -47,11 +51,7 @@ func pluginsOf(t *testing.T, state string) []int {
 // A plugin without the loop, to be killed at a chosen moment.
 func startGroup(t *testing.T, config map[string]any) (provider.InstanceGroup, func()) {
 	t.Helper()
-	return startGroupWithLog(t, hclog.NewNullLogger(), config)
-}
-
-func startGroupWithLog(t *testing.T, log hclog.Logger, config map[string]any) (provider.InstanceGroup, func()) {
-	t.Helper()
+	log := hclog.NewNullLogger()
 	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config), fleeting.WithPluginLogger(log))
 	require.NoError(t, err)
 	t.Cleanup(process.Kill)
@@ -187,6 +187,7 @@ func TestASecondPluginWithTheSameGroupIsRefused(t *testing.T) {
 	startGroup(t, config)
 	_, err := tryRunner(t, config)
 	require.ErrorContains(t, err, "another plugin process has the group ci")
+	require.ErrorContains(t, err, "registered anew")
 	// Another name is another group.
 	other := cloud.config(t, map[string]any{"state_dir": config["state_dir"], "name": "other"})
 	startRunner(t, other)
@@ -230,25 +231,203 @@ func TestDeleteOnShutdownRemovesEverything(t *testing.T) {
 	require.True(t, cloud.empty())
 }
 
-// Told to end by SIGTERM, which takes the same way as the host's request: the host would kill it after two seconds, and
-// a busy machine may take longer.
+// GitLab's own key: the runner asks for all removals, waits until they are accepted, and ends the plugin.
+func TestRemovalsThatTheRunnerAskedForEndBeforeThePluginDoes(t *testing.T) {
+	t.Parallel()
+	// Scaleway takes its time to remove a server, as it really does.
+	cloud := startSimulator(t, "--time-scale", "4")
+	runner := startRunner(
+		t, cloud.config(t, nil), fleeting.WithMaxSize(3), fleeting.WithShutdownDeletionInterval(50*time.Millisecond),
+	)
+	runner.Request(3)
+	runner.settle(t, 3)
+	for _, instance := range runner.Instances() {
+		instance.Delete()
+	}
+	runner.kill()
+	require.True(t, cloud.empty(), "%+v", cloud.resources())
+}
+
+// A burst of failures is one failure: were each of the eight counted, the demand would wait for a quarter of an hour.
+func TestABurstOfFailuresIsOneFailure(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	metrics := servedMetrics(t)
+	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Kind: "out-of-stock", Effect: "before"})
+	runner := startRunner(t, cloud.config(t, metrics.configured(nil)), fleeting.WithMaxSize(8))
+	runner.Request(8)
+	eventually(t, "all eight have failed", func() bool {
+		return metrics.show(`windlass_fleeting_creations_total{outcome="failed"} 8`)
+	})
+	cloud.forgetFaults()
+	eventually(t, "the demand is met after a pause", func() bool {
+		runner.demand(8)
+		return runner.Capacity().settled(8)
+	})
+}
+
+// What heartbeats are answered from in a long outage is told by a test of the group with its own time.
+func TestAnOutageOfTheAPIFailsNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(2))
+	runner.Request(2)
+	runner.settle(t, 2)
+	cloud.fault(fault{Method: "GET", Path: "/**", Kind: "internal-server-error", Effect: "before"})
+	// At the pace of this loop that is longer than a look is taken for fresh.
+	eventually(t, "the group has asked in vain for long", func() bool {
+		for _, instance := range runner.Instances() {
+			require.NoError(t, instance.Heartbeat(t.Context()))
+		}
+		return cloud.faultsApplied() >= 150
+	})
+}
+
+func TestAnInstanceWithAPublicAddressIsReachedWhileIPAMIsNot(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	runner := startRunner(t, cloud.wholeConfig(t), fleeting.WithMaxSize(1))
+	runner.Request(1)
+	runner.settle(t, 1)
+	cloud.fault(fault{Method: "GET", Path: "/ipam/**", Kind: "permission-denied", Effect: "before"})
+	info, err := runner.Instances()[0].ConnectInfo(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, info.ExternalAddr)
+	require.Equal(t, info.ExternalAddr, info.InternalAddr)
+}
+
+// A state directory is lost: the next plugin sees what is there, says so, and takes it over when it is told.
+func TestALostStateDirectoryIsNoticedAndTakenOverOnPurpose(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	lost := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
+	lost.Request(1)
+	lost.settle(t, 1)
+	id := lost.Instances()[0].ID()
+	lost.kill()
+	host, err := os.Hostname()
+	require.NoError(t, err)
+
+	config := cloud.config(t, nil)
+	_, err = tryRunner(t, config)
+	require.ErrorContains(t, err, "knows nothing of: "+id+" (made on "+host)
+	require.ErrorContains(t, err, "adopt = true")
+	config["adopt"] = false
+	left := startRunner(t, config)
+	require.Empty(t, left.Instances())
+	left.kill()
+	require.Len(t, cloud.servers(), 1)
+
+	config = cloud.config(t, map[string]any{"adopt": true})
+	runner := startRunner(t, config, fleeting.WithMaxSize(1))
+	require.True(t, runner.knows(id))
+	runner.Instances()[0].Delete()
+	runner.settle(t, 0)
+	eventually(t, "everything is gone", cloud.empty)
+}
+
+// The same by the command, from the runner's own configuration: then the group starts without a key that says so.
+func TestACommandTakesOverWhatALostStateDirectoryKnew(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	lost := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
+	lost.Request(1)
+	lost.settle(t, 1)
+	id := lost.Instances()[0].ID()
+	lost.kill()
+
+	config := cloud.config(t, nil)
+	var text strings.Builder
+	fmt.Fprint(&text, "[[runners]]\n[runners.autoscaler]\nplugin = \"fleeting-plugin-scaleway\"\n")
+	fmt.Fprint(&text, "[runners.autoscaler.plugin_config]\n")
+	for key, value := range config {
+		written, err := json.Marshal(value)
+		require.NoError(t, err)
+		fmt.Fprintf(&text, "%s = %s\n", key, written)
+	}
+	file := filepath.Join(t.TempDir(), "config.toml")
+	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	adopt := func(arguments ...string) (string, error) {
+		command := exec.Command(program(t, "WINDLASS_FLEETING_PLUGIN"), append([]string{"adopt"}, arguments...)...)
+		output, err := command.CombinedOutput()
+		return string(output), err
+	}
+	for _, wrong := range []struct {
+		arguments []string
+		words     string
+	}{
+		{[]string{"--config", file + "x"}, "cannot read"},
+		{[]string{"--config"}, "--config wants a file"},
+		{[]string{"--all"}, `adopt knows no "--all"`},
+		{[]string{"other", "--config", file}, "there is not one group"},
+	} {
+		output, err := adopt(wrong.arguments...)
+		require.Error(t, err, output)
+		require.Contains(t, output, wrong.words)
+	}
+	output, err := adopt("ci", "--config", file)
+	require.NoError(t, err, output)
+	require.Equal(t, "taken over: "+id+"\n", output)
+	runner := startRunner(t, config, fleeting.WithMaxSize(1))
+	require.True(t, runner.knows(id))
+	output, err = adopt("--config", file)
+	require.Error(t, err)
+	require.Contains(t, output, "another plugin process has the group ci")
+	runner.Instances()[0].Delete()
+	runner.settle(t, 0)
+	eventually(t, "everything is gone", cloud.empty)
+}
+
+// Two hosts under one name and owner, each with a runner that removes what it does not know to be its own.
+func TestTwoHostsOfOneOwnerLeaveEachOthersServersAlone(t *testing.T) {
+	t.Parallel()
+	cloud := startSimulator(t, "--time-scale", "20")
+	hosts := []*runner{}
+	for range 2 {
+		hosts = append(hosts, startRunner(t, cloud.config(t, map[string]any{"owner": "team"}), fleeting.WithMaxSize(1)))
+	}
+	for _, host := range hosts {
+		host.Request(1)
+		host.settle(t, 1)
+	}
+	for number, host := range hosts {
+		host.group.seesUpdates(t, 10)
+		other := hosts[1-number].Instances()[0].ID()
+		require.False(t, host.knows(other))
+		require.Empty(t, host.group.told(other))
+	}
+	require.Len(t, cloud.servers(), 2)
+	_, err := tryRunner(t, cloud.config(t, map[string]any{"owner": "team"}))
+	require.ErrorContains(t, err, "If the host that made them still works, this group needs a `name` of its own")
+}
+
+// Asked by go-plugin's own call and not through the host's library, which would kill it after two seconds: a busy
+// machine may take longer.
 func TestThePluginLeavesByItselfInTheMiddleOfItsWork(t *testing.T) {
-	besideOthers(t)
 	cloud := startSimulator(t, "--latency-ms", "200")
 	config := cloud.config(t, nil)
-	log, lines := keptLog()
-	group, _ := startGroupWithLog(t, log, config)
-	_, err := group.Increase(t.Context(), 20)
+	sockets, err := os.MkdirTemp("", "s-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	t.Setenv("TMPDIR", sockets)
+	group, _ := startGroup(t, config)
+	_, err = group.Increase(t.Context(), 20)
 	require.NoError(t, err)
 	// Servers take their time to start, as they really do: nothing is done before long.
 	eventually(t, "servers are being made", func() bool { return len(cloud.servers()) > 0 })
 	pids := pluginsOf(t, config["state_dir"].(string))
 	require.Len(t, pids, 1)
+	found, err := filepath.Glob(filepath.Join(sockets, "fleeting-plugin-*", "socket"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	connection, err := grpc.NewClient("unix:"+found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer connection.Close()
 	begun := time.Now()
-	require.NoError(t, syscall.Kill(pids[0], syscall.SIGTERM))
-	eventually(t, "it has left", func() bool { return errors.Is(syscall.Kill(pids[0], 0), syscall.ESRCH) })
+	nothing := new(emptypb.Empty)
+	require.NoError(t, connection.Invoke(t.Context(), "/plugin.GRPCController/Shutdown", nothing, nothing))
+	eventually(t, "it has left", func() bool { return len(pluginsOf(t, config["state_dir"].(string))) == 0 })
 	require.Less(t, time.Since(begun), budget(2*time.Second))
-	require.Contains(t, lines.String(), "leaving: SIGTERM")
 
 	runner := startRunner(t, config, fleeting.WithMaxSize(20))
 	eventually(t, "nothing is left of what was in flight, or it runs", func() bool {

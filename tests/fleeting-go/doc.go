@@ -6,6 +6,7 @@
 //
 //	WINDLASS_GROUP_IN_MEMORY    the example group_in_memory of host/fleeting: the protocol alone
 //	WINDLASS_FLEETING_PLUGIN    the plugin, fleeting-plugin-scaleway
+//	WINDLASS_COMMAND_LINE       the command line, windlass
 //	WINDLASS_SIMULATOR          the example serve of host/simulator
 //	WINDLASS_POLICIES           a folder with windlass-guest-state-mapping.wasm and grace-for-stopped.wasm
 //	WINDLASS_MEASURE            anything: hold figures against their bounds, and print them (wants a quiet machine)

@@ -68,7 +68,7 @@ func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
 	cloud := startSimulator(t)
 	cloud.populate(9_500, 500, "team", "ci")
 	// A first start: what compiling leaves behind counts.
-	config := cloud.config(t, map[string]any{"owner": "team", "state_dir": t.TempDir()})
+	config := cloud.config(t, map[string]any{"owner": "team", "adopt": true, "state_dir": t.TempDir()})
 	group, _ := startGroup(t, config)
 	update := func() int {
 		running := 0

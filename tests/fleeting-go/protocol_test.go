@@ -214,13 +214,11 @@ func TestLogLinesReachTheHostWithTheirLevelAndFields(t *testing.T) {
 	t.Fatal("the plugin's line is not in the host's log")
 }
 
-// Starts a plugin as a host would, with its finest log, and reads its first line.
-func start(t *testing.T, binary string, environment ...string) (command *exec.Cmd, line string, log *lockedBuffer) {
+// Starts a plugin as a host would and reads its first line.
+func start(t *testing.T, binary string, environment ...string) (command *exec.Cmd, line string) {
 	t.Helper()
-	log = new(lockedBuffer)
 	command = exec.Command(binary)
-	command.Env = append(append(os.Environ(), "WINDLASS_LOG=trace"), environment...)
-	command.Stderr = log
+	command.Env = append(os.Environ(), environment...)
 	endsWithUs(command)
 	output, err := command.StdoutPipe()
 	require.NoError(t, err)
@@ -231,27 +229,84 @@ func start(t *testing.T, binary string, environment ...string) (command *exec.Cm
 	})
 	line, err = bufio.NewReader(output).ReadString('\n')
 	require.NoError(t, err)
-	return command, strings.TrimSpace(line), log
+	return command, strings.TrimSpace(line)
 }
 
 var cookie = handshake.MagicCookieKey + "=" + handshake.MagicCookieValue
 
-func TestTheSocketIsPrivateAndGoesWithTheProcess(t *testing.T) {
+// As a service manager stops a host: every process of the group gets the signal, and the host may go on for hours.
+func TestSignalsToTheWholeGroupDoNotEndThePluginWhileItsHostLives(t *testing.T) {
 	t.Parallel()
-	command, line, log := start(t, program(t, "WINDLASS_GROUP_IN_MEMORY"), cookie)
+	for _, variable := range []string{"WINDLASS_GROUP_IN_MEMORY", "WINDLASS_FLEETING_PLUGIN"} {
+		log, lines := keptLog()
+		command := exec.Command(program(t, variable))
+		command.Env = append(os.Environ(), "WINDLASS_LOG=debug")
+		// A group of its own, so that the signals do not reach this host.
+		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		client := plugin.NewClient(&plugin.ClientConfig{
+			HandshakeConfig:  handshake,
+			VersionedPlugins: map[int]plugin.PluginSet{0: {}},
+			Cmd:              command,
+			AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+			Logger:           log,
+		})
+		t.Cleanup(client.Kill)
+		address, err := client.Start()
+		require.NoError(t, err)
+		folder := filepath.Dir(address.String())
+		info, err := os.Stat(folder)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "the socket is private")
+		rpc, err := client.Client()
+		require.NoError(t, err)
+		for name, signal := range map[string]syscall.Signal{
+			"SIGTERM": syscall.SIGTERM, "SIGQUIT": syscall.SIGQUIT, "SIGINT": syscall.SIGINT, "SIGHUP": syscall.SIGHUP,
+		} {
+			require.NoError(t, syscall.Kill(-command.Process.Pid, signal))
+			eventually(t, name+" is heard", func() bool {
+				require.False(t, client.Exited(), "%s ended the plugin", name)
+				return strings.Contains(lines.String(), name+" ignored")
+			})
+			require.NoError(t, rpc.Ping())
+		}
+		// And it still does what it is told.
+		require.NoError(t, rpc.Close())
+		eventually(t, "the plugin has left", client.Exited)
+		require.Zero(t, command.ProcessState.ExitCode(), "by itself")
+		_, err = os.Stat(folder)
+		require.ErrorIs(t, err, os.ErrNotExist, "the socket goes with the process")
+	}
+}
+
+func TestThePluginSaysInOneLineWhereItListens(t *testing.T) {
+	t.Parallel()
+	_, line := start(t, program(t, "WINDLASS_GROUP_IN_MEMORY"), cookie)
 	parts := strings.Split(line, "|")
 	require.Equal(t, []string{"1", "0", "unix", parts[3], "grpc", ""}, parts)
-	info, err := os.Stat(filepath.Dir(parts[3]))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
 
-	require.NoError(t, command.Process.Signal(syscall.SIGINT))
-	eventually(t, "SIGINT is heard", func() bool { return strings.Contains(log.String(), "SIGINT ignored") })
-	// And it still does what it is told.
-	require.NoError(t, command.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, command.Wait())
-	_, err = os.Stat(filepath.Dir(parts[3]))
-	require.ErrorIs(t, err, os.ErrNotExist)
+// What the standard library says of a panic is no line of the host's form, and would be shown at its finest level.
+func TestADefectOfThePluginIsLoggedAsAnError(t *testing.T) {
+	t.Parallel()
+	log, lines := keptLog()
+	runner, err := fleeting.RunPlugin(
+		program(t, "WINDLASS_GROUP_IN_MEMORY"), []byte(`{"defect": "out of cheese"}`), fleeting.WithPluginLogger(log),
+	)
+	require.NoError(t, err)
+	defer runner.Kill()
+	_, err = runner.InstanceGroup().Init(t.Context(), log, provider.Settings{})
+	require.NoError(t, err)
+	require.Error(t, runner.InstanceGroup().Update(t.Context(), func(string, provider.State) {}))
+	eventually(t, "the defect is logged", func() bool {
+		for _, text := range strings.Split(lines.String(), "\n") {
+			var line map[string]any
+			if json.Unmarshal([]byte(text), &line) == nil && line["@level"] == "error" &&
+				strings.Contains(fmt.Sprint(line["@message"]), "out of cheese") {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func TestAPluginWhoseHostWasKilledLeaves(t *testing.T) {

@@ -46,7 +46,9 @@ func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
 	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
 	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Kind: "out-of-stock", Effect: "before"})
-	runner := startRunner(t, cloud.config(t, map[string]any{"server_type": []string{"DEV1-S", "DEV1-M"}}), fleeting.WithMaxSize(1))
+	metrics := servedMetrics(t)
+	config := cloud.config(t, metrics.configured(map[string]any{"server_type": []string{"DEV1-S", "DEV1-M"}}))
+	runner := startRunner(t, config, fleeting.WithMaxSize(1))
 	// After each failure the group pauses, from ten seconds on and longer each time.
 	runner.group.seesUpdates(t, 60, func() { runner.demand(1) })
 	begun := int(runner.group.increases.Load())
@@ -59,12 +61,15 @@ func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, tried, 2, "both types")
 	require.LessOrEqual(t, tried, 2*begun, "each type once in each creation")
+	paused := `windlass_fleeting_paused_until_timestamp_seconds{zone="fr-par-1",type="DEV1-S",class="out-of-stock"} `
+	require.Contains(t, metrics.text(), paused+"1", "a time of this century")
 	eventually(t, "the address is gone", cloud.empty)
 	cloud.forgetFaults()
 	eventually(t, "the demand is met after the pause", func() bool {
 		runner.demand(1)
 		return runner.Capacity().settled(1)
 	})
+	require.True(t, metrics.show(paused+"0"), "the reason is gone")
 }
 
 // A server that hangs on its way up is given up after create_timeout, and its capacity comes back.

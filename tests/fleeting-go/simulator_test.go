@@ -121,6 +121,7 @@ type address struct {
 type server struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
+	Zone      string    `json:"zone"`
 	State     string    `json:"state"`
 	Tags      []string  `json:"tags"`
 	PublicIPs []address `json:"public_ips"`

@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
     ("ROLLBACK", "windlass-guest-rollback", "rollback", "The default policy of the slot `rollback`."),
     ("RELEASE", "windlass-guest-release", "release", "The default policy of the slot `release`."),
     ("PROVISIONING", "windlass-guest-provisioning", "provisioning", "The default policy of the slot `provisioning`."),
+    ("PLACEMENT", "windlass-guest-placement", "placement", "The default policy of the slot `placement`."),
     (RULES, "windlass-guest-rules", "rules", "What evaluates files of rules, for every slot."),
     ("GRACE_FOR_STOPPED", "grace-for-stopped", "grace-for-stopped", "The example for `state-mapping`."),
     (
@@ -85,6 +86,12 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
         "windlass-faulty-provisioning",
         "faulty-provisioning",
         "The default policy of the slot `provisioning` with the fault that its setting `fault` names: see [`FAULTS`].",
+    ),
+    (
+        "FAULTY_PLACEMENT",
+        "windlass-faulty-placement",
+        "faulty-placement",
+        "The default policy of the slot `placement` with the fault that its setting `fault` names: see [`FAULTS`].",
     ),
 ];
 

@@ -89,6 +89,26 @@ impl Verdict for ResourceVerdict {
     }
 }
 
+/// What a rule says about one place of a placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PlaceVerdict {
+    /// As if no rule had spoken of it.
+    Defer,
+    /// It comes before those of which nothing was said.
+    First,
+    /// It comes after them.
+    Last,
+    /// Nothing is created there now.
+    Skip,
+}
+
+impl Verdict for PlaceVerdict {
+    fn words() -> &'static [&'static str] {
+        &["defer", "first", "last", "skip"]
+    }
+}
+
 /// A rule's answer.
 #[derive(Debug)]
 pub(crate) enum Answer<V> {

@@ -5,7 +5,7 @@
 //! name, and `server.watched_tags` the tags themselves.
 
 use windlass_guest_sdk::types::Failure;
-use windlass_guest_sdk::{provisioning, release, retry, rollback, state_mapping};
+use windlass_guest_sdk::{placement, provisioning, release, retry, rollback, state_mapping};
 
 use Shape::{Bool, Cases, List, Number, Optional, Text};
 
@@ -313,6 +313,34 @@ record!(PROVISIONING, provisioning::Question, |it| {
     "nodes": List(&Shape::Record(&NODE)) => records(&it.nodes),
 });
 
+record!(MONEY, placement::Money, |it| {
+    "currency": Text => Item::Text(&it.currency),
+    "micros": Number => number(it.micros),
+});
+
+record!(PLACE, placement::Place, |it| {
+    "zone": Text => Item::Text(&it.zone),
+    "server-type": Text => Item::Text(&it.server_type),
+    "servers": Number => number(it.servers),
+    "creating": Number => number(it.creating),
+    "failures": Number => number(it.failures),
+    "last-failure": Optional(&Shape::Record(&FAILURE)) =>
+        optional(it.last_failure.as_ref(), |failure| Item::Record(failure)),
+    "failed-at": Optional(&Number) => optional(it.failed_at, number),
+    "backoff-until": Optional(&Number) => optional(it.backoff_until, number),
+    "price-per-hour": Optional(&Shape::Record(&MONEY)) =>
+        optional(it.price_per_hour.as_ref(), |price| Item::Record(price)),
+});
+
+record!(PLACEMENT, placement::Question, |it| {
+    "now": Number => number(it.now),
+    "random": Number => random(it.random),
+    "operation": Text => Item::Text(&it.operation),
+    "group": Optional(&Text) => text(&it.group),
+    "wanted": Number => number(it.wanted),
+    "places": List(&Shape::Record(&PLACE)) => records(&it.places),
+});
+
 /// A slot's question as its rules see it.
 pub(crate) struct Scope {
     pub(crate) question: &'static Record,
@@ -325,6 +353,7 @@ pub(crate) static STATE_MAPPING_SCOPE: Scope = Scope { question: &LISTING, item:
 pub(crate) static ROLLBACK_SCOPE: Scope = Scope { question: &ROLLBACK, item: Some(("resource", &RESOURCE)) };
 pub(crate) static RELEASE_SCOPE: Scope = Scope { question: &RELEASE, item: None };
 pub(crate) static PROVISIONING_SCOPE: Scope = Scope { question: &PROVISIONING, item: None };
+pub(crate) static PLACEMENT_SCOPE: Scope = Scope { question: &PLACEMENT, item: Some(("place", &PLACE)) };
 /// Of the condition in an answer that chooses nodes.
 pub(crate) static NODE_SCOPE: Scope = Scope { question: &PROVISIONING, item: Some(("node", &NODE)) };
 

@@ -26,6 +26,7 @@ pub(crate) enum Slot {
     Rollback,
     Release,
     Provisioning,
+    Placement,
 }
 
 /// One rule as it is written.
@@ -59,7 +60,7 @@ impl Settings for File {}
 /// `answer` has no type here: each slot has its own, and `configure` knows them.
 const SCHEMA: &str = concat!(
     r#""type":"object","description":"Conditions, each with an answer and a reason.","additionalProperties":false,"#,
-    r#""properties":{"slot":{"enum":["state-mapping","retry","rollback","release","provisioning"],"#,
+    r#""properties":{"slot":{"enum":["state-mapping","retry","rollback","release","provisioning","placement"],"#,
     r#""description":"The slot that the rules are about."},"#,
     r#""rules":{"type":"array","maxItems":256,"description":"The first one that applies answers.","default":[],"#,
     r#""items":{"type":"object","additionalProperties":false,"required":["when","answer"],"properties":{"#,

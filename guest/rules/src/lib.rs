@@ -3,7 +3,8 @@
 //!
 //! Rules are read and held against the contract in `configure`, and what that leaves is in the snapshot from which
 //! every decision starts. The first rule that applies answers; where none does, the next policy of the chain decides.
-//! In `state-mapping` rules are about one `server` each, in `rollback` about one `resource` each.
+//! In `state-mapping` rules are about one `server` each, in `rollback` about one `resource` each, in `placement` about
+//! one `place` each.
 //!
 //! A rule that cannot be evaluated (a division by zero) fails the policy: what it was to say, nobody can know.
 
@@ -15,13 +16,16 @@ mod file;
 // What is undone in which order is the same knowledge for rules: they only say what is kept.
 #[path = "../../rollback/src/plan.rs"]
 mod plan;
+// The same holds for what is put where: they only say which places come first, last, or not at all.
+#[path = "../../placement/src/plan.rs"]
+mod placing;
 mod words;
 
 use std::fmt;
 
 use windlass_guest_sdk::prelude::*;
 
-use answer::{Answer, ResourceVerdict, Verdict};
+use answer::{Answer, PlaceVerdict, ResourceVerdict, Verdict};
 use check::Reader;
 use contract::{ListedServer, Node, Scope};
 use evaluate::{Evaluator, Expression, Subject};
@@ -42,6 +46,7 @@ enum RulesOfSlot {
     Rollback(Vec<Rule<ResourceVerdict>>),
     Release(Vec<Rule<release::Verdict>>),
     Provisioning(Vec<Rule<provisioning::Verdict>>),
+    Placement(Vec<Rule<PlaceVerdict>>),
 }
 
 /// One rule.
@@ -90,6 +95,7 @@ impl Policy for Rules {
             Some(Slot::Provisioning) => {
                 RulesOfSlot::Provisioning(read(file, &contract::PROVISIONING_SCOPE, &mut reader)?)
             }
+            Some(Slot::Placement) => RulesOfSlot::Placement(read(file, &contract::PLACEMENT_SCOPE, &mut reader)?),
         };
         Ok(Self { evaluator: Evaluator::new(reader.variables), of })
     }
@@ -209,7 +215,41 @@ impl Provisioning for Rules {
     }
 }
 
-export_policy!(Rules: state_mapping, retry, rollback, release, provisioning);
+impl Placement for Rules {
+    /// Rules say which places come first, which last and which not at all; servers are then placed in that order as the
+    /// built-in default does it. Where no rule has spoken, the next policy places.
+    fn decide(&self, question: placement::Question) -> placement::Answer {
+        let RulesOfSlot::Placement(rules) = &self.of else { return placement::Answer::defer() };
+        let mut reasons: Vec<&str> = Vec::new();
+        let mut has_spoken = false;
+        let said: &Vec<PlaceVerdict> = &question
+            .places
+            .iter()
+            .map(|place| match self.first(rules, Subject::item(&question, place as &dyn Node), &[]) {
+                Some((PlaceVerdict::Defer, _)) | None => PlaceVerdict::Defer,
+                Some((said, reason)) => {
+                    has_spoken = true;
+                    reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+                    said
+                }
+            })
+            .collect();
+        if !has_spoken {
+            return placement::Answer::defer();
+        }
+        let usable = placing::usable(&question);
+        let of = |verdict| usable.iter().filter(move |position| said[**position as usize] == verdict);
+        let places: Vec<u32> =
+            of(PlaceVerdict::First).chain(of(PlaceVerdict::Defer)).chain(of(PlaceVerdict::Last)).copied().collect();
+        let answer = placement::Answer::place(placing::in_order(&question, &places));
+        match reasons.is_empty() {
+            true => answer,
+            false => answer.because(reasons.join("; ")),
+        }
+    }
+}
+
+export_policy!(Rules: state_mapping, retry, rollback, release, provisioning, placement);
 
 #[cfg(test)]
 mod tests;

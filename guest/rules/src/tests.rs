@@ -1,6 +1,6 @@
 use windlass_guest_sdk::testing::{
-    configure, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question,
-    server, state_mapping_question,
+    configure, failure, machine, place, placement_question, provisioning_question, release_question, resource,
+    retry_question, rollback_question, server, state_mapping_question,
 };
 
 use rollback::{Action, Resource};
@@ -178,6 +178,28 @@ fn a_recovery_deletes_the_existing_nodes_that_a_condition_chooses() {
     };
     let expected = provisioning::Answer::recover(provisioning::ClusterState::Error, vec![1]);
     assert_eq!(Provisioning::decide(&rules, question), expected);
+}
+
+#[test]
+fn rules_say_which_places_come_first_and_last_and_which_not_at_all() {
+    let of = |rule: &str| {
+        let rules = rules(&format!(r#"{{"slot": "placement", "rules": [{rule}]}}"#));
+        let mut places = [("a", "S"), ("a", "M"), ("b", "S"), ("b", "M")].map(|(zone, of)| place(zone, of));
+        places[1].servers = 9;
+        places[3].backoff_until = Some(u64::MAX);
+        Placement::decide(&rules, placement_question(5, places))
+    };
+    let placed =
+        |places: &[u32]| placement::Answer::place(vec![placement::Assignment { count: 5, places: places.to_vec() }]);
+    let first = r#"{"when": "place.zone == 'b'", "answer": "first", "reason": "b is nearer"}"#;
+    assert_eq!(of(first), placed(&[2]).because("b is nearer"), "what backs off is not tried");
+    assert_eq!(of(r#"{"when": "place.server_type == 'S'", "answer": "last"}"#), placed(&[1, 0]));
+    assert_eq!(of(r#"{"when": "place.zone == 'a' && place.servers == 0", "answer": "skip"}"#), placed(&[1]));
+    assert_eq!(of(r#"{"when": "place.zone == 'a'", "answer": "skip"}"#), placed(&[2]));
+    assert_eq!(of(r#"{"when": "wanted == 5", "answer": "skip"}"#), placement::Answer::place(Vec::new()));
+    assert_eq!(of(r#"{"when": "wanted == 6", "answer": "skip"}"#), placement::Answer::defer());
+    let passed_on = format!(r#"{{"when": "true", "answer": "defer"}}, {first}"#);
+    assert_eq!(of(&passed_on), placement::Answer::defer());
 }
 
 #[test]

@@ -10,6 +10,8 @@
 #[rustfmt::skip]
 pub mod imports;
 #[rustfmt::skip]
+pub mod placement;
+#[rustfmt::skip]
 pub mod policy;
 #[rustfmt::skip]
 pub mod provisioning;

@@ -27,8 +27,8 @@
 //!
 //! * [`settings!`] makes the settings type: documented fields with defaults, its JSON Schema, errors that name the key.
 //!   [`choices!`] makes an enumeration for one of them.
-//! * One trait for each slot: [`StateMapping`], [`Retry`], [`Rollback`], [`Release`], [`Provisioning`]. Questions and
-//!   answers are the contract's own types, in the module that has the slot's name.
+//! * One trait for each slot: [`StateMapping`], [`Retry`], [`Rollback`], [`Release`], [`Provisioning`], [`Placement`].
+//!   Questions and answers are the contract's own types, in the module that has the slot's name.
 //! * [`export_policy!`] exports the slots that it names. The policy's name, version and summary are its package's.
 //! * [`log`] and [`scaleway`] are what a policy may ask of the host. A component imports what its source calls; each
 //!   import but `log` has to be granted by the operator.
@@ -56,8 +56,8 @@ pub mod testing;
 
 pub use configuration::{Policy, Settings};
 pub use setting::Setting;
-pub use slots::{Provisioning, Release, Retry, Rollback, StateMapping};
-pub use slots::{provisioning, release, retry, rollback, state_mapping};
+pub use slots::{Placement, Provisioning, Release, Retry, Rollback, StateMapping};
+pub use slots::{placement, provisioning, release, retry, rollback, state_mapping};
 
 /// What more than one slot speaks about.
 pub mod types {
@@ -70,8 +70,8 @@ pub mod types {
 pub mod prelude {
     pub use crate::types::{Failure, FailureClass, Milliseconds, ResourceKind, Timestamp};
     pub use crate::{
-        Policy, Provisioning, Release, Retry, Rollback, Setting, Settings, StateMapping, choices, export_policy, log,
-        provisioning, release, retry, rollback, scaleway, settings, state_mapping,
+        Placement, Policy, Provisioning, Release, Retry, Rollback, Setting, Settings, StateMapping, choices,
+        export_policy, log, placement, provisioning, release, retry, rollback, scaleway, settings, state_mapping,
     };
 }
 

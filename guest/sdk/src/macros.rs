@@ -176,8 +176,9 @@ pub(crate) use __named as named;
 /// Exports a policy: `export_policy!(MyPolicy: retry, rollback);`
 ///
 /// The type implements the trait of each slot that is named (`state_mapping`, `retry`, `rollback`, `release`,
-/// `provisioning`) and [`Policy`](crate::Policy) or [`Settings`](crate::Settings). What the component says about itself
-/// is what its package says: name, version, description. Natively (in `cargo test`) it only checks the types.
+/// `provisioning`, `placement`) and [`Policy`](crate::Policy) or [`Settings`](crate::Settings). What the component says
+/// about itself is what its package says: name, version, description. Natively (in `cargo test`) it only checks the
+/// types.
 #[macro_export]
 macro_rules! export_policy {
     ($policy:ty : $($slot:ident),+ $(,)?) => {

@@ -294,6 +294,12 @@ impl Templates {
                 "also-timed-out = true",
                 "a-failed-hook-deletes-nothing"
             ),
+            SlotName::Placement => templates!(
+                "placement",
+                "Tries those places last where creations keep failing.",
+                "failures = 3",
+                "a-place-that-keeps-failing-comes-last"
+            ),
         }
     }
 }

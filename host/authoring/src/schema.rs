@@ -64,6 +64,8 @@ pub fn schema(slot: SlotName, of: SchemaOf) -> Result<Value, Error> {
             let answer = match slot {
                 // A rule is about one resource, of which the plan is made.
                 SlotName::Rollback => json!({ "enum": ["defer", "keep", "delete"] }),
+                // A rule is about one place, in whose order servers are placed.
+                SlotName::Placement => json!({ "enum": ["defer", "first", "last", "skip"] }),
                 _ => schema.verdict(parts.answer)?,
             };
             (format!("Rules for the slot {slot}"), rules(slot, &answer))

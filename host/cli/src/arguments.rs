@@ -5,6 +5,7 @@
 
 mod cluster;
 mod conformance;
+mod examples;
 mod policy_author;
 mod policy_proof;
 mod policy_shadow;
@@ -30,8 +31,8 @@ pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptio
 pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
-    ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, NameCluster, ScaleCluster, TerminateCluster,
-    ValidateCluster,
+    ApplyCluster, ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, DiffCluster, ExportCluster,
+    NameCluster, ReplaceCluster, ScaleCluster, TerminateCluster, ValidateCluster,
 };
 
 /// Machine lifecycles on Scaleway: created whole, undone whole, judged by policies that you can replace.
@@ -44,7 +45,7 @@ pub(crate) use cluster::{
     arg_required_else_help = true,
     max_term_width = 100,
     after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing touched · \
-3 failed and something is left, which is listed · 130 interrupted, undone or journalled for the next start.\n\n\
+3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · 130 interrupted, undone or journalled for the next start.\n\n\
 New here? `windlass demo` tells the whole story on an embedded simulator; no account is needed."
 )]
 pub(crate) struct Arguments {
@@ -54,13 +55,24 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+impl Arguments {
+    /// The command line of this process.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let mut matches = examples::add(<Self as clap::CommandFactory>::command()).try_get_matches()?;
+        <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+    }
+}
+
 /// Options that every command takes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Tables for people, or one JSON document on stdout
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    /// Tables for people, or documents for programs on stdout
+    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: OutputFormat,
+    /// Whether words are coloured: where a terminal is at the other end and NO_COLOR is not set, or as said
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
     /// Where Scaleway's API is [env: SCW_API_URL] [default: https://api.scaleway.com]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) api_url: Option<String>,
@@ -92,6 +104,22 @@ pub(crate) enum OutputFormat {
     Table,
     /// For programs: one document, whose fields are described in docs/json-output.md.
     Json,
+    /// The same in one line, and before it a line for each event of a cluster's operation.
+    JsonLines,
+    /// The same document as YAML.
+    Yaml,
+}
+
+/// When words are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// Where a terminal is at the other end, and `NO_COLOR` is not set.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 #[derive(Debug, Subcommand)]

@@ -133,13 +133,19 @@ impl Context {
         self.clusters_with(client(self.settings(None)?)?, parallel)
     }
 
-    /// For looking at clusters only: without credentials as well, since what is looked at is here.
+    /// For looking at clusters only: without credentials as well, since what is looked at is here, and without the
+    /// configured policies, since nothing is judged.
     pub(crate) fn clusters_to_look_at(&self) -> Result<ClusterWork, Failure> {
-        let client = match self.settings(None) {
-            Ok(settings) => client(settings)?,
-            Err(failure) => offline_client(failure.message.clone())?,
+        let (client, unreachable) = match self.settings(None) {
+            Ok(settings) => (client(settings)?, None),
+            Err(failure) => (offline_client(failure.message.clone())?, Some(failure.message.clone())),
         };
-        self.clusters_with(client, None)
+        let state = self.state_directory()?;
+        let store = cluster_store(&state)?;
+        let host = start(HostOptions::new(self.folder_of(&state)?))?;
+        let lifecycle = self.lifecycle_under(&client, &host, &state, None)?;
+        let clusters = Clusters::new(ClusterOptions::new(lifecycle, client, Arc::new(host.clone()), Arc::new(store)));
+        Ok(ClusterWork { clusters, host, unreachable, _watch: None })
     }
 
     fn clusters_with(&self, client: Client, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
@@ -153,7 +159,7 @@ impl Context {
         let mut options = ClusterOptions::new(lifecycle, client, Arc::new(host.clone()), Arc::new(store));
         options.limits = limits;
         let clusters = Clusters::new(options);
-        Ok(ClusterWork { clusters, host, _watch: watch })
+        Ok(ClusterWork { clusters, host, unreachable: None, _watch: Some(watch) })
     }
 
     fn lifecycle(
@@ -171,14 +177,24 @@ impl Context {
         let watch = host
             .watch()
             .map_err(|error| Failure::undone("the program cannot watch its policies").because(error.to_string()))?;
+        let lifecycle = self.lifecycle_under(&client, &host, state, parallel)?;
+        Ok((lifecycle, client, host, watch))
+    }
+
+    fn lifecycle_under(
+        &self,
+        client: &Client,
+        host: &Host,
+        state: &StateDirectory,
+        parallel: Option<u32>,
+    ) -> Result<Lifecycle, Failure> {
         let mut options = Options::new(client.clone(), Arc::new(host.clone()), state.clone());
         options.owner = self.configuration.owner.clone();
         if let Some(parallel) = self.parallel(parallel) {
             options.limits.parallel_operations = parallel;
         }
-        let lifecycle = Lifecycle::open(options)
-            .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
-        Ok((lifecycle, client, host, watch))
+        Lifecycle::open(options)
+            .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))
     }
 
     /// The state directory's handle, for the policy host.
@@ -247,8 +263,10 @@ pub(crate) struct Work {
 /// Clusters and what they stand on.
 pub(crate) struct ClusterWork {
     pub(crate) clusters: Clusters,
+    /// Why Scaleway cannot be asked, where it cannot.
+    pub(crate) unreachable: Option<String>,
     host: Host,
-    _watch: Watch,
+    _watch: Option<Watch>,
 }
 
 impl ClusterWork {

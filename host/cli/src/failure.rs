@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::output::printable;
+
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -16,6 +18,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// It failed and something is left, which is listed.
     Left = 3,
+    /// Done, and what it had to tell could not be written on stdout.
+    Unwritten = 4,
     /// Interrupted: undone, or journalled for the next start.
     Interrupted = 130,
 }
@@ -193,8 +197,10 @@ fn section(block: &mut String, label: &str, lines: &[String]) {
     }
 }
 
+/// What was said elsewhere (by Scaleway, by hooks) must not steer the terminal.
 fn indented(text: &str) -> String {
-    text.trim_end().replace('\n', &format!("\n{}", " ".repeat(LABEL_WIDTH + 2)))
+    let lines = text.trim_end().split('\n').map(printable);
+    lines.collect::<Vec<_>>().join(&format!("\n{}", " ".repeat(LABEL_WIDTH + 2)))
 }
 
 fn paint(style: Style, text: &str) -> String {
@@ -234,6 +240,23 @@ mod tests {
              \x20 LEFT    server s1 in fr-par-1: locked\n\
              \x20 try     windlass operation resume\n"
         );
+    }
+
+    #[test]
+    fn what_was_said_elsewhere_cannot_steer_the_terminal() {
+        let steering = "\u{1b}]0;owned\u{7}\u{1b}[2J";
+        let mut failure = Failure::undone(steering).at(steering).because(steering).remedy(steering);
+        failure.undone.push(steering.to_owned());
+        let left = |text: &str| text.to_owned();
+        failure.left.push(Leftover {
+            kind: left(steering),
+            id: left(steering),
+            zone: left(steering),
+            reason: left(steering),
+        });
+        let block = plain(&failure.block());
+        assert!(!block.contains(['\u{1b}', '\u{7}']), "{block:?}");
+        assert!(!failure.block().contains("\u{1b}]"), "{block:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM during work that has effects: the first undoes what is in flight, the second leaves it to the
-//! next start, the third does not wait. In each case the journal knows.
+//! next start, the third does not wait. In each case the journal knows. SIGHUP, the end of the terminal, ends nothing:
+//! a laptop that is closed undoes nothing.
 
 use std::process;
 use std::sync::Arc;
@@ -79,14 +80,21 @@ pub(crate) fn listen_saying(control: &impl Ends, output: Output, words: Words) -
     };
     let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut hangups = signal(SignalKind::hangup()).map_err(deaf)?;
     let happened = Arc::new(AtomicBool::new(false));
     let (flag, control) = (Arc::clone(&happened), control.clone());
     let listening = tokio::spawn(async move {
-        for count in 1.. {
+        let mut count = 0;
+        loop {
             tokio::select! {
                 _ = interrupts.recv() => {}
                 _ = terminations.recv() => {}
+                _ = hangups.recv() => {
+                    tracing::info!("the terminal is gone; the work goes on");
+                    continue;
+                }
             }
+            count += 1;
             flag.store(true, Ordering::Relaxed);
             match count {
                 1 => {

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::arguments::Global;
+use crate::arguments::{Color, Global};
 
 /// The variable that overrides `--verbose` and `--quiet` with a filter of its own, as `RUST_LOG` does elsewhere.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";
@@ -23,7 +23,13 @@ pub(crate) fn start(global: &Global) -> Result<(), String> {
             (_, _) => "trace",
         }),
     };
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colours = match global.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -1,6 +1,9 @@
 //! The binary `windlass`: the outside surface of the project. Knows the command line, the configuration file and the
 //! terminal; knows no judgement, no HTTP and no journal of its own.
 
+// Cluster operations are futures in futures.
+#![recursion_limit = "256"]
+
 mod arguments;
 mod commands;
 mod configuration;
@@ -17,22 +20,29 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    output::color(arguments.global.color);
     let output = Output::new(&arguments.global);
     let result = logging::start(&arguments.global).map_err(Failure::usage).and_then(|()| commands::run(arguments));
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => match output::unwritten() {
+            None => ExitCode::SUCCESS,
+            Some(problem) => {
+                let failure =
+                    Failure::new(Exit::Unwritten, "it is done, and its result could not be written on stdout");
+                output.failure(&failure.because(problem));
+                Exit::Unwritten.into()
+            }
+        },
         Err(failure) => {
             output.failure(&failure);
             failure.exit.into()
@@ -42,10 +52,12 @@ fn main() -> ExitCode {
 
 /// Help and version are answers; everything else that clap says is wrong usage.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a closed terminal.
-    let _ = error.print();
+    let printed = error.print();
     if !error.use_stderr() {
-        return ExitCode::SUCCESS;
+        return match printed {
+            Err(problem) if problem.kind() != std::io::ErrorKind::BrokenPipe => Exit::Unwritten.into(),
+            _ => ExitCode::SUCCESS,
+        };
     }
     if wants_json(std::env::args_os()) {
         let message = anstream::adapter::strip_str(&error.to_string()).to_string();
@@ -59,6 +71,9 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// Whether JSON was asked for on a command line that clap could not read.
 fn wants_json(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
-    arguments.iter().any(|argument| argument == "--output=json")
-        || arguments.windows(2).any(|pair| pair[0] == "--output" && pair[1] == "json")
+    let named = |argument: &std::ffi::OsStr| argument == "json" || argument == "json-lines";
+    arguments.iter().any(|argument| {
+        let text = argument.to_string_lossy();
+        ["--output=", "-o=", "-o"].iter().any(|option| text.strip_prefix(option).is_some_and(|it| named(it.as_ref())))
+    }) || arguments.windows(2).any(|pair| (pair[0] == "--output" || pair[0] == "-o") && named(&pair[1]))
 }

@@ -1,13 +1,14 @@
 //! Results on stdout, words on stderr. Colours only where a terminal is at the other end; `NO_COLOR` is honoured.
 
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::arguments::{Global, OutputFormat};
+use crate::arguments::{Color, Global, OutputFormat};
 use crate::failure::Failure;
 use crate::units::human_duration;
 
@@ -23,14 +24,20 @@ impl Output {
         Output { format: global.output, quiet: global.quiet }
     }
 
-    pub(crate) fn is_json(self) -> bool {
-        self.format == OutputFormat::Json
+    /// Whether stdout is to hold documents and nothing else.
+    pub(crate) fn is_document(self) -> bool {
+        self.format != OutputFormat::Table
     }
 
-    /// The result of a command: one JSON document, or the text for people.
+    /// Whether events are to stand on stdout, too, one in a line.
+    pub(crate) fn is_lines(self) -> bool {
+        self.format == OutputFormat::JsonLines
+    }
+
+    /// The result of a command: one document, or the text for people.
     pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
         match self.format {
-            OutputFormat::Json => self.json(document),
+            OutputFormat::Json | OutputFormat::JsonLines | OutputFormat::Yaml => self.document(document),
             OutputFormat::Table => {
                 let text = text();
                 print(&text);
@@ -41,11 +48,17 @@ impl Output {
         }
     }
 
-    fn json(self, document: &impl Serialize) {
-        let text = if std::io::stdout().is_terminal() {
-            serde_json::to_string_pretty(document)
-        } else {
-            serde_json::to_string(document)
+    /// A document on stdout: in lines, one of them.
+    pub(crate) fn document(self, document: &impl Serialize) {
+        let text = match self.format {
+            OutputFormat::Yaml => {
+                return match serde_norway::to_string(document) {
+                    Ok(text) => print(&format!("---\n{text}")),
+                    Err(error) => note(&format!("the result cannot be written as YAML: {error}\n")),
+                };
+            }
+            OutputFormat::Json if std::io::stdout().is_terminal() => serde_json::to_string_pretty(document),
+            _ => serde_json::to_string(document),
         };
         match text {
             Ok(text) => print(&format!("{text}\n")),
@@ -56,8 +69,8 @@ impl Output {
     /// A failed command: the block on stderr and, as JSON, the document on stdout.
     pub(crate) fn failure(self, failure: &Failure) {
         note(&failure.block());
-        if self.is_json() {
-            self.json(&failure.document());
+        if self.is_document() {
+            self.document(&failure.document());
         }
     }
 
@@ -69,10 +82,32 @@ impl Output {
     }
 }
 
-/// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours.
+/// Colours as `--color` says.
+pub(crate) fn color(when: Color) {
+    match when {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}
+
+/// Why stdout could not be written, the first time that it could not.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
+/// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours; whatever else goes wrong
+/// is kept for the exit code.
 pub(crate) fn print(text: &str) {
     let mut stdout = anstream::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = UNWRITTEN.set(error.to_string());
+    }
+}
+
+/// Why something that was to stand on stdout does not.
+pub(crate) fn unwritten() -> Option<&'static str> {
+    UNWRITTEN.get().map(String::as_str)
 }
 
 /// Writes a question on stderr, also under `--quiet`: whoever is asked must see what about.

@@ -11,6 +11,7 @@ use windlass_lifecycle::{Clock, Lifecycle};
 use windlass_policy::Host;
 use windlass_policy::slots::types::Failure;
 use windlass_scaleway::Client;
+use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::Error;
 use crate::cloud_init::{CloudInitFiles, ReadCloudInit};
@@ -19,14 +20,16 @@ use crate::hooks::{HookRunner, RunHooks};
 use crate::name::{ClusterName, NodeGroupName};
 use crate::operation::{Start, perform};
 use crate::record::{
-    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, OperationKind,
-    OperationState, Stage,
+    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
+    OperationKind, OperationState, Stage,
 };
 use crate::resume::ended_by_another;
 use crate::run::{Book, Run};
 use crate::selection::{ScaleRequest, select};
 use crate::specification::ClusterSpecification;
-use crate::stages::validate;
+use crate::stages::wait::public_addresses;
+use crate::stages::{look, validate};
+use crate::standing;
 use crate::store::{Begin, ClusterStore, Requests, StoreError, StoredCluster};
 
 /// Operations of a history at most, and events.
@@ -171,6 +174,71 @@ pub struct ClusterStatus {
     pub operation_lives: bool,
     /// Whether its deletion is requested.
     pub deletion_requested: bool,
+    /// What Scaleway says of its nodes, where it was asked ([`Clusters::compare`]).
+    pub seen: Option<ClusterSight>,
+}
+
+/// What Scaleway says of a cluster's nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClusterSight {
+    /// When it was asked: milliseconds since 1970.
+    pub at: u64,
+    /// The nodes that have a server.
+    pub nodes: Vec<NodeSight>,
+}
+
+/// What Scaleway says of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeSight {
+    /// Its name.
+    pub node: String,
+    /// The state of its server; absent when there is none.
+    pub state: Option<String>,
+    /// The server's public addresses.
+    pub addresses: Vec<std::net::IpAddr>,
+    /// How that differs from what is known here, in words.
+    pub differences: Vec<String>,
+}
+
+/// A function on data: what is known of a node beside its server as it is.
+fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
+    let mut differences = Vec::new();
+    let addresses = server.map(public_addresses).unwrap_or_default();
+    match (server, node.state) {
+        (None, NodeState::Running) => differences.push("its server is gone: somebody deleted it".to_owned()),
+        (Some(server), NodeState::Running) => {
+            if server.state != ServerState::Running {
+                differences.push(format!("its server is {}", server.state));
+            }
+            if addresses != node.addresses {
+                let list = |list: &[std::net::IpAddr]| match list {
+                    [] => "none".to_owned(),
+                    list => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+                };
+                differences.push(format!("its addresses are {}, and were {}", list(&addresses), list(&node.addresses)));
+            }
+        }
+        _ => {}
+    }
+    let state = server.map(|server| server.state.to_string());
+    NodeSight { node: node.name.clone(), state, addresses, differences }
+}
+
+/// What [`Clusters::cancel`] called off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CalledOff {
+    /// The operation of this number will end.
+    Operation(u64),
+    /// A requested deletion was withdrawn.
+    Deletion,
+    /// There was nothing to call off.
+    Nothing,
+}
+
+/// Whether nothing of a cluster exists and nothing is under way: its record only says why a creation failed.
+fn is_empty_error(stored: &StoredCluster) -> bool {
+    stored.cluster.state == ClusterState::Error && stored.open.is_none() && stored.nodes.is_empty()
 }
 
 /// An operation and what happened in it.
@@ -245,9 +313,12 @@ impl Clusters {
         let shared = &self.shared;
         let name = specification.name.clone();
         let exists = |state| Error::Exists { name: name.to_string(), state };
-        if let Some(stored) = shared.store.cluster(&name).await? {
-            return Err(exists(stored.cluster.state));
-        }
+        // What an earlier creation left as an error without a node is no cluster any more: this one takes its place.
+        let expected = match shared.store.cluster(&name).await? {
+            None => None,
+            Some(stored) if is_empty_error(&stored) => Some(stored.fence),
+            Some(stored) => return Err(exists(stored.cluster.state)),
+        };
         let now = shared.clock.now();
         let (mut nodes, mut counts, mut last_index) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         for (group, data) in &specification.groups {
@@ -255,9 +326,10 @@ impl Clusters {
             counts.insert(group.clone(), Counts { before: 0, wanted: data.count });
             last_index.insert(group.clone(), data.count);
         }
+        let operation = self.operation(OperationKind::Create, Stage::Validate, counts);
         let cluster = Cluster {
             name: name.clone(),
-            state: ClusterState::Creating,
+            state: standing::state(&operation, &nodes),
             reasons: Vec::new(),
             left: Vec::new(),
             specification,
@@ -265,10 +337,9 @@ impl Clusters {
             created_at: now,
             updated_at: now,
         };
-        let operation = self.operation(OperationKind::Create, Stage::Validate, counts);
-        let begin = Begin { expected: None, cluster, nodes, operation };
+        let begin = Begin { expected, cluster, nodes, operation };
         match self.begin(begin, Vec::new(), control).await {
-            Err(Error::Store(StoreError::Overtaken)) => Err(exists(ClusterState::Creating)),
+            Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => Err(exists(ClusterState::Creating)),
             ended => ended,
         }
     }
@@ -291,7 +362,7 @@ impl Clusters {
         loop {
             let stored = self.stored(name).await?;
             self.refuse_busy(&stored).await?;
-            match self.begin_scale(stored, request, control).await {
+            match self.begin_scale(stored, None, request, control).await {
                 // Somebody was quicker: look again at what it does.
                 Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => {}
                 ended => return ended,
@@ -299,15 +370,22 @@ impl Clusters {
         }
     }
 
-    async fn begin_scale(
+    /// `specification`: what the cluster is to be from now on, with the counts of the request.
+    pub(crate) async fn begin_scale(
         &self,
-        stored: StoredCluster,
+        mut stored: StoredCluster,
+        specification: Option<ClusterSpecification>,
         request: &ScaleRequest,
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
+        if let Some(specification) = specification {
+            stored.cluster.specification = specification;
+        }
         let selection = select(&stored.cluster, &stored.nodes, request)?;
         let now = self.shared.clock.now();
-        let mut cluster = Cluster { state: ClusterState::Scaling, updated_at: now, ..stored.cluster };
+        let operation = self.operation(OperationKind::Scale, Stage::Validate, selection.counts.clone());
+        let state = standing::state(&operation, []);
+        let mut cluster = Cluster { state, updated_at: now, ..stored.cluster };
         cluster.last_index = selection.last_index;
         for (group, counts) in &selection.counts {
             if let Some(group) = cluster.specification.groups.get_mut(group) {
@@ -317,7 +395,6 @@ impl Clusters {
         cluster.specification.check()?;
         let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
         let unchanged = stored.nodes.into_iter().filter(|node| !changed.contains(node.name.as_str())).collect();
-        let operation = self.operation(OperationKind::Scale, Stage::Validate, selection.counts);
         let begin = Begin { expected: Some(stored.fence), cluster, nodes: selection.nodes, operation };
         self.begin(begin, unchanged, control).await
     }
@@ -347,24 +424,47 @@ impl Clusters {
         control: &ClusterControl,
         mut known: bool,
     ) -> Result<ClusterOutcome, Error> {
+        // The operation of which this call has requested the end: a store that fails from then on has not left
+        // everything untouched.
+        let mut requested: Option<(ClusterOperation, Vec<Node>)> = None;
+        let unnoted = |error: Error, requested: &Option<(ClusterOperation, Vec<Node>)>| match (error, requested) {
+            (Error::Store(source), Some((open, nodes))) => Error::Unrecorded {
+                cluster: name.to_string(),
+                number: open.number,
+                kind: open.kind,
+                stage: open.stage,
+                nodes: nodes.iter().filter(|node| node.exists()).cloned().collect(),
+                source,
+            },
+            (error, _) => error,
+        };
         loop {
             let stored = match self.stored(name).await {
                 Err(Error::Unknown { .. }) if known => {
-                    let number = self.next_number(name).await?.saturating_sub(1);
+                    let number = self.next_number(name).await.map_or(0, |next| next.saturating_sub(1));
                     let state = OperationState::Done;
                     return Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new() });
                 }
-                stored => stored?,
+                stored => stored.map_err(|error| unnoted(error, &requested))?,
             };
             known = true;
             let Some(open) = &stored.open else {
                 return match self.begin_terminate(stored, force, control).await {
                     // Somebody was quicker: look again at what it does.
                     Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => continue,
-                    ended => ended,
+                    ended => ended.map_err(|error| unnoted(error, &requested)),
                 };
             };
-            self.shared.store.request(name, Requests { cancel: false, delete: true }).await?;
+            // A termination under way is what is asked for: it is waited for.
+            if open.kind != OperationKind::Terminate {
+                let request = Requests { cancel: false, delete: true };
+                let open_still = self.shared.store.request(name, open.number, request).await;
+                if !open_still.map_err(|error| unnoted(error.into(), &requested))? {
+                    continue;
+                }
+                requested = Some((open.clone(), stored.nodes.clone()));
+            }
+            let number = open.number;
             if !self.lives(&stored).await {
                 match self.resume_one(stored, control).await.outcome {
                     Err(error) if !ended_by_another(&error) && !matches!(error, Error::Failed(_)) => return Err(error),
@@ -374,7 +474,7 @@ impl Clusters {
             tokio::select! {
                 biased;
                 () = control.left().cancelled() => {
-                    return Err(Error::LeftOpen { cluster: name.to_string(), number: open.number });
+                    return Err(Error::LeftOpen { cluster: name.to_string(), number });
                 }
                 () = tokio::time::sleep(self.shared.limits.watch_interval) => {}
             }
@@ -403,22 +503,32 @@ impl Clusters {
         let leaving = |node: Node| Node { role: NodeRole::Leaving, ..node };
         let nodes: Vec<Node> = stored.nodes.into_iter().map(leaving).collect();
         let now = self.shared.clock.now();
-        let cluster = Cluster { state: ClusterState::Terminating, updated_at: now, ..stored.cluster };
         let mut operation = self.operation(OperationKind::Terminate, Stage::Decommission, counts);
         operation.force = force;
+        let cluster = Cluster { state: standing::state(&operation, []), updated_at: now, ..stored.cluster };
         self.begin(Begin { expected: Some(stored.fence), cluster, nodes, operation }, Vec::new(), control).await
     }
 
-    /// Requests that the operation under way is called off, wherever it runs. False when none is.
+    /// Requests that the operation under way is called off, wherever it runs. Where none is, a deletion that was
+    /// requested and has not begun is withdrawn.
     ///
     /// # Errors
     /// [`Error::Unknown`], and the store's.
-    pub async fn cancel(&self, name: &ClusterName) -> Result<bool, Error> {
+    pub async fn cancel(&self, name: &ClusterName) -> Result<CalledOff, Error> {
         let stored = self.stored(name).await?;
-        if stored.open.is_none() {
-            return Ok(false);
+        if let Some(open) = &stored.open {
+            let requested = self.shared.store.request(name, open.number, Requests { cancel: true, delete: false });
+            return Ok(if requested.await? { CalledOff::Operation(open.number) } else { CalledOff::Nothing });
         }
-        Ok(self.shared.store.request(name, Requests { cancel: true, delete: false }).await?)
+        Ok(if self.withdraw(name).await? { CalledOff::Deletion } else { CalledOff::Nothing })
+    }
+
+    /// Withdraws a deletion that was requested and has not begun. False when there was none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn withdraw(&self, name: &ClusterName) -> Result<bool, Error> {
+        Ok(self.shared.store.withdraw(name).await?)
     }
 
     /// Every cluster, by name; without nodes.
@@ -450,7 +560,29 @@ impl Clusters {
             operation: stored.open,
             operation_lives,
             deletion_requested: stored.requests.delete,
+            seen: None,
         }
+    }
+
+    /// As [`Clusters::status`], compared with what Scaleway says now. Nothing is changed: a difference is taken up by the
+    /// next operation, which looks, too.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], and the store's. When Scaleway does not answer, the inner error says so; the status is what is
+    /// known here.
+    pub async fn compare(&self, name: &ClusterName) -> Result<(ClusterStatus, Result<(), Failure>), Error> {
+        let mut status = self.status(name).await?;
+        let with_server: Vec<&Node> = status.nodes.iter().filter(|node| node.server.is_some()).collect();
+        let ids: Vec<String> = with_server.iter().filter_map(|node| node.server.clone()).collect();
+        let at = self.shared.clock.now();
+        let seen = match look::see(&self.shared.client, &status.cluster.specification.zone, &ids).await {
+            Ok(seen) => seen,
+            Err(failed) => return Ok((status, Err(failed))),
+        };
+        let nodes =
+            with_server.iter().map(|node| sight(node, node.server.as_ref().and_then(|id| seen.get(id)))).collect();
+        status.seen = Some(ClusterSight { at, nodes });
+        Ok((status, Ok(())))
     }
 
     /// What was done with the clusters of this name, the newest operation first; also after its termination.
@@ -488,20 +620,8 @@ impl Clusters {
         stage: Stage,
         counts: BTreeMap<NodeGroupName, Counts>,
     ) -> ClusterOperation {
-        ClusterOperation {
-            number: 0,
-            kind,
-            state: OperationState::Open,
-            stage,
-            runner: self.shared.runner.clone(),
-            policies: serde_json::Value::Null,
-            counts,
-            force: false,
-            recovery: None,
-            reasons: Vec::new(),
-            began_at: self.shared.clock.now(),
-            ended_at: None,
-        }
+        let begun = ClusterOperation::begun(kind, stage, &self.shared.runner, self.shared.clock.now());
+        ClusterOperation { counts, ..begun }
     }
 
     /// Stores an operation under the policies of this moment, and runs it to its end.
@@ -541,14 +661,19 @@ impl Clusters {
         let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
         let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
         drop((run, active));
-        let unfinished = matches!(ended, Err(Error::LeftOpen { .. } | Error::TakenOver { .. } | Error::Store(_)));
+        let unfinished =
+            matches!(ended, Err(Error::LeftOpen { .. } | Error::TakenOver { .. } | Error::Unrecorded { .. }));
         if terminates || unfinished {
             return ended;
         }
         // Requested while it ran, however it ended.
-        match self.shared.store.cluster(&name).await? {
-            Some(stored) if stored.open.is_none() && stored.requests.delete => {}
-            _ => return ended,
+        match self.shared.store.cluster(&name).await {
+            Ok(Some(stored)) if stored.open.is_none() && stored.requests.delete => {}
+            Ok(_) => return ended,
+            Err(error) => {
+                tracing::warn!(cluster = %name, %error, "whether its deletion is requested cannot be read");
+                return ended;
+            }
         }
         match self.terminate_boxed(&name, &control).await {
             Ok(_) => Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() }),
@@ -589,7 +714,7 @@ impl Clusters {
         self.shared.store.runner_lives(&open.runner).await
     }
 
-    async fn refuse_busy(&self, stored: &StoredCluster) -> Result<(), Error> {
+    pub(crate) async fn refuse_busy(&self, stored: &StoredCluster) -> Result<(), Error> {
         let Some(open) = &stored.open else { return Ok(()) };
         let (cluster, number, kind) = (stored.cluster.name.to_string(), open.number, open.kind);
         let busy = Error::Busy { cluster, number, kind, stage: open.stage };

@@ -7,7 +7,7 @@ use crate::clusters::Clusters;
 use crate::hooks::{HOOK_INPUT_VERSION, HookInput, HookPlan, HookRunner};
 use crate::name::ClusterName;
 use crate::record::{Node, NodeRole, OperationKind, Stage};
-use crate::selection::{ScaleRequest, select};
+use crate::selection::ScaleRequest;
 use crate::specification::ClusterSpecification;
 use crate::stages::hook::hook_node;
 
@@ -62,12 +62,7 @@ impl Clusters {
     /// As [`Clusters::scale`] before it touches anything.
     pub async fn plan_scale(&self, name: &ClusterName, request: &ScaleRequest) -> Result<ClusterPlan, Error> {
         let stored = self.stored(name).await?;
-        let selection = select(&stored.cluster, &stored.nodes, request)?;
-        let changed: Vec<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
-        let unchanged = stored.nodes.into_iter().filter(|node| !changed.contains(&node.name.as_str()));
-        let nodes = unchanged.chain(selection.nodes.iter().cloned()).collect();
-        let number = self.next_number(name).await?;
-        Ok(plan(&stored.cluster.specification, nodes, OperationKind::Scale, number, false))
+        self.plan_of(&stored.cluster, stored.nodes, request).await
     }
 
     /// What [`Clusters::terminate`] would do.
@@ -83,7 +78,7 @@ impl Clusters {
 }
 
 /// A function on data: which nodes come, go, and are in which hook's hands.
-fn plan(
+pub(crate) fn plan(
     specification: &ClusterSpecification,
     mut nodes: Vec<Node>,
     operation: OperationKind,
@@ -95,8 +90,8 @@ fn plan(
     let leaves = |node: &Node| node.role == NodeRole::Leaving;
     let hooks = &specification.hooks;
     let mut planned = Vec::new();
-    // The same conditions as `operation.rs` has, on nodes that may not be made yet.
-    let decommission = |node: &Node| !force && leaves(node) && node.exists() && node.configured && !node.decommissioned;
+    // As in `operation.rs`, on nodes that may not be made yet.
+    let decommission = |node: &Node| !force && leaves(node) && node.awaits_decommission();
     let configure = |node: &Node| !leaves(node) && !node.configured;
     let start = |node: &Node| !leaves(node) && !node.started;
     type About<'a> = &'a dyn Fn(&Node) -> bool;

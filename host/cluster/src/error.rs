@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use windlass_policy::slots::types::Failure;
 
-use crate::record::{ClusterState, OperationKind, Stage};
+use crate::record::{ClusterState, Node, OperationKind, Stage};
 use crate::store::StoreError;
 
 /// The errors of this crate.
@@ -114,9 +114,28 @@ pub enum Error {
         /// The operation.
         number: u64,
     },
-    /// The store of clusters cannot be used.
+    /// The store of clusters cannot be used; nothing was touched.
     #[error("the clusters' store: {0}")]
     Store(#[from] StoreError),
+    /// The store of clusters failed while an operation was under way. The operation is open; the next start that can
+    /// write finishes or undoes it.
+    #[error(
+        "operation {number} ({kind}) of cluster {cluster} stopped at the stage {stage}, since it could not be noted: {source}"
+    )]
+    Unrecorded {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
+        /// What it does.
+        kind: OperationKind,
+        /// Where it stopped.
+        stage: Stage,
+        /// The nodes that existed then, or may have, as far as this process knows.
+        nodes: Vec<Node>,
+        /// What the store said.
+        source: StoreError,
+    },
     /// The floor below failed outside of an operation.
     #[error(transparent)]
     Lifecycle(#[from] windlass_lifecycle::Error),

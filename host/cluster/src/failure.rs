@@ -3,7 +3,7 @@
 use windlass_policy::slots::types::{Failure, FailureClass};
 
 /// The longest message that a policy gets, in bytes.
-const LONGEST_MESSAGE: usize = 1024;
+const LONGEST_MESSAGE: usize = Failure::LONGEST_MESSAGE;
 
 /// `text`, cut at a character within the bound.
 pub(crate) fn bounded(text: &str) -> String {
@@ -12,16 +12,7 @@ pub(crate) fn bounded(text: &str) -> String {
 
 /// A failure without a call.
 pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure {
-    Failure {
-        class,
-        message: bounded(message.as_ref()),
-        method: None,
-        path: None,
-        status: None,
-        error_type: None,
-        resource: None,
-        ambiguous: false,
-    }
+    Failure::of_class(class, message)
 }
 
 /// A failure in one line for people.

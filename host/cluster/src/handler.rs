@@ -5,7 +5,8 @@
 //! is stored, and then done. When that fails too, the cluster is left in `error`, with both reasons and a list of what
 //! is left.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use windlass_policy::slots::Provisioning;
 use windlass_policy::slots::provisioning::{self, Verdict};
@@ -17,8 +18,12 @@ use crate::record::{
 };
 use crate::run::{Book, Run, StageFailure, Stop};
 use crate::stages::servers;
-use crate::store::Change;
+use crate::standing;
+use crate::store::{Change, StoreError};
 use crate::{ClusterFailure, ClusterOutcome, Error, metric_names};
+
+/// Nodes of which it is told at most why they do not serve.
+const MOST_UNSERVING: usize = 10;
 
 /// Ends an operation whose stages all went well.
 pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
@@ -27,8 +32,6 @@ pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
         book.operation.state = OperationState::Done;
         if book.operation.kind == OperationKind::Terminate {
             change.forget_cluster = true;
-        } else {
-            book.cluster.state = ClusterState::Active;
         }
         book.cluster.reasons.clear();
         close(book, change, at);
@@ -45,7 +48,7 @@ pub(crate) async fn handle(run: &Run, stop: Stop) -> Result<ClusterOutcome, Erro
         Err(Stop::Gone) => vanished(run).await,
         Err(Stop::Left) => Err(Error::LeftOpen { cluster: run.name.to_string(), number: number(run) }),
         Err(Stop::Overtaken) => Err(Error::TakenOver { cluster: run.name.to_string(), number: number(run) }),
-        Err(Stop::Store(error)) => Err(Error::Store(error)),
+        Err(Stop::Store(error)) => Err(unrecorded(run, error)),
         // `recover` ends every failed stage itself; one more in its own work is such a stage.
         Err(Stop::Failed(failed)) => Err(failed_again(run, &failed)),
     }
@@ -89,12 +92,6 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
         reasons.append(&mut book.operation.reasons);
         book.operation.reasons = reasons.clone();
         book.operation.state = state;
-        let left = left(&book.nodes.values().collect::<Vec<_>>());
-        // Whole again is only what has nothing left that should be gone.
-        book.cluster.state = match recovery.state {
-            ClusterState::Active if state == OperationState::Recovered && left.is_empty() => ClusterState::Active,
-            _ => ClusterState::Error,
-        };
         book.cluster.reasons = reasons;
         close(book, change, at);
     })
@@ -189,7 +186,6 @@ async fn stop_quietly(run: &Run) -> Result<ClusterOutcome, Stop> {
         change.events.push((at, ClusterHappening::StoppingQuietly));
         book.operation.state = OperationState::Cancelled;
         book.operation.reasons.insert(0, "the cluster was deleted meanwhile".to_owned());
-        book.cluster.state = ClusterState::Terminating;
         close(book, change, at);
     })
     .await?;
@@ -241,7 +237,11 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
             change.nodes.push(node.clone());
         }
     }
+    book.cluster.state = standing::state(&book.operation, book.nodes.values());
     book.cluster.left = left(&book.nodes.values().collect::<Vec<_>>());
+    if book.cluster.state == ClusterState::Error {
+        book.cluster.reasons.extend(unserving(&book.nodes));
+    }
     book.cluster.updated_at = at;
     count_nodes(&mut book.cluster, book.operation.kind, &book.nodes.values().collect::<Vec<_>>());
     change.forget_nodes = gone;
@@ -257,8 +257,9 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
     ));
     let (kind, outcome) = (book.operation.kind.as_str(), book.operation.state.as_str());
     metrics::counter!(metric_names::OPERATIONS, "kind" => kind, "outcome" => outcome).increment(1);
-    let seconds = at.saturating_sub(book.operation.began_at) as f64 / 1_000.0;
-    metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome).record(seconds);
+    let lasted = Duration::from_millis(at.saturating_sub(book.operation.began_at));
+    metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome)
+        .record(lasted.as_secs_f64());
 }
 
 /// After a scaling, the counts say what there is. A creation's stay what was asked for.
@@ -272,13 +273,26 @@ fn count_nodes(cluster: &mut Cluster, kind: OperationKind, nodes: &[&Node]) {
     }
 }
 
+/// Why nodes do not serve that are not left: these say so themselves.
+fn unserving(nodes: &BTreeMap<String, Node>) -> Vec<String> {
+    let mut nodes: Vec<&Node> = nodes.values().filter(|node| node.state != NodeState::Left).collect();
+    nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
+    let mut words: Vec<String> = nodes
+        .iter()
+        .filter_map(|node| Some(format!("{}: {}", node.name, node.problem_in_serving()?)))
+        .take(MOST_UNSERVING + 1)
+        .collect();
+    if words.len() > MOST_UNSERVING {
+        words[MOST_UNSERVING] = "and more nodes do not serve".to_owned();
+    }
+    words
+}
+
 fn left(nodes: &[&Node]) -> Vec<String> {
     nodes
         .iter()
         .filter(|node| node.state == NodeState::Left)
-        .map(|node| {
-            format!("{}: {}", node.name, node.problem.as_deref().unwrap_or("nobody could see whether it is gone"))
-        })
+        .map(|node| format!("{}: {}", node.name, node.problem.as_deref().unwrap_or(standing::UNSEEN)))
         .collect()
 }
 
@@ -287,7 +301,10 @@ fn number(run: &Run) -> u64 {
 }
 
 fn outcome(run: &Run) -> ClusterOutcome {
-    let book = run.book.lock();
+    outcome_of(&run.book.lock())
+}
+
+fn outcome_of(book: &Book) -> ClusterOutcome {
     let gone = book.operation.kind == OperationKind::Terminate && book.operation.state == OperationState::Done;
     let mut nodes: Vec<Node> = book.nodes.values().cloned().collect();
     nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
@@ -308,11 +325,133 @@ fn failed_as(run: &Run, cause: &Failure, stage: crate::record::Stage) -> Error {
         stage,
         cause: cause.clone(),
         state: Some(book.cluster.state),
-        reasons: book.operation.reasons.clone(),
+        reasons: book.cluster.reasons.clone(),
         left: book.cluster.left.clone(),
     }))
 }
 
+/// The operation can write no more: what of it exists is told, since nothing is undone before it can be noted.
+fn unrecorded(run: &Run, source: StoreError) -> Error {
+    let book = run.book.lock();
+    let mut nodes: Vec<&Node> = book.nodes.values().filter(|node| node.exists()).collect();
+    nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
+    Error::Unrecorded {
+        cluster: run.name.to_string(),
+        number: book.operation.number,
+        kind: book.operation.kind,
+        stage: book.operation.stage,
+        nodes: nodes.into_iter().cloned().collect(),
+        source,
+    }
+}
+
 fn failed_again(run: &Run, failed: &StageFailure) -> Error {
     failed_as(run, &failed.failure, failed.stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{ClusterOperation, Stage};
+    use crate::specification::{ClusterSpecification, NodeGroup};
+
+    const AT: u64 = 9_000;
+
+    /// A cluster of two groups, `a` with 2 and `b` with 1 nodes wanted, and these nodes: group, number, state, role.
+    fn book(kind: OperationKind, nodes: &[(&str, u32, NodeState, NodeRole)]) -> Book {
+        let name: crate::ClusterName = "farm".parse().unwrap();
+        let mut specification = ClusterSpecification::new(name.clone(), "fr-par-1".parse().unwrap());
+        for (group, count) in [("a", 2), ("b", 1)] {
+            specification.groups.insert(group.parse().unwrap(), NodeGroup::new(count, "DEV1-S", "ubuntu_noble"));
+        }
+        let node = |&(group, index, state, role): &(&str, u32, NodeState, NodeRole)| {
+            let node = Node { state, role, ..Node::planned(&name, &group.parse().unwrap(), index) };
+            (node.name.clone(), node)
+        };
+        Book {
+            nodes: nodes.iter().map(node).collect(),
+            operation: ClusterOperation {
+                number: 7,
+                state: OperationState::Done,
+                reasons: vec!["because".to_owned()],
+                ..ClusterOperation::begun(kind, Stage::Validate, "1-abc", 1_000)
+            },
+            cluster: Cluster {
+                name,
+                state: ClusterState::Active,
+                reasons: Vec::new(),
+                left: Vec::new(),
+                specification,
+                last_index: BTreeMap::new(),
+                created_at: 1,
+                updated_at: 1,
+            },
+        }
+    }
+
+    fn counts(book: &Book) -> Vec<u32> {
+        book.cluster.specification.groups.values().map(|group| group.count).collect()
+    }
+
+    const NODES: &[(&str, u32, NodeState, NodeRole)] = &[
+        ("a", 1, NodeState::Running, NodeRole::Staying),
+        ("a", 10, NodeState::Running, NodeRole::Made),
+        ("a", 2, NodeState::Running, NodeRole::Made),
+        ("a", 3, NodeState::Planned, NodeRole::Made),
+        ("b", 1, NodeState::Removed, NodeRole::Leaving),
+        ("b", 2, NodeState::Left, NodeRole::Leaving),
+    ];
+
+    #[test]
+    fn what_ends_is_written_with_everything_that_changes_by_it() {
+        let mut book = book(OperationKind::Scale, NODES);
+        let mut change = Change::default();
+        close(&mut book, &mut change, AT);
+        assert_eq!(change.forget_nodes, ["farm-a-3", "farm-b-1"]);
+        let changed: Vec<&str> = change.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(changed, ["farm-a-10", "farm-a-2", "farm-b-2"], "those whose role has ended");
+        assert!(book.nodes.values().all(|node| node.role == NodeRole::Staying));
+        assert_eq!(book.cluster.left, ["farm-b-2: nobody could see whether it is gone"]);
+        assert_eq!((book.operation.ended_at, book.cluster.updated_at), (Some(AT), AT));
+        assert_eq!(change.cluster.as_ref(), Some(&book.cluster));
+        assert_eq!(change.operation.as_ref(), Some(&book.operation));
+        let closed = |cluster| ClusterHappening::Closed {
+            state: OperationState::Done,
+            cluster,
+            reasons: vec!["because".to_owned()],
+        };
+        assert_eq!(change.events, [(AT, closed(Some(ClusterState::Error)))], "its nodes do not serve");
+        let mut forgotten = Change { forget_cluster: true, ..Change::default() };
+        close(&mut book, &mut forgotten, AT);
+        assert_eq!(forgotten.events, [(AT, closed(None))]);
+        let unserving = ["farm-a-1: it runs and is not configured", "farm-a-2: it runs and is not configured"];
+        assert_eq!(book.cluster.reasons[..2], unserving, "an error says which nodes do not serve");
+    }
+
+    #[test]
+    fn after_a_scaling_the_counts_say_what_runs_and_after_anything_else_what_was_asked_for() {
+        for (kind, expected) in
+            [(OperationKind::Scale, [3, 0]), (OperationKind::Create, [2, 1]), (OperationKind::Terminate, [2, 1])]
+        {
+            let mut book = book(kind, NODES);
+            close(&mut book, &mut Change::default(), AT);
+            assert_eq!(counts(&book), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_told_as_gone_by_a_termination_that_is_done_only() {
+        for (kind, state, gone) in [
+            (OperationKind::Terminate, OperationState::Done, true),
+            (OperationKind::Terminate, OperationState::Failed, false),
+            (OperationKind::Scale, OperationState::Done, false),
+        ] {
+            let mut book = book(kind, NODES);
+            book.operation.state = state;
+            let outcome = outcome_of(&book);
+            assert_eq!((outcome.number, outcome.state, outcome.cluster.is_none()), (7, state, gone));
+            let order: Vec<&str> = outcome.nodes.iter().take(4).map(|node| node.name.as_str()).collect();
+            assert_eq!(order, ["farm-a-1", "farm-a-2", "farm-a-3", "farm-a-10"], "by their numbers");
+        }
+    }
 }

@@ -20,6 +20,7 @@
 #![cfg_attr(not(feature = "ssh-hooks"), allow(dead_code, reason = "what only hooks over ssh use"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+mod apply;
 mod cloud_init;
 mod clusters;
 mod control;
@@ -38,11 +39,16 @@ mod run;
 mod selection;
 mod specification;
 mod stages;
+mod standing;
 mod store;
 mod units;
 
+pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
-pub use clusters::{ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterStatus, Clusters};
+pub use clusters::{
+    CalledOff, ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterSight, ClusterStatus, Clusters,
+    NodeSight,
+};
 pub use control::ClusterControl;
 pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};

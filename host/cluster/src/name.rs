@@ -110,5 +110,10 @@ mod tests {
             let error = name.parse::<ClusterName>().unwrap_err().to_string();
             assert!(error.contains(rule), "{name}: {error}");
         }
+        assert!("a-".parse::<ClusterName>().unwrap_err().to_string().contains("dash"));
+        for good in ["a", "a-1", &"x".repeat(32)] {
+            assert_eq!(good.parse::<ClusterName>().unwrap().to_string(), good);
+        }
+        assert!("g".repeat(23).parse::<NodeGroupName>().is_err());
     }
 }

@@ -6,9 +6,10 @@ use futures::future::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::handler;
-use crate::record::{Node, NodeRole, OperationKind, Stage};
+use crate::record::{Node, NodeRole, NodeState, OperationKind, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::hook::run_hook;
+use crate::stages::look::look;
 use crate::stages::servers::{CloudInits, cloud_inits, make, remove};
 use crate::stages::validate::{growing, validate};
 use crate::stages::wait::{prepare, wait};
@@ -59,22 +60,18 @@ async fn create(run: &Run) -> Result<(), Stop> {
     configure_and_start(run).await
 }
 
-/// Validate, where nodes are to be made → decommission → resize → configure → start.
+/// Look at the nodes → validate, where nodes are to be made → decommission → resize → configure → start.
 async fn scale(run: &Run) -> Result<(), Stop> {
+    look(run, Stage::Validate).await?;
     let growing = growing(run);
     if !growing.is_empty() {
         validate(run, &growing).await?;
     }
     let contents = cloud_inits(run, Stage::Validate, &growing).await?;
-    run_hook(run, Stage::Decommission, &run.names(|node| node.role == NodeRole::Leaving && to_decommission(node)))
-        .await?;
+    let leaving = run.names(|node| node.role == NodeRole::Leaving && node.awaits_decommission());
+    run_hook(run, Stage::Decommission, &leaving).await?;
     resize(run, &contents).await?;
     configure_and_start(run).await
-}
-
-/// A node that never was configured holds nothing; one that is decommissioned already isn't asked twice.
-fn to_decommission(node: &Node) -> bool {
-    node.exists() && node.configured && !node.decommissioned
 }
 
 /// Leaving nodes go and new ones come, at the same time. Going is always finished; coming is called off when going
@@ -119,7 +116,7 @@ async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
 /// Every node that is to stay and is not configured, or not started: the new ones, and those that an earlier operation
 /// left so.
 async fn configure_and_start(run: &Run) -> Result<(), Stop> {
-    let stays = |node: &Node| node.role != NodeRole::Leaving && node.exists();
+    let stays = |node: &Node| node.role != NodeRole::Leaving && node.state == NodeState::Running;
     run_hook(run, Stage::Configure, &run.names(|node| stays(node) && !node.configured)).await?;
     run_hook(run, Stage::Start, &run.names(|node| stays(node) && !node.started)).await
 }
@@ -128,7 +125,10 @@ async fn configure_and_start(run: &Run) -> Result<(), Stop> {
 async fn terminate(run: &Run) -> Result<(), Stop> {
     let force = run.book.lock().operation.force;
     if !force {
-        run_hook(run, Stage::Decommission, &run.names(to_decommission)).await?;
+        if !run.names(Node::awaits_decommission).is_empty() {
+            look(run, Stage::Decommission).await?;
+        }
+        run_hook(run, Stage::Decommission, &run.names(Node::awaits_decommission)).await?;
     }
     let all = run.names(|_| true);
     remove(run, Stage::Servers, &all).await

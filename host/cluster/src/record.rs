@@ -195,8 +195,14 @@ pub struct Node {
     /// The host key that an ssh hook saw first.
     #[serde(default)]
     pub ssh_host_key: Option<String>,
+    /// Whether the decommission hook was begun for it, and nobody knows how it ended: then it must not serve again.
+    #[serde(default)]
+    pub decommission_began: bool,
     /// Whether the decommission hook has ended well for it.
     pub decommissioned: bool,
+    /// Whether the configure hook was begun for it: from then on it may hold data.
+    #[serde(default)]
+    pub configure_began: bool,
     /// Whether the configure hook has ended well for it.
     pub configured: bool,
     /// Whether the start hook has ended well for it.
@@ -219,7 +225,9 @@ impl Node {
             addresses: Vec::new(),
             private_addresses: Vec::new(),
             ssh_host_key: None,
+            decommission_began: false,
             decommissioned: false,
+            configure_began: false,
             configured: false,
             started: false,
             problem: None,
@@ -291,6 +299,33 @@ pub struct ClusterOperation {
     pub began_at: u64,
     /// Milliseconds since 1970.
     pub ended_at: Option<u64>,
+}
+
+impl ClusterOperation {
+    /// One that begins at `began_at`. Its number is given by the store.
+    pub(crate) fn begun(kind: OperationKind, stage: Stage, runner: &str, began_at: u64) -> Self {
+        Self {
+            number: 0,
+            kind,
+            state: OperationState::Open,
+            stage,
+            runner: runner.to_owned(),
+            policies: Value::Null,
+            counts: BTreeMap::new(),
+            force: false,
+            recovery: None,
+            reasons: Vec::new(),
+            began_at,
+            ended_at: None,
+        }
+    }
+
+    /// The operation's id as hooks are told it: `<cluster>-<when it began>-<number>`. Unlike a number alone, it is never
+    /// that of an operation on an earlier cluster of this name whose history is lost.
+    #[must_use]
+    pub fn id(&self, cluster: &ClusterName) -> String {
+        format!("{cluster}-{:x}-{}", self.began_at, self.number)
+    }
 }
 
 /// What is done about a failure.

@@ -45,7 +45,7 @@ impl Clusters {
     /// # Errors
     /// The journal's and the store's. What becomes of single clusters stands in their outcome.
     pub async fn resume(&self, control: &ClusterControl) -> Result<Vec<ResumedCluster>, Error> {
-        self.shared.lifecycle.resume(&Control::new()).await?;
+        self.resume_servers(control).await?;
         let mut resumed = Vec::new();
         for stored in self.shared.store.clusters().await? {
             let name = stored.cluster.name.clone();
@@ -59,7 +59,14 @@ impl Clusters {
                 }
                 continue;
             }
-            resumed.extend(self.resume_cluster(&name, control).await?);
+            match self.resume_cluster(&name, control).await {
+                Ok(one) => resumed.extend(one),
+                // What was done so far is told all the same.
+                Err(error) => {
+                    let number = stored.open.map_or(0, |open| open.number);
+                    resumed.push(ResumedCluster { cluster: name, number, outcome: Err(error) });
+                }
+            }
         }
         Ok(resumed)
     }
@@ -89,6 +96,28 @@ impl Clusters {
         ResumedCluster { cluster, number, outcome }
     }
 
+    /// Ends the servers' own operations that dead processes left open; called off or left as the caller is.
+    async fn resume_servers(&self, control: &ClusterControl) -> Result<(), Error> {
+        let of_servers = Control::new();
+        let work = self.shared.lifecycle.resume(&of_servers);
+        tokio::pin!(work);
+        let (mut cancelled, mut left) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                () = control.left().cancelled(), if !left => {
+                    left = true;
+                    of_servers.leave();
+                }
+                () = control.cancelled().cancelled(), if !cancelled => {
+                    cancelled = true;
+                    of_servers.cancel();
+                }
+                ended = &mut work => return ended.map(drop).map_err(Error::from),
+            }
+        }
+    }
+
     async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
         let shared = &self.shared;
         let name = stored.cluster.name.clone();
@@ -101,7 +130,7 @@ impl Clusters {
         };
         let Some(active) = Active::new(shared, &name) else { return Err(busy) };
         // The servers' own operations first: only then the journal says of each node what became of it.
-        shared.lifecycle.resume(&Control::new()).await?;
+        self.resume_servers(control).await?;
         let runner = shared.runner.clone();
         let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
             Err(StoreError::Overtaken) => return Err(busy),

@@ -257,7 +257,7 @@ impl Run {
         Fut: Future<Output = Result<T, Failure>>,
     {
         let began = Instant::now();
-        let mut attempt = 1;
+        let (mut attempt, mut waited) = (1, Duration::ZERO);
         loop {
             let tried = tokio::select! {
                 biased;
@@ -267,14 +267,22 @@ impl Run {
             };
             match tried {
                 Ok(value) => return Ok(value),
-                Err(failed) => self.after_failure(step, began, attempt, failed).await?,
+                Err(failed) => waited += self.after_failure(step, began.elapsed(), waited, attempt, failed).await?,
             }
             attempt += 1;
         }
     }
 
-    async fn after_failure(&self, step: Step, began: Instant, attempt: u32, failed: Failure) -> Result<(), Stop> {
-        let elapsed = began.elapsed();
+    /// Asks the retry slot and waits as it says: gives how long that was. `elapsed` is what the slot is told; `waited`
+    /// the sum of the waits so far, which is bounded.
+    pub(crate) async fn after_failure(
+        &self,
+        step: Step,
+        elapsed: Duration,
+        waited: Duration,
+        attempt: u32,
+        failed: Failure,
+    ) -> Result<Duration, Stop> {
         let (kind, zone) = {
             let book = self.book.lock();
             (book.operation.kind, book.cluster.specification.zone.to_string())
@@ -300,7 +308,7 @@ impl Run {
             Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => Some(Duration::from_millis(wait).min(LONGEST_WAIT)),
             _ => None,
         }
-        .filter(|wait| elapsed + *wait <= LONGEST_WAITS);
+        .filter(|wait| waited + *wait <= LONGEST_WAITS);
         let Some(wait) = wait else {
             self.quote::<Retry>(step.words, &decision);
             return Err(Stop::failed(step.stage, failed));
@@ -320,6 +328,7 @@ impl Run {
             ));
         })
         .await?;
-        self.sleep(step.stage, wait).await
+        self.sleep(step.stage, wait).await?;
+        Ok(wait)
     }
 }

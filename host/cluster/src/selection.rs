@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Error;
 use crate::name::{MOST_INDEX, NodeGroupName};
 use crate::record::{Cluster, Counts, Node, NodeRole};
+use crate::specification::MOST_NODES;
 
 /// What a scaling is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct ScaleRequest {
     pub counts: BTreeMap<NodeGroupName, u32>,
     /// Names of nodes that are to leave first. In a group without a count, each takes one from it.
     pub remove: BTreeSet<String>,
+    /// Names of nodes that leave, and for each of which another is made. They do not count as nodes of their group.
+    pub replace: BTreeSet<String>,
 }
 
 /// What a scaling changes, worked out before it begins.
@@ -22,12 +25,6 @@ pub(crate) struct Selection {
     /// Nodes with a changed role, and the new ones.
     pub(crate) nodes: Vec<Node>,
     pub(crate) last_index: BTreeMap<NodeGroupName, u32>,
-}
-
-/// Whether it can never serve again: it is decommissioned, or something of it is left after it was removed. It leaves
-/// with the next scaling, whatever that is about, and is never brought back.
-fn is_spent(node: &Node) -> bool {
-    node.decommissioned || node.state == crate::record::NodeState::Left
 }
 
 /// Leaving nodes: those that are spent, those named by the user, then the newest (the highest number).
@@ -42,7 +39,7 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
             });
         }
     }
-    for name in &request.remove {
+    for name in request.remove.iter().chain(&request.replace) {
         if !nodes.iter().any(|node| node.name == *name) {
             return Err(Error::Node {
                 node: name.clone(),
@@ -50,18 +47,40 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
             });
         }
     }
+    // Before anything is made of it: a slip in a count costs nothing.
+    let wanted = |name: &NodeGroupName| {
+        let serving = || nodes.iter().filter(|node| node.group == *name && !node.is_spent()).count();
+        // What is replaced is counted once: the other one comes as it goes.
+        request.counts.get(name).map_or_else(|| serving() as u64, |count| u64::from(*count))
+    };
+    let total: u64 = groups.keys().map(wanted).sum();
+    if total > u64::from(MOST_NODES) {
+        return Err(Error::Specification {
+            place: "groups".to_owned(),
+            problem: format!("{total} nodes are more than {MOST_NODES}"),
+        });
+    }
     let mut selection =
         Selection { counts: BTreeMap::new(), nodes: Vec::new(), last_index: cluster.last_index.clone() };
     for name in groups.keys() {
         let (spent, mut serving): (Vec<&Node>, Vec<&Node>) =
-            nodes.iter().filter(|node| node.group == *name).partition(|node| is_spent(node));
-        let before = count(&serving);
+            nodes.iter().filter(|node| node.group == *name).partition(|node| node.is_spent());
+        let replaced: Vec<&Node>;
+        (replaced, serving) = serving.into_iter().partition(|node| request.replace.contains(&node.name));
+        let (before, staying) = (count(&serving) + count(&replaced), count(&serving));
         let named =
             count(&serving.iter().copied().filter(|node| request.remove.contains(&node.name)).collect::<Vec<_>>());
         let wanted = request.counts.get(name).copied().unwrap_or(before - named);
+        // Those that are replaced do not stay, and count as long as others come for them.
         if named > before.saturating_sub(wanted) {
             return Err(Error::Node {
-                node: request.remove.iter().next().cloned().unwrap_or_default(),
+                node: serving
+                    .iter()
+                    .map(|node| &node.name)
+                    .filter(|name| request.remove.contains(*name))
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 problem: format!(
                     "{named} nodes of group {name} are named, but going from {before} to {wanted} removes {}; lower the count",
                     before.saturating_sub(wanted)
@@ -70,10 +89,11 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
         }
         // Those that stay longest first: unnamed before named, then the oldest.
         serving.sort_by_key(|node| (request.remove.contains(&node.name), node.index));
-        let leaving = serving.iter().skip(wanted as usize).chain(&spent);
+        let stay = wanted.min(staying - named);
+        let leaving = serving.iter().skip(stay as usize).chain(&replaced).chain(&spent);
         selection.nodes.extend(leaving.map(|node| Node { role: NodeRole::Leaving, ..(*node).clone() }));
         let last = selection.last_index.entry(name.clone()).or_default();
-        for _ in before..wanted {
+        for _ in stay..wanted {
             if *last >= MOST_INDEX {
                 return Err(Error::Specification {
                     place: format!("groups.{name}"),
@@ -132,6 +152,7 @@ mod tests {
         ScaleRequest {
             counts: counts.iter().map(|(group, count)| (group.parse().unwrap(), *count)).collect(),
             remove: remove.iter().map(|&name| name.to_owned()).collect(),
+            replace: BTreeSet::new(),
         }
     }
 
@@ -166,6 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_replaced_leaves_and_another_is_made_for_it() {
+        let (cluster, nodes) = cluster(&[("db", 1), ("web", 3)]);
+        let mut asked = request(&[], &[]);
+        asked.replace = ["farm-web-1".to_owned(), "farm-db-1".to_owned()].into();
+        let selection = select(&cluster, &nodes, &asked).unwrap();
+        assert_eq!(names(&selection, NodeRole::Leaving), ["farm-db-1", "farm-web-1"]);
+        assert_eq!(names(&selection, NodeRole::Made), ["farm-db-2", "farm-web-4"]);
+        assert_eq!(selection.counts[&"web".parse().unwrap()], Counts { before: 3, wanted: 3 });
+        asked.counts.insert("web".parse().unwrap(), 2);
+        let fewer = select(&cluster, &nodes, &asked).unwrap();
+        assert_eq!(names(&fewer, NodeRole::Leaving), ["farm-db-1", "farm-web-1"], "one of three has no successor");
+        assert_eq!(names(&fewer, NodeRole::Made), ["farm-db-2"]);
+    }
+
+    #[test]
     fn a_decommissioned_node_is_never_brought_back() {
         let (cluster, mut nodes) = cluster(&[("web", 3)]);
         nodes[0].decommissioned = true;
@@ -181,6 +217,24 @@ mod tests {
         assert!(refused(request(&[("wbe", 1)], &[])).contains("it has: web"));
         assert!(refused(request(&[], &["farm-web-9"])).contains("no such node"));
         assert!(refused(request(&[("web", 3)], &["farm-web-1"])).contains("lower the count"));
+    }
+
+    #[test]
+    fn the_error_about_named_nodes_names_those_of_the_group_that_it_is_about() {
+        let (cluster, nodes) = cluster(&[("db", 3), ("web", 3)]);
+        let asked = request(&[("db", 2), ("web", 3)], &["farm-db-1", "farm-web-2"]);
+        let refused = select(&cluster, &nodes, &asked).unwrap_err().to_string();
+        assert!(refused.contains("node farm-web-2 cannot"), "{refused}");
+    }
+
+    #[test]
+    fn a_count_beyond_the_bound_is_refused_before_a_single_node_is_made_of_it() {
+        let (cluster, nodes) = cluster(&[("db", 3), ("web", 3)]);
+        for count in [MOST_NODES, u32::MAX] {
+            let refused = select(&cluster, &nodes, &request(&[("web", count)], &[])).unwrap_err().to_string();
+            assert!(refused.contains(&format!("{} nodes are more than", u64::from(count) + 3)), "{refused}");
+        }
+        assert!(select(&cluster, &nodes, &request(&[("web", MOST_NODES - 3)], &[])).is_ok());
     }
 
     proptest! {

@@ -10,14 +10,14 @@ use windlass_lifecycle::{
 use windlass_scaleway::Zone;
 
 use crate::Error;
-use crate::hooks::Hook;
+use crate::hooks::{Hook, HookAction};
 use crate::name::{ClusterName, NodeGroupName};
 use crate::units;
 
 /// Node groups of one cluster at most.
 const MOST_GROUPS: usize = 64;
 /// Nodes of one cluster at most: far above what was measured (1,000), so that a slip costs nothing.
-const MOST_NODES: u32 = 10_000;
+pub(crate) const MOST_NODES: u32 = 10_000;
 
 /// A cluster: groups of servers that belong together, and what the user does with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -175,6 +175,26 @@ impl ClusterSpecification {
             groups: BTreeMap::new(),
             hooks: HookSet::default(),
         }
+    }
+
+    /// As JSON with the whole URLs of webhooks, which are cut wherever else this is written: for a store, and for a file
+    /// that its reader may see.
+    ///
+    /// # Errors
+    /// [`serde_json`]'s.
+    pub fn with_secrets(&self) -> Result<serde_json::Value, serde_json::Error> {
+        let mut value = serde_json::to_value(self)?;
+        let hooks = [
+            ("decommission", &self.hooks.decommission),
+            ("configure", &self.hooks.configure),
+            ("start", &self.hooks.start),
+        ];
+        for (name, hook) in hooks {
+            if let Some(HookAction::Webhook(webhook)) = hook.as_ref().map(|hook| &hook.action) {
+                value["hooks"][name]["webhook"]["url"] = webhook.url.as_str().into();
+            }
+        }
+        Ok(value)
     }
 
     /// Checks what can be checked without asking Scaleway.

@@ -51,7 +51,7 @@ pub enum Error {
     #[error("the object was changed meanwhile")]
     Overtaken,
     /// Nobody can listen there.
-    #[error("cannot listen on {address} ({what})")]
+    #[error("cannot listen on {address} ({what}): {source}")]
     Listen {
         /// For what.
         what: &'static str,
@@ -61,7 +61,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The metrics' exporter cannot be made.
-    #[error("metrics cannot be counted")]
+    #[error("metrics cannot be counted: {0}")]
     Metrics(#[source] metrics_exporter_prometheus::BuildError),
     /// Another process leads, or may lead.
     #[error("the Lease is lost: another process may lead, so this one ends")]

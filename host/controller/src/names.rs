@@ -160,4 +160,40 @@ mod tests {
         assert!(long.as_str().len() <= LONGEST_GROUP);
         assert_ne!(long, group(&"n".repeat(63), Some(&"c".repeat(62))));
     }
+
+    #[test]
+    fn names_are_the_same_for_ever_and_use_their_whole_room() {
+        // Hosts carry them: another version of the controller has to know its own again.
+        let owner = |length: usize| "a".repeat(length).parse::<OwnerName>().unwrap();
+        assert_eq!(mark("uid-1"), "4a49acf8");
+        assert_eq!(claim_prefix(&owner(20)), format!("{}-", "a".repeat(20)));
+        assert_eq!(claim_prefix(&owner(21)), format!("{}-{}-", "a".repeat(11), mark(&"a".repeat(21))));
+        let longest = claim(&owner(20), &"m".repeat(99), "uid-1").unwrap();
+        assert_eq!(longest.as_str(), format!("{}-{}-4a49acf8", "a".repeat(20), "m".repeat(33)));
+        assert_eq!(owner_of_cluster("uid-1").as_str(), "k8s-4a49acf8");
+        assert_eq!(group(&"n".repeat(48), None).as_str(), "n".repeat(48));
+        assert_eq!(group(&"n".repeat(49), None).as_str(), format!("{}-{}", "n".repeat(39), mark(&"n".repeat(49))));
+        assert_eq!(group("a1-B.c", None).as_str(), "a1---c");
+        assert_eq!(group("--", None).as_str(), "machines");
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters_and_ends_with_none_that_divides() {
+        for (text, longest, cut_to) in
+            [("abc", 3, "abc"), ("abc", 9, "abc"), ("abc", 2, "ab"), ("aä", 2, "a"), ("a-.b", 3, "a")]
+        {
+            assert_eq!(cut(text, longest), cut_to, "{text} {longest}");
+        }
+    }
+
+    #[test]
+    fn a_provider_id_names_a_zone_and_a_server() {
+        let id: ProviderId = "scaleway://instance/nl-ams-1/0-b".parse().unwrap();
+        assert_eq!((id.zone().to_string().as_str(), id.id()), ("nl-ams-1", "0-b"));
+        for wrong in
+            ["scaleway://instance/nl-ams-1/a_b", "scaleway://instance/nl-ams-1/a/b", "scaleway://instance/nl-ams-1"]
+        {
+            assert!(wrong.parse::<ProviderId>().is_err(), "{wrong}");
+        }
+    }
 }

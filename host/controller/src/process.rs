@@ -361,8 +361,12 @@ async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: 
         () = tasks.wait() => false,
     };
     stop.cancel();
-    // Reconciles are short: they wait for nobody but the API server.
-    tasks.wait().await;
+    // Reconciles are short: they wait for nobody but the API server, which may not answer any more at the end.
+    if again {
+        tasks.wait().await;
+    } else if tokio::time::timeout(arguments.shutdown_grace, tasks.wait()).await.is_err() {
+        tracing::warn!("looks at objects did not end in time, and are given up");
+    }
     again
 }
 

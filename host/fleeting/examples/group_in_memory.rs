@@ -1,7 +1,8 @@
 //! A fleeting plugin in one file: a group whose instances exist in memory only. It shows what [`InstanceGroup`] asks of
 //! a provider, and GitLab's own host runs against it in `tests/fleeting-go` to prove the protocol without a cloud.
 //!
-//! `plugin_config`: `max_size`, and `broken` (text): every call but Init fails with it.
+//! `plugin_config`: `max_size`; `broken` (text): every call but Init fails with it; `defect` (text): Update panics with
+//! it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use windlass_fleeting::protocol::{
 struct Memory {
     connector: ConnectorConfig,
     broken: Option<String>,
+    defect: Option<String>,
     made: u32,
     instances: BTreeMap<String, State>,
 }
@@ -64,6 +66,7 @@ impl InstanceGroup for InMemory {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.connector = connector;
         memory.broken = configuration["broken"].as_str().map(str::to_owned);
+        memory.defect = configuration["defect"].as_str().map(str::to_owned);
         tracing::info!(max_size, "a group in memory");
         Ok(ProviderInfo {
             id: "memory/example".to_owned(),
@@ -76,6 +79,9 @@ impl InstanceGroup for InMemory {
 
     async fn update(&self) -> Result<Update, Failure> {
         self.memory(|memory| {
+            if let Some(words) = &memory.defect {
+                panic!("{words}");
+            }
             let reports =
                 memory.instances.iter().map(|(id, state)| Report { instance: id.clone(), state: *state }).collect();
             for state in memory.instances.values_mut() {

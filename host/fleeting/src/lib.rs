@@ -17,8 +17,8 @@ pub mod version;
 pub use bootstrap::{BootstrapError, bootstrap};
 pub use configuration::{
     AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
-    Problem, Surroundings,
+    Problem, Surroundings, ZonalIds,
 };
 pub use connect::KeyError;
-pub use group::{Ground, ScalewayGroup, StartError};
+pub use group::{AdoptError, Ground, ScalewayGroup, StartError, adopt};
 pub use observe::{MetricsError, names, start_logging};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_fleeting::protocol::{Departure, Handshake, serve};
-use windlass_fleeting::{ScalewayGroup, Surroundings, bootstrap, start_logging, version};
+use windlass_fleeting::{ScalewayGroup, Surroundings, adopt, bootstrap, start_logging, version};
 use windlass_policy::{Compiler, compile_for_host};
 
 /// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             }
             Err(error) => fail(&error),
         },
+        ["adopt", rest @ ..] => adopt_group(rest),
         ["help" | "-help" | "-h" | "--help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -52,8 +53,57 @@ const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on 
 
 The runner starts it; by hand it knows:
   version                 what was built, and when
+  adopt [<group>] [--config <file>]
+                          takes over the servers or Macs of a group that its state_dir knows nothing of, because it was
+                          lost: once, as `adopt = true` does at each start. Only where no other host works on them, and
+                          while the runner is stopped. <file> is the runner's (default /etc/gitlab-runner/config.toml),
+                          <group> the `name` in its plugin_config, where there are several
   bootstrap <repository>  installs it into $FLEETING_PLUGIN_PATH (default /plugins)
   serve                   what the runner does (also without a command)";
+
+/// The runner's configuration, unless it is said otherwise.
+const CONFIG: &str = "/etc/gitlab-runner/config.toml";
+
+fn adopt_group(arguments: &[&str]) -> ExitCode {
+    let (mut group, mut config) = (None, CONFIG);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match (*argument, group) {
+            ("--help" | "-h", _) => {
+                println!("{USAGE}");
+                return ExitCode::SUCCESS;
+            }
+            ("--config", _) => match rest.next() {
+                Some(path) => config = path,
+                None => {
+                    eprintln!("--config wants a file\n\n{USAGE}");
+                    return ExitCode::from(2);
+                }
+            },
+            (name, None) if !name.starts_with('-') => group = Some(name),
+            (unknown, _) => {
+                eprintln!("adopt knows no {unknown:?}\n\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let compiler = Compiler::this_program([COMPILE]).ok();
+    match runtime.block_on(adopt(config, group, &Surroundings::of_process(), compiler)) {
+        Ok(taken) if taken.is_empty() => {
+            println!("nothing had to be taken over");
+            ExitCode::SUCCESS
+        }
+        Ok(taken) => {
+            println!("taken over: {}", taken.join(", "));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
+}
 
 /// An error and its causes, on one line.
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
@@ -104,7 +154,6 @@ fn serve_the_host() -> ExitCode {
         Ok(departure) => {
             match departure {
                 Departure::Asked => tracing::debug!("leaving, as the host asked"),
-                Departure::Terminated => tracing::info!("leaving: SIGTERM"),
                 Departure::HostGone => tracing::warn!("leaving: the host is gone"),
             }
             ExitCode::SUCCESS

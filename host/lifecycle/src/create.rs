@@ -5,22 +5,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use windlass_concurrency::ActiveKey;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::ErrorClass;
 use windlass_scaleway::types::block::{
     BlockVolume, BlockVolumeStatus, CreateBlockVolume, FromEmpty, ListBlockVolumes, UpdateBlockVolume,
 };
 use windlass_scaleway::types::instance::{
-    CreateIp, CreatePrivateNic, Ip, ListIps, ListPrivateNics, ListServers, PrivateNic, Server, ServerAction,
-    ServerState, UpdateServer, UpdateVolume,
+    CreateIp, CreatePrivateNic, Ip, IpState, IpType, ListIps, ListPrivateNics, ListServers, PrivateNic, Server,
+    ServerAction, ServerState, UpdateServer, UpdateVolume,
 };
 
 use crate::failure::{self, AttemptFailure};
+use crate::images::Wanted;
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{is_as_created, volume_kind, volumes_made};
 use crate::run::{Run, Stop};
-use crate::specification::{AddressKind, ImageChoice, ServerSpecification};
+use crate::specification::{AddressKind, AddressPool, ServerSpecification};
 use crate::tags;
 
 /// How long a new volume may take to be there: a few seconds are recorded.
@@ -33,6 +35,25 @@ pub(crate) struct Creation<'a> {
     pub(crate) specification: &'a ServerSpecification,
     /// Ids of what this create has made.
     pub(crate) made: BTreeSet<String>,
+    /// The address of the pool that its server gets. No other creation of this process takes it meanwhile.
+    pub(crate) pooled_ip: Option<ActiveKey<String>>,
+}
+
+/// Whether an address serves nobody.
+fn is_free(ip: &Ip) -> bool {
+    ip.server.is_none() && ip.state == IpState::Detached
+}
+
+/// Whether a server may have been refused because its address serves another one, or is gone. Which answer that gets was
+/// not recorded, so the address itself is looked at then (assumption: pooled-address-conflict).
+fn may_be_about_an_address(class: FailureClass) -> bool {
+    matches!(
+        class,
+        FailureClass::PreconditionFailed
+            | FailureClass::Conflict
+            | FailureClass::InvalidArguments
+            | FailureClass::NotFound
+    )
 }
 
 impl Creation<'_> {
@@ -49,10 +70,11 @@ impl Creation<'_> {
         vec![tags::owner_tag(&self.run.shared.owner), tags::operation_tag(&self.run.id)]
     }
 
-    /// Image → addresses → volumes → server → tags on its volumes → private NICs → cloud-init → power on → running.
+    /// Image → address of the pool → addresses → volumes → server → tags on its volumes → private NICs → cloud-init → power on → running.
     pub(crate) async fn perform(&mut self) -> Result<Server, Stop> {
         let first_type = self.specification.types[0].as_str();
         let first_image = self.image(first_type).await?;
+        self.take_address(&BTreeSet::new()).await?;
         let mut addresses = Vec::new();
         for kind in self.specification.addresses.clone() {
             addresses.push(self.create_ip(kind).await?.id);
@@ -81,23 +103,84 @@ impl Creation<'_> {
         self.wait_until_running(server_id).await
     }
 
+    fn wanted_image(&self, server_type: &str) -> Wanted {
+        let project = self.specification.project.as_deref().or(self.run.shared.client.settings().project_id());
+        Wanted {
+            image: self.specification.image.clone(),
+            zone: self.run.zone.clone(),
+            server_type: server_type.to_owned(),
+            storage: self.specification.root_volume.kind.image_storage(),
+            project: project.map(str::to_owned),
+        }
+    }
+
     async fn image(&self, server_type: &str) -> Result<String, Stop> {
-        let step = "resolve-image";
-        match &self.specification.image {
-            ImageChoice::Id(id) => Ok(id.clone()),
-            ImageChoice::Label(label) => {
-                let storage = self.specification.root_volume.kind.image_storage();
-                let images = &self.run.shared.images;
-                let run = self.run;
-                run.attempt(step, |_| {
-                    let storage = storage.clone();
-                    async move {
-                        run.read(images.resolve(&run.shared.client, label, &run.zone, server_type, storage)).await
-                    }
-                })
-                .await
+        let wanted = &self.wanted_image(server_type);
+        let (run, shared) = (self.run, &self.run.shared);
+        run.attempt("resolve-image", |_| async move { run.read(shared.images.resolve(&shared.client, wanted)).await })
+            .await
+    }
+
+    /// Takes an address of the pool that is free and was not `refused`. Nothing of it changes before the server is
+    /// created with it. Where none is free the retry slot is asked: a quota is used up.
+    async fn take_address(&mut self, refused: &BTreeSet<String>) -> Result<(), Stop> {
+        let Some(pool) = &self.specification.address_pool else { return Ok(()) };
+        let step = "take-address";
+        let began = Instant::now();
+        let mut attempt = 1;
+        loop {
+            self.run.check(step)?;
+            match self.free_address(pool, refused).await {
+                Ok(held) => {
+                    self.pooled_ip = Some(held);
+                    return Ok(());
+                }
+                Err(failed) => self.run.after_failure(step, began, attempt, failed, None).await?,
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn free_address(
+        &self,
+        pool: &AddressPool,
+        refused: &BTreeSet<String>,
+    ) -> Result<ActiveKey<String>, AttemptFailure> {
+        let shared = &self.run.shared;
+        let instance = shared.client.instance(&self.run.zone);
+        let mut request = ListIps { ip_type: Some(IpType::RoutedIpv4), ..ListIps::default() };
+        if let AddressPool::Tag(tag) = pool {
+            request.tags.push(tag.clone());
+        }
+        let mut pooled = self.run.read(instance.list_ips(&request)).await?;
+        pooled.retain(|ip| pool.holds(ip));
+        let mut free: Vec<&Ip> = pooled.iter().filter(|ip| is_free(ip) && !refused.contains(&ip.id)).collect();
+        // From anywhere, so that hosts that share a pool seldom take the same one.
+        let first = usize::try_from(shared.randomness.word()).unwrap_or_default().checked_rem(free.len()).unwrap_or(0);
+        free.rotate_left(first);
+        for ip in free {
+            let Some(held) = shared.pooled_ips.hold(&ip.id) else { continue };
+            // Since the listing, a creation of this process may have attached it and let it go.
+            match self.run.read(instance.get_ip(&ip.id)).await {
+                Ok(ip) if is_free(&ip) && pool.holds(&ip) => return Ok(held),
+                Ok(_) => {}
+                Err(failed) if failed.failure.class == FailureClass::NotFound => {}
+                Err(failed) => return Err(failed),
             }
         }
+        let words = match pooled.len() {
+            0 => "the pool holds no address".to_owned(),
+            count => format!("no address of the pool is free: all {count} serve servers, or are about to"),
+        };
+        Err(failure::of_class(FailureClass::QuotaExceeded, words).into())
+    }
+
+    /// Whether the address that was taken serves a server all the same, or is gone: another process has taken it.
+    async fn lost_its_address(&self) -> Result<bool, Stop> {
+        let Some(held) = &self.pooled_ip else { return Ok(false) };
+        let instance = self.run.shared.client.instance(&self.run.zone);
+        let ip = self.run.look_one("get-ip", || instance.get_ip(held.key())).await?;
+        Ok(!ip.is_some_and(|ip| is_free(&ip)))
     }
 
     async fn create_ip(&mut self, kind: AddressKind) -> Result<Ip, Stop> {
@@ -199,7 +282,8 @@ impl Creation<'_> {
         self.specification.server_name(&self.run.id)
     }
 
-    /// Tries the types in order. Only when all are out of stock is the retry slot asked, about the last of them.
+    /// Tries the types in order. Only when all are out of stock is the retry slot asked, about the last of them. An
+    /// address of the pool that another process has taken meanwhile gives way to the next free one.
     async fn create_server(
         &mut self,
         first_image: String,
@@ -209,9 +293,11 @@ impl Creation<'_> {
         let step = "create-server";
         let began = Instant::now();
         let mut round = 1;
+        let mut refused = BTreeSet::new();
         loop {
             let mut out_of_stock: Option<(Failure, &str)> = None;
-            for (index, server_type) in self.specification.types.iter().enumerate() {
+            let mut types = self.specification.types.iter().enumerate().peekable();
+            while let Some((index, server_type)) = types.peek().copied() {
                 let image = if index == 0 { first_image.clone() } else { self.image(server_type).await? };
                 match self.create_server_of(step, server_type, &image, addresses, volumes).await {
                     Ok(server) => {
@@ -221,6 +307,22 @@ impl Creation<'_> {
                     Err(Stop::Failed(failed)) if failed.failure.class == FailureClass::OutOfStock => {
                         tracing::info!(operation = %self.run.id, server_type, "out of stock");
                         out_of_stock = Some((failed.failure, server_type));
+                        types.next();
+                    }
+                    Err(Stop::Failed(failed))
+                        if self.pooled_ip.is_some() && may_be_about_an_address(failed.failure.class) =>
+                    {
+                        if self.lost_its_address().await? {
+                            let lost = self.pooled_ip.take();
+                            refused.extend(lost.map(|lost| lost.key().clone()));
+                            tracing::info!(operation = %self.run.id, "the address of the pool was taken meanwhile");
+                            self.take_address(&refused).await?;
+                        } else {
+                            self.run.after_failure(step, began, round, failed.failure, Some(server_type)).await?;
+                            round += 1;
+                        }
+                        // The call is sent again after a refusal: that this was right about its effect is checked.
+                        self.run.suspect();
                     }
                     Err(other) => return Err(other),
                 }
@@ -245,21 +347,31 @@ impl Creation<'_> {
         volumes: &BTreeMap<usize, String>,
     ) -> Result<Server, Stop> {
         let mut tags = self.tags();
+        tags.extend(self.run.shared.host.as_deref().map(tags::host_tag));
         tags.extend(self.specification.tags.iter().cloned());
+        let pooled_ip = self.pooled_ip.as_ref().map(|held| held.key().clone());
+        let addresses: Vec<String> = pooled_ip.iter().chain(addresses).cloned().collect();
         let request =
-            self.specification.create_request(self.server_name(), server_type, image, addresses, volumes, tags);
+            self.specification.create_request(self.server_name(), server_type, image, &addresses, volumes, tags);
         let wanted = self.search_tags();
         let list = ListServers { tags: wanted.clone(), ..ListServers::default() };
-        let begun =
-            Create::Server { server_type: server_type.to_owned(), image: Some(image.to_owned()), volumes: Vec::new() };
+        let begun = Create::Server {
+            server_type: server_type.to_owned(),
+            image: Some(image.to_owned()),
+            pooled_ip: pooled_ip.clone(),
+            volumes: Vec::new(),
+        };
         self.run.begin(begun, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
-        let server = self
+        let stops = |failed: &Failure| {
+            failed.class == FailureClass::OutOfStock || pooled_ip.is_some() && may_be_about_an_address(failed.class)
+        };
+        let created = self
             .run
             .create_unless(
                 step,
                 Some(server_type),
-                |failed| failed.class == FailureClass::OutOfStock,
+                stops,
                 || instance.create_server(&request),
                 || async {
                     let servers = instance.list_servers(&list).await?;
@@ -267,11 +379,23 @@ impl Creation<'_> {
                     Ok(servers.into_iter().find(made))
                 },
             )
-            .await?;
+            .await;
+        if let Err(Stop::Failed(failed)) = &created
+            && failed.failure.class == FailureClass::NotFound
+        {
+            self.run.shared.images.forget(&self.wanted_image(server_type));
+        }
+        let server = created?;
         let volumes = volumes_made(&server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
-        let done = Create::Server { server_type: server_type.to_owned(), image: None, volumes };
+        let done = Create::Server { server_type: server_type.to_owned(), image: None, pooled_ip: None, volumes };
         self.run.done(done, Some(self.name(ResourceKind::Server, &server.id))).await?;
-        Ok(server)
+        match pooled_ip {
+            Some(id) if !server.public_ips.iter().any(|ip| ip.id == id) => {
+                let words = format!("server {} came without the address {id} of the pool", server.id);
+                Err(Stop::failed(step, failure::of_class(FailureClass::Other, words)))
+            }
+            _ => Ok(server),
+        }
     }
 
     /// Volumes that came into being with the server get the tags that they could not be given then.

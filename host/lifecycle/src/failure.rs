@@ -7,7 +7,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::ErrorClass;
 
 /// The longest message that a policy gets, in bytes.
-const LONGEST_MESSAGE: usize = 1024;
+const LONGEST_MESSAGE: usize = Failure::LONGEST_MESSAGE;
 
 fn class(class: ErrorClass) -> FailureClass {
     match class {
@@ -90,16 +90,7 @@ impl From<Arc<windlass_scaleway::Error>> for AttemptFailure {
 
 /// A failure without a call.
 pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure {
-    Failure {
-        class,
-        message: bounded(message.as_ref()),
-        method: None,
-        path: None,
-        status: None,
-        error_type: None,
-        resource: None,
-        ambiguous: false,
-    }
+    Failure::of_class(class, message)
 }
 
 /// A failure in one line for people.

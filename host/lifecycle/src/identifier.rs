@@ -254,8 +254,46 @@ mod tests {
             let error = name.parse::<GroupName>().unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");
         }
+        for good in ["a", "1", "ci-2", "a".repeat(48).as_str()] {
+            assert_eq!(good.parse::<GroupName>().unwrap().as_str(), good);
+        }
         for id in ["ci", "ci-1", "ci-k3v9q20mfz7u", "-k3v9q20mfz7a", "a,b-k3v9q20mfz7a"] {
             assert!(OperationId::parse(id).is_err(), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_error_quotes_ninety_six_bytes_of_a_wrong_name_and_no_more() {
+        let quoted = |error: Error| match error {
+            Error::Name { name, .. } => name,
+            other => panic!("{other}"),
+        };
+        let (fits, too_long) = ("a".repeat(96), "a".repeat(97));
+        assert_eq!(quoted(fits.parse::<GroupName>().unwrap_err()), fits);
+        assert_eq!(quoted(OperationId::parse(&fits).unwrap_err()), fits);
+        assert_ne!(quoted(too_long.parse::<GroupName>().unwrap_err()), too_long);
+        assert_ne!(quoted(OperationId::parse(&too_long).unwrap_err()), too_long);
+    }
+
+    #[test]
+    fn an_id_tells_its_time_and_words_to_the_bit() {
+        let group: GroupName = "ci".parse().unwrap();
+        for (ticks, time) in [(0_u64, "000000"), (1, "000001"), (32, "000010"), (0b10101_01010_11111, "000naz")] {
+            let id = OperationId::with(&group, EPOCH + ticks * TICK_MILLISECONDS, (1 << 30) | 33);
+            assert_eq!(id.as_str(), format!("ci-{time}000011"));
+            assert_eq!(id.made_at(), EPOCH + ticks * TICK_MILLISECONDS, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_random_owner_has_eighty_random_bits_behind_its_mark() {
+        let mut random = StdRng::seed_from_u64(3);
+        let (one, other) = (OwnerName::random(&mut random), OwnerName::random(&mut random));
+        assert_ne!(one, other);
+        for owner in [one, other] {
+            let digits = owner.as_str().strip_prefix("windlass-").unwrap();
+            assert!(digits.len() == 16 && digits.bytes().all(|digit| DIGITS.contains(&digit)), "{owner}");
+            assert_eq!(owner.tag(), format!("windlass-owner={owner}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Image labels, resolved once for everybody who asks at about the same time.
+//! Images that are not named by their ids, resolved once for everybody who asks at about the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,34 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_concurrency::Flight;
+use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::types::instance::ListImages;
 use windlass_scaleway::types::marketplace::ImageStorage;
-use windlass_scaleway::{Client, Error, Zone};
+use windlass_scaleway::{Client, Zone};
 
-/// How long an answer serves. The id changes with each release of an image, every few weeks; the old one keeps working.
+use crate::failure::{AttemptFailure, of_class};
+use crate::specification::ImageChoice;
+
+/// How long an answer serves. A label's id changes with each release of its image, every few weeks; the old one keeps
+/// working. An image of the project's own may be deleted when the next one is there: see [`Images::forget`].
 const FRESH: Duration = Duration::from_secs(300);
 
-type Key = (String, String, String, String);
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wanted {
+    pub(crate) image: ImageChoice,
+    pub(crate) zone: Zone,
+    pub(crate) server_type: String,
+    pub(crate) storage: ImageStorage,
+    /// Whose own images count; absent: all that the key can see.
+    pub(crate) project: Option<String>,
+}
 
-/// What is known of one label, zone, type and storage.
+/// What is known of it.
 #[derive(Debug, Default)]
 struct Entry {
     latest: Mutex<Option<(Instant, String)>>,
-    flight: Flight<Result<String, Arc<Error>>>,
+    flight: Flight<Result<String, AttemptFailure>>,
 }
 
 impl Entry {
@@ -30,33 +45,67 @@ impl Entry {
 
 /// The cache.
 #[derive(Debug, Default)]
-pub(crate) struct Images(Mutex<BTreeMap<Key, Arc<Entry>>>);
+pub(crate) struct Images {
+    entries: Mutex<BTreeMap<Wanted, Arc<Entry>>>,
+    /// Which of the project's own images was last used, for the log.
+    used: Mutex<BTreeMap<(ImageChoice, Zone), String>>,
+}
 
 impl Images {
     /// The id of an image. One caller asks, those who come meanwhile share the answer; a failure is not kept.
-    pub(crate) async fn resolve(
-        &self,
-        client: &Client,
-        label: &str,
-        zone: &Zone,
-        server_type: &str,
-        storage: ImageStorage,
-    ) -> Result<String, Arc<Error>> {
-        let key = (label.to_owned(), zone.to_string(), server_type.to_owned(), storage.to_string());
-        let entry = Arc::clone(self.0.lock().entry(key).or_default());
+    pub(crate) async fn resolve(self: &Arc<Self>, client: &Client, wanted: &Wanted) -> Result<String, AttemptFailure> {
+        if let ImageChoice::Id(id) = &wanted.image {
+            return Ok(id.clone());
+        }
+        let entry = Arc::clone(self.entries.lock().entry(wanted.clone()).or_default());
         if let Some(id) = entry.fresh() {
             return Ok(id);
         }
         let ask = || {
-            let (entry, client) = (Arc::clone(&entry), client.clone());
-            let (label, zone, server_type) = (label.to_owned(), zone.clone(), server_type.to_owned());
-            let storage = storage.clone();
+            let (images, entry, client, wanted) =
+                (Arc::clone(self), Arc::clone(&entry), client.clone(), wanted.clone());
             async move {
-                let id = client.marketplace().resolve_image(&label, &zone, &server_type, storage).await?;
+                let id = images.ask(&client, &wanted).await?;
                 *entry.latest.lock() = Some((Instant::now(), id.clone()));
                 Ok(id)
             }
         };
         entry.flight.join(ask).await
+    }
+
+    /// Has it asked for anew: the image that was named is not there any more.
+    pub(crate) fn forget(&self, wanted: &Wanted) {
+        self.entries.lock().remove(wanted);
+    }
+
+    async fn ask(&self, client: &Client, wanted: &Wanted) -> Result<String, AttemptFailure> {
+        let Wanted { image, zone, server_type, storage, project } = wanted;
+        let what = match image {
+            ImageChoice::Id(id) => return Ok(id.clone()),
+            ImageChoice::Label(label) => {
+                return Ok(client.marketplace().resolve_image(label, zone, server_type, storage.clone()).await?);
+            }
+            ImageChoice::Name(name) => format!("of the name {name:?}"),
+            ImageChoice::Tag(tag) => format!("with the tag {tag:?}"),
+        };
+        let instance = client.instance(zone);
+        let request = ListImages { project: project.clone(), public: Some(false), arch: None };
+        let (types, images) = futures::join!(instance.list_server_types(), instance.list_images(&request));
+        let (types, images) = (types?, images?);
+        let Some(server_type) = types.get(server_type) else {
+            let words = format!("there is no server type {server_type} in {zone}");
+            return Err(of_class(FailureClass::NotFound, words).into());
+        };
+        let Some(newest) = image.newest_of(&images, &server_type.arch, project.as_deref()) else {
+            let architecture = server_type.arch.as_str();
+            let words = format!("the project has no available image {what} for {architecture} in {zone}");
+            return Err(of_class(FailureClass::NotFound, words).into());
+        };
+        let before = self.used.lock().insert((image.clone(), zone.clone()), newest.id.clone());
+        if before.as_ref() != Some(&newest.id) {
+            tracing::info!(image = newest.id, name = newest.name, created = newest.creation_date, %zone,
+                "from now on servers are made of the newest image {what}");
+        }
+        Ok(newest.id.clone())
     }
 }

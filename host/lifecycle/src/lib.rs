@@ -81,10 +81,10 @@ pub use machines::{
 };
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation};
 pub use specification::{
-    AddressKind, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume, ServerSpecification,
-    VolumeKind,
+    AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
+    ServerSpecification, VolumeKind,
 };
 pub use state_directory::StateDirectory;
 pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
-pub use sweep::{Machine, Sweep, SweepRequest, Unexplained};
+pub use sweep::{GroupMember, Machine, Sweep, SweepRequest, Unexplained, members_of_group};
 pub use undo::{Left, Report};

@@ -89,6 +89,9 @@ pub struct Options {
     /// configured owner only between processes that share the state directory: what the journal does not know, a
     /// sweep takes for lost.
     pub owner: Option<OwnerName>,
+    /// Where this process runs. Each server that it makes says so by a tag, so that who finds the server and not its
+    /// journal knows where to look. Letters, digits, dots and dashes; absent: no tag.
+    pub host: Option<String>,
     /// What a journal write is proof against.
     pub durability: Durability,
     /// What time it is.
@@ -108,6 +111,7 @@ impl Options {
             policies,
             state_directory,
             owner: None,
+            host: None,
             durability: Durability::default(),
             clock: Clock::System,
             seed: None,
@@ -123,11 +127,14 @@ pub(crate) struct Shared {
     pub(crate) state_directory: StateDirectory,
     pub(crate) journal: Journal,
     pub(crate) owner: OwnerName,
+    pub(crate) host: Option<String>,
     pub(crate) clock: Clock,
     pub(crate) randomness: Randomness,
     pub(crate) limits: Limits,
     pub(crate) poller: Poller,
-    pub(crate) images: Images,
+    pub(crate) images: Arc<Images>,
+    /// Addresses of pools that creations of this process have taken.
+    pub(crate) pooled_ips: ActiveKeys<String>,
     pub(crate) machines: Machines,
     pub(crate) runner: Runner,
     /// Operations under way in this process.
@@ -211,10 +218,12 @@ impl Lifecycle {
                 state_directory: options.state_directory,
                 journal,
                 owner,
+                host: options.host,
                 clock: options.clock,
                 randomness,
                 limits: options.limits,
-                images: Images::default(),
+                images: Arc::default(),
+                pooled_ips: ActiveKeys::default(),
                 machines: Machines::default(),
                 runner,
                 active: ActiveKeys::default(),
@@ -660,7 +669,8 @@ impl PendingCreate {
         );
         async move {
             run.event(Happening::Opened);
-            let mut creation = Creation { run: &run, specification: &self.specification, made: BTreeSet::new() };
+            let mut creation =
+                Creation { run: &run, specification: &self.specification, made: BTreeSet::new(), pooled_ip: None };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
                 Err(Stop::Failed(cause)) => {

@@ -93,7 +93,7 @@ pub(crate) struct Claims {
     positions: BTreeSet<String>,
     /// Servers whose creation was answered: the answer says which volumes came with them, whatever hangs there today.
     answered: BTreeSet<String>,
-    /// Volumes that were there before: never ours, whatever else is said of them.
+    /// Volumes and addresses that were there before: never ours, whatever else is said of them.
     existing: BTreeSet<String>,
     /// Servers that are proven gone: what still shows them is in nobody's use.
     gone: BTreeSet<String>,
@@ -156,6 +156,7 @@ impl Claims {
     pub(crate) fn learn(&mut self, entries: &[Entry]) -> Result<(), Error> {
         for entry in entries {
             match entry.record()? {
+                Record::Begun(Step::Create(Create::Server { pooled_ip: Some(ip), .. })) => self.existing(ip),
                 Record::Done(Step::Create(create)) => self.learn_of(create, entry.resource.as_ref()),
                 Record::Noted(Note::Looked { made, tagged, attached: _ }) => {
                     made.into_iter().for_each(|resource| self.add(resource, Known::Made));
@@ -184,6 +185,11 @@ impl Claims {
             | Create::ChangeServerType { .. }
             | Create::WaitUntilRunning => {}
         }
+    }
+
+    fn existing(&mut self, id: String) {
+        self.known.remove(&id);
+        self.existing.insert(id);
     }
 
     fn add(&mut self, resource: ResourceName, known: Known) {
@@ -246,9 +252,9 @@ impl Claims {
         self.known().filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id.as_str())
     }
 
-    /// Whether it is one of the volumes that were there before.
-    pub(crate) fn existed(&self, volume: &str) -> bool {
-        self.existing.contains(volume)
+    /// Whether it was there before.
+    pub(crate) fn existed(&self, id: &str) -> bool {
+        self.existing.contains(id)
     }
 
     /// Whether a server of this name can be what the operation made: where its creation is not known, any can.
@@ -562,6 +568,10 @@ mod tests {
         let ids = |names: Vec<ResourceName>| names.into_iter().map(|name| name.id).collect::<Vec<_>>();
         assert_eq!(ids(lost.volumes_of(&owned, "fr-par-1")), ["boot", "local"]);
         assert_eq!(ids(volumes_made(&of_lost, "fr-par-1", &owner(), &specification())), ["boot", "local"]);
+        // Wherever the answer shows it: what was there before was not made.
+        let elsewhere = BTreeMap::from([("0".to_owned(), volume("existing", VolumeType::BlockStorage))]);
+        let elsewhere = Server { volumes: elsewhere, ..of_lost.clone() };
+        assert!(volumes_made(&elsewhere, "fr-par-1", &owner(), &specification()).is_empty());
         // Where it was answered, the answer has the word.
         let answered = claims(&created("a"));
         let owned = answered.server(of_lost).unwrap();
@@ -577,5 +587,156 @@ mod tests {
         assert!(claims.block_volume(volume(tags("team"))).is_some());
         assert!(claims.block_volume(volume(vec![])).is_none());
         assert!(claims.block_volume(volume(vec!["role=web".into()])).is_none());
+    }
+
+    #[test]
+    fn an_operation_that_the_journal_does_not_know_has_what_its_tag_leads_to_and_nobody_uses() {
+        let id = OperationId::parse(OPERATION).unwrap();
+        let claims = Claims::of_unknown(&owner(), id.clone());
+        assert_eq!(claims.operation(), Some(&id));
+        assert!(claims.may_have_lost(ResourceKind::Server) && claims.may_have_lost(ResourceKind::Ip));
+        let proven = |state| claims.server(server("a", state, tags("team"))).map(|owned| owned.provenance());
+        assert_eq!(proven(ServerState::Stopped), Some(Provenance::LostAnswer));
+        assert_eq!(proven(ServerState::Running), None);
+        let renamed = Server { name: "web".into(), ..server("a", ServerState::Stopped, tags("team")) };
+        assert!(claims.server(renamed).is_some(), "what its creation called it, nobody knows");
+        let ip = |server: Option<&str>| Ip {
+            id: "ip".into(),
+            tags: tags("team"),
+            server: server.map(|id| Reference { id: id.into(), ..Reference::default() }),
+            ..Ip::default()
+        };
+        assert!(claims.ip(ip(None)).is_some() && claims.ip(ip(Some("b"))).is_none());
+        let other = vec!["windlass-owner=team".into(), "windlass-operation=ci-0nqrsxtrgynt".into()];
+        assert!(claims.ip(Ip { tags: other, ..ip(None) }).is_none());
+    }
+
+    #[test]
+    fn of_a_named_servers_operation_other_servers_were_not_named() {
+        let id = OperationId::parse(OPERATION).unwrap();
+        let claims = Claims::of_named(&owner(), name(ResourceKind::Server, "a"), Some(id.clone()));
+        assert_eq!(claims.operation(), Some(&id));
+        assert_eq!(claims.servers().collect::<Vec<_>>(), ["a"]);
+        let proven = |id| claims.server(server(id, ServerState::Stopped, tags("team"))).map(|owned| owned.provenance());
+        assert_eq!(proven("a"), Some(Provenance::TagAndId));
+        assert_eq!(proven("b"), None);
+        let volume = |server: Option<&str>| Volume {
+            id: "v".into(),
+            tags: tags("team"),
+            server: server.map(|id| Reference { id: id.into(), ..Reference::default() }),
+            ..Volume::default()
+        };
+        let proven = |server| claims.local_volume(volume(server)).map(|owned| owned.provenance());
+        assert_eq!(proven(None), Some(Provenance::LostAnswer));
+        assert_eq!(proven(Some("a")), Some(Provenance::LostAnswer));
+        assert_eq!(proven(Some("b")), None);
+        assert!(Claims::of_named(&owner(), name(ResourceKind::Server, "a"), None).local_volume(volume(None)).is_none());
+    }
+
+    #[test]
+    fn a_sweep_takes_nothing_for_made_with_a_server_because_of_its_place() {
+        let mut claims = Claims::of_sweep(&owner(), ["gone".to_owned()]);
+        let volume =
+            ServerVolume { id: "boot".into(), volume_type: VolumeType::BlockStorage, ..ServerVolume::default() };
+        let volumes = BTreeMap::from([("0".to_owned(), volume)]);
+        assert!(claims.volumes_with("a", &volumes, "fr-par-1").is_empty());
+        // What hangs on a server that goes with it is in nobody's use.
+        claims.name(name(ResourceKind::Ip, "ip"));
+        let ip = |server: &str| Ip {
+            id: "ip".into(),
+            tags: tags("team"),
+            server: Some(Reference { id: server.into(), ..Reference::default() }),
+            ..Ip::default()
+        };
+        assert!(claims.ip(ip("gone")).is_some() && claims.ip(ip("here")).is_none());
+    }
+
+    #[test]
+    fn what_a_look_proved_is_known_until_it_is_given_up() {
+        let mut claims = Claims::none(&owner());
+        assert_eq!((claims.operation(), claims.servers().count(), claims.known().count()), (None, 0, 0));
+        claims.confirm(name(ResourceKind::Server, "a"), Provenance::LostAnswer);
+        claims.confirm(name(ResourceKind::BlockVolume, "v"), Provenance::Outcome);
+        claims.made(name(ResourceKind::Ip, "ip"));
+        assert_eq!(claims.servers().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(claims.known().count(), 3);
+        let made: BTreeSet<&str> = claims.known_as_made().map(|resource| resource.id.as_str()).collect();
+        assert_eq!(made, BTreeSet::from(["ip", "v"]));
+        assert!(claims.knows("a") && !claims.knows_as_made("a") && claims.knows_as_made("v") && !claims.knows("b"));
+        // A second witness takes nothing back from the first.
+        claims.name(name(ResourceKind::Ip, "ip"));
+        assert!(claims.knows_as_made("ip"));
+        claims.give_up("a");
+        assert!(!claims.knows("a"));
+    }
+
+    #[test]
+    fn what_was_there_before_is_never_learnt_to_be_ours() {
+        let mut claims = claims(&created("a"));
+        claims.made(name(ResourceKind::BlockVolume, "existing"));
+        assert!(claims.existed("existing") && !claims.existed("boot"));
+        assert!(!claims.knows("existing"));
+    }
+
+    #[test]
+    fn a_private_nic_is_its_servers() {
+        let claims = claims(&created("a"));
+        let owned = claims.server(server("a", ServerState::Running, tags("team"))).unwrap();
+        let nic = |server: &str| PrivateNic { server_id: server.into(), ..PrivateNic::default() };
+        let proven = Owned::of_server(nic("a"), &owned).unwrap();
+        assert_eq!((proven.provenance(), proven.get().server_id.as_str()), (Provenance::PartOfServer, "a"));
+        assert!(Owned::of_server(nic("b"), &owned).is_none());
+    }
+
+    #[test]
+    fn as_created_is_what_was_neither_started_nor_renamed() {
+        let stopped = server("a", ServerState::Stopped, vec![]);
+        assert!(is_as_created(&stopped, OPERATION) && !is_as_created(&stopped, "web"));
+        assert!(!is_as_created(&server("a", ServerState::Running, vec![]), OPERATION));
+        assert!(!is_as_created(&server("a", ServerState::StoppedInPlace, vec![]), OPERATION));
+    }
+
+    #[test]
+    fn an_answer_is_lost_that_never_came_or_was_wrong() {
+        let begun = entry("create-ip", Phase::Intent, None, json!({ "kind": "ipv4" }));
+        let done = entry("create-ip", Phase::Outcome, Some(name(ResourceKind::Ip, "ip")), json!({ "kind": "ipv4" }));
+        let failed = entry("create-ip", Phase::Failure, None, json!({}));
+        for (entries, lost) in [
+            (vec![], false),
+            (vec![begun.clone()], true),
+            (vec![begun.clone(), done.clone()], false),
+            (vec![begun.clone(), done.clone(), begun.clone()], true),
+            (vec![begun.clone(), begun.clone(), done.clone()], true),
+            (vec![begun.clone(), failed, begun, done], true),
+        ] {
+            let claims = claims(&entries);
+            assert_eq!(claims.may_have_lost(ResourceKind::Ip), lost, "{entries:?}");
+            assert!(!claims.may_have_lost(ResourceKind::Server));
+        }
+    }
+
+    #[test]
+    fn a_volume_of_block_storage_is_named_as_one_and_every_other_as_local() {
+        let named =
+            |volume_type| volume_name(&ServerVolume { id: "v".into(), volume_type, ..ServerVolume::default() }, "z");
+        assert_eq!(
+            named(VolumeType::BlockStorage),
+            ResourceName { zone: "z".into(), ..name(ResourceKind::BlockVolume, "v") }
+        );
+        for local in [VolumeType::LocalSsd, VolumeType::LegacyBlock, VolumeType::Scratch] {
+            assert_eq!(named(local).kind, ResourceKind::LocalVolume);
+        }
+    }
+
+    #[test]
+    fn what_a_look_found_is_known_to_whoever_takes_over() {
+        let found = json!({
+            "made": [name(ResourceKind::BlockVolume, "boot")],
+            "tagged": [name(ResourceKind::Server, "a"), name(ResourceKind::BlockVolume, "existing")],
+            "attached": [name(ResourceKind::BlockVolume, "stranger")],
+        });
+        let claims = claims(&[entry("look", Phase::Note, None, found)]);
+        assert!(claims.knows_as_made("boot") && claims.knows("a") && !claims.knows_as_made("a"));
+        assert!(!claims.knows("existing") && !claims.knows("stranger"));
     }
 }

@@ -299,7 +299,7 @@ async fn resume_create(
         && stand.undo.is_none()
         && let Some(server) = stand.settled
     {
-        let creation = Creation { run, specification, made: BTreeSet::new() };
+        let creation = Creation { run, specification, made: BTreeSet::new(), pooled_ip: None };
         // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
         run.suspect();
         match creation.start(&server).await {

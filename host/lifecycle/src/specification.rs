@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use windlass_scaleway::Zone;
-use windlass_scaleway::types::instance::{CreateServer, IpType, VolumeTemplate, VolumeType};
+use windlass_scaleway::types::instance::{
+    Architecture, CreateServer, Image, ImageState, Ip, IpType, VolumeTemplate, VolumeType,
+};
 use windlass_scaleway::types::marketplace::ImageStorage;
 
 use crate::Error;
@@ -17,6 +19,8 @@ use crate::tags;
 const LONGEST_CLOUD_INIT: usize = 128 * 1024;
 /// Addresses, volumes, networks of one server at most: far above what Scaleway allows, so that a slip costs nothing.
 const MOST_PARTS: usize = 16;
+/// Addresses that a pool names at most.
+const MOST_POOLED: usize = 1_000;
 /// Tags of one server at most, and bytes of one.
 const MOST_TAGS: usize = 64;
 const LONGEST_TAG: usize = 4096;
@@ -43,6 +47,9 @@ pub struct ServerSpecification {
     /// Flexible addresses to make and attach.
     #[serde(default)]
     pub addresses: Vec<AddressKind>,
+    /// Addresses that exist, of which it gets one that is free, beside those that are made. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_pool: Option<AddressPool>,
     /// Whether Scaleway gives it a dynamic address at power-on when it has no flexible one.
     #[serde(default)]
     pub dynamic_address: bool,
@@ -79,21 +86,93 @@ fn default_deadline() -> u64 {
     DEFAULT_DEADLINE_MILLISECONDS
 }
 
-/// An image, by id or by the marketplace's label.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An image, by id, by the marketplace's label, or the newest of the project's own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageChoice {
     /// A label, `ubuntu_noble`: resolved for the zone, the server type and the kind of root volume.
     Label(String),
     /// The id of an image in the zone.
     Id(String),
+    /// The newest of the project's own images of this name.
+    Name(String),
+    /// The newest of the project's own images with this tag.
+    Tag(String),
 }
 
 impl ImageChoice {
+    /// Of these images the newest that is meant, is available, and is made for this architecture; of the project,
+    /// where that is known. `None`, too, for a label and an id, which need no list.
+    #[must_use]
+    pub fn newest_of<'a>(
+        &self,
+        images: &'a [Image],
+        architecture: &Architecture,
+        project: Option<&str>,
+    ) -> Option<&'a Image> {
+        let is_meant = |image: &Image| match self {
+            Self::Name(name) => image.name == *name,
+            Self::Tag(tag) => image.tags.contains(tag),
+            Self::Label(_) | Self::Id(_) => false,
+        };
+        let usable = images.iter().filter(|image| {
+            is_meant(image)
+                && !image.public
+                && image.state == ImageState::Available
+                && image.arch == *architecture
+                && project.is_none_or(|project| image.project == project)
+        });
+        usable.max_by_key(|image| (image.created_at(), &image.id))
+    }
+
     /// A UUID is an id, all else a label.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         if uuid::Uuid::parse_str(text).is_ok() { Self::Id(text.to_owned()) } else { Self::Label(text.to_owned()) }
+    }
+}
+
+/// Flexible IPv4 addresses that exist and are handed round. Each server gets one that serves nobody; it is never made,
+/// marked or deleted, and free again when its server is gone (assumption: delete-leaves-parts).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressPool {
+    /// These, by id or by address.
+    Ips(Vec<String>),
+    /// Those with this tag.
+    Tag(String),
+}
+
+impl AddressPool {
+    /// Whether it holds this address. Never one that carries a tag of ours: that belongs to some server, and goes with
+    /// it.
+    #[must_use]
+    pub fn holds(&self, ip: &Ip) -> bool {
+        let is_named = match self {
+            Self::Ips(named) => named.iter().any(|name| *name == ip.id || ip.address.as_ref() == Some(name)),
+            Self::Tag(tag) => ip.tags.contains(tag),
+        };
+        is_named && ip.ip_type == IpType::RoutedIpv4 && !ip.tags.iter().any(|tag| tags::is_ours(tag))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let field = "address_pool";
+        match self {
+            Self::Ips(named) if named.is_empty() => Err(problem(field, "it names no address")),
+            Self::Ips(named) if named.len() > MOST_POOLED => {
+                Err(problem(field, format!("{} are more than {MOST_POOLED}", named.len())))
+            }
+            Self::Ips(named) if named.iter().any(|name| name.is_empty() || name.len() > 128) => {
+                Err(problem(field, "one is empty or longer than 128 bytes"))
+            }
+            Self::Tag(tag) if tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',') => {
+                Err(problem(field, format!("the tag is empty, longer than {LONGEST_TAG} bytes, or holds a comma")))
+            }
+            Self::Tag(tag) if tags::is_ours(tag) => {
+                Err(problem(field, format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX)))
+            }
+            Self::Ips(_) | Self::Tag(_) => Ok(()),
+        }
     }
 }
 
@@ -222,6 +301,7 @@ impl ServerSpecification {
             types: vec![server_type.to_owned()],
             image,
             addresses: vec![AddressKind::Ipv4],
+            address_pool: None,
             dynamic_address: false,
             root_volume: RootVolume::default(),
             volumes: Vec::new(),
@@ -265,7 +345,13 @@ impl ServerSpecification {
             ImageChoice::Label(text) | ImageChoice::Id(text) if text.is_empty() || text.len() > 128 => {
                 return Err(problem("image", "it is empty or longer than 128 bytes"));
             }
+            ImageChoice::Name(text) | ImageChoice::Tag(text) if text.is_empty() || text.len() > LONGEST_TAG => {
+                return Err(problem("image", format!("its name or tag is empty or longer than {LONGEST_TAG} bytes")));
+            }
             _ => {}
+        }
+        if let Some(pool) = &self.address_pool {
+            pool.check()?;
         }
         if self.addresses.len() > MOST_PARTS || self.volumes.len() > MOST_PARTS {
             return Err(problem("addresses and volumes", format!("at most {MOST_PARTS} of each")));

@@ -108,6 +108,35 @@ impl StateDirectory {
         Err(self.failed(OWNER_FILE)(io::Error::other("it vanished while it was being written")))
     }
 
+    /// Whether nothing was ever done with it: there is no journal.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        !self.directory.exists(JOURNAL_FILE)
+    }
+
+    /// From now on the owner's name is this one, where none is configured: for who takes over what a lost state
+    /// directory knew.
+    ///
+    /// # Errors
+    /// [`Error::StateDirectory`] when the directory is not [fresh](Self::is_fresh), since its journal is of another
+    /// owner's resources, or when the file cannot be written.
+    pub fn take_owner(&self, owner: &OwnerName) -> Result<(), Error> {
+        if !self.is_fresh() {
+            let problem = "it has a journal, which is of another owner's resources";
+            return Err(self.failed(OWNER_FILE)(io::Error::other(problem)));
+        }
+        let temporary = format!("{OWNER_FILE}.{owner}");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = (|| {
+            let mut file = self.directory.open_with(&temporary, &options)?;
+            writeln!(file, "{owner}")?;
+            file.sync_all()?;
+            self.directory.rename(&temporary, &self.directory, OWNER_FILE)
+        })();
+        written.map_err(self.failed(OWNER_FILE))
+    }
+
     /// A mark that this process lives: a file with an exclusive lock that the kernel releases when the process ends,
     /// however it ends.
     pub(crate) fn register_runner(&self, randomness: &Randomness) -> Result<Runner, Error> {
@@ -242,6 +271,19 @@ mod tests {
         let chosen: OwnerName = "team-a".parse().unwrap();
         assert_eq!(state.owner(Some(chosen.clone())).unwrap(), chosen);
         assert_eq!(again.owner(None).unwrap(), first, "a configured owner is not stored");
+    }
+
+    #[test]
+    fn an_owner_is_taken_over_by_a_fresh_directory_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let made = state.owner(None).unwrap();
+        let lost: OwnerName = "lost".parse().unwrap();
+        state.take_owner(&lost).unwrap();
+        assert_eq!(state.owner(None).unwrap(), lost);
+        state.journal_path().unwrap();
+        assert!(state.take_owner(&made).is_err());
+        assert_eq!(state.owner(None).unwrap(), lost);
     }
 
     #[test]

@@ -286,9 +286,23 @@ impl Supervisor {
             }
             Part::Sweep => {
                 let Some(request) = &self.options.sweep else { return Ok(()) };
-                let sweep = self.bounded(part, &own, lifecycle.sweep(request, &own)).await?;
-                tell_sweep(&sweep);
-                round.sweep = Some(sweep);
+                let mut whole = None;
+                // A zone that cannot be listed takes no other with it.
+                let sweeps = async {
+                    let mut failed = None;
+                    for zone in &request.zones {
+                        let of_zone = SweepRequest { zones: vec![zone.clone()], ..request.clone() };
+                        match lifecycle.sweep(&of_zone, &own).await {
+                            Ok(sweep) => whole.get_or_insert_with(Sweep::default).extend(sweep),
+                            Err(error) => drop(failed.get_or_insert(error)),
+                        }
+                    }
+                    failed.map_or(Ok(()), Err)
+                };
+                let ended = self.bounded(part, &own, sweeps).await;
+                whole.iter().for_each(tell_sweep);
+                round.sweep = whole;
+                ended?;
             }
             Part::Prune => {
                 let shared = &lifecycle.shared;

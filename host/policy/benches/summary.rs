@@ -80,8 +80,11 @@ fn main() {
     for _ in 0..10 {
         fresh.extend(measure(2_000, || drop(black_box(bare.decide_fresh()))));
         set.host.flush_decisions();
+        // The bare loop has its question, too, before it is measured.
+        let mut questions = vec![Retry::example(); 3_000].into_iter();
         recorded.extend(measure(2_000, || {
-            let decision = runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(())));
+            let question = questions.next().expect("as many as are measured");
+            let decision = runtime.block_on(pin.decide::<Retry>(question, |_, _| Ok(())));
             drop(black_box(decision));
         }));
     }
@@ -90,7 +93,7 @@ fn main() {
     table.line("retry, fresh isolated instance, recorded, p50", us(recorded_p50), "us", Some(6.0));
     table.line("  the same, p99", us(percentile(&mut recorded, 99)), "us", None);
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    table.line("  ratio to the bare loop", recorded_p50 as f64 / bare_p50 as f64, "x", Some(2.0));
+    table.line("  ratio to the bare loop", recorded_p50 as f64 / bare_p50 as f64, "x", Some(1.2));
     let mut again = bare.reused();
     let mut reused = measure(20_000, || drop(black_box(again())));
     table.line("bare call of one instance, reused, p50 (not isolated)", us(percentile(&mut reused, 50)), "us", None);

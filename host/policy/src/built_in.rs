@@ -12,6 +12,7 @@ pub fn component(slot: SlotName) -> Option<&'static [u8]> {
         SlotName::Rollback => Some(include_bytes!("../components/rollback.wasm")),
         SlotName::Release => Some(include_bytes!("../components/release.wasm")),
         SlotName::Provisioning => Some(include_bytes!("../components/provisioning.wasm")),
+        SlotName::Placement => Some(include_bytes!("../components/placement.wasm")),
     }
 }
 

@@ -163,6 +163,11 @@ impl Link {
         self
     }
 
+    /// Whether it is the built-in default, which never defers.
+    fn decides_all(&self) -> bool {
+        self.source == Source::BuiltIn && self.mode == Mode::Decide
+    }
+
     const KEYS: [&str; 6] = ["path", "settings", "grants", "on_failure", "limits", "mode"];
 
     fn from_value(value: Value, place: &str) -> Result<Link, String> {
@@ -273,6 +278,18 @@ impl Policies {
         self
     }
 
+    /// These policies where the built-in default of a slot has this setting, unless it is configured otherwise.
+    pub fn with_default_setting(mut self, slot: SlotName, key: &str, value: Value) -> Policies {
+        let chain = self.chains.entry(slot).or_default();
+        if !chain.last().is_some_and(Link::decides_all) {
+            chain.push(Link::default());
+        }
+        if let Some(default) = chain.last_mut() {
+            default.settings.entry(key).or_insert(value);
+        }
+        self
+    }
+
     /// The configured links of a slot, without the built-in default that ends every chain.
     pub fn chain(&self, slot: SlotName) -> &[Link] {
         self.chains.get(&slot).map_or(&[], Vec::as_slice)
@@ -310,8 +327,7 @@ impl Policies {
     /// The built-in default never defers, so nothing after it would ever be asked.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (slot, links) in &self.chains {
-            let decides_all = |link: &Link| link.source == Source::BuiltIn && link.mode == Mode::Decide;
-            if let Some(index) = links.iter().rev().skip(1).position(decides_all) {
+            if let Some(index) = links.iter().rev().skip(1).position(Link::decides_all) {
                 let index = links.len() - 2 - index;
                 return Err(format!(
                     "policies.{slot}[{index}]: a link without `path` is the built-in default, which decides everything; \

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use wasmparser::WasmFeatures;
 use wasmtime::{
     Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
     RegallocAlgorithm,
@@ -53,6 +54,11 @@ const TABLES_PER_COMPONENT: u32 = 4;
 /// What the address space of a memory slot is when the usual 4 GiB can't be had (a container with a limit on address
 /// space): the memory itself. Loads and stores are then checked by instructions instead of by guard pages.
 const SMALL_RESERVATION_BYTES: u64 = MAX_MEMORY_BYTES;
+
+/// What [`config`] leaves switched on: WebAssembly 2.0, and constants that are computed. A file is held to it before the
+/// engine sees it, so that it is refused for what it uses.
+pub(crate) const FEATURES: WasmFeatures =
+    WasmFeatures::WASM2.union(WasmFeatures::EXTENDED_CONST).union(WasmFeatures::COMPONENT_MODEL);
 
 /// The engine, and its twin that counts fuel.
 pub(crate) struct Engines {

@@ -1,8 +1,9 @@
 //! What a file is, before anything is compiled: its kind, its imports and exports.
 
-use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{Encoding, Parser, Payload, Validator};
 
 use crate::contract::POLICY_INTERFACE;
+use crate::engine::FEATURES;
 use crate::error::Refusal;
 use crate::slots::SlotName;
 use crate::text::{one_line, short};
@@ -26,8 +27,7 @@ impl Examination {
         if let Some((what, remedy)) = not_a_component(bytes) {
             return Err(Refusal::NotAComponent { what, remedy });
         }
-        let features = WasmFeatures::default() | WasmFeatures::COMPONENT_MODEL;
-        Validator::new_with_features(features)
+        Validator::new_with_features(FEATURES)
             .validate_all(bytes)
             .map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))?;
 

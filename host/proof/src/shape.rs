@@ -7,13 +7,14 @@ use windlass_policy::slots::SlotName;
 use wit_parser::{Resolve, Type, TypeDefKind};
 
 /// The files of the contract.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("types.wit", include_str!("../wit/types.wit")),
     ("state-mapping.wit", include_str!("../wit/state-mapping.wit")),
     ("retry.wit", include_str!("../wit/retry.wit")),
     ("rollback.wit", include_str!("../wit/rollback.wit")),
     ("release.wit", include_str!("../wit/release.wit")),
     ("provisioning.wit", include_str!("../wit/provisioning.wit")),
+    ("placement.wit", include_str!("../wit/placement.wit")),
 ];
 
 /// A type of the contract. Names are the contract's own, with dashes.

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use windlass_policy::slots::types::ResourceKind;
 use windlass_policy::slots::{
-    Provisioning, Release, Retry, Rollback, Slot, StateMapping, provisioning, release, retry, rollback, state_mapping,
+    Placement, Provisioning, Release, Retry, Rollback, Slot, StateMapping, placement, provisioning, release, retry,
+    rollback, state_mapping,
 };
 
 /// A slot whose answers laws can speak about. Implemented for all of them.
@@ -72,7 +73,8 @@ one_answer!(
     Retry in retry when |_| true, checked by |_, _| Ok(());
     Rollback in rollback when attachments_are_to_servers, checked by rollback::check_attachments;
     Release in release when |_| true, checked by |_, _| Ok(());
-    Provisioning in provisioning when |_| true, checked by |_, _| Ok(())
+    Provisioning in provisioning when |_| true, checked by |_, _| Ok(());
+    Placement in placement when |_| true, checked by |_, _| Ok(())
 );
 
 /// What is attached is attached to a server of the list, and a server to nothing.

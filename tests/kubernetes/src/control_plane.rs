@@ -1,6 +1,8 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -359,17 +361,23 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile;
-/// drawn, so that another run beside this one hardly asks for the same.
+/// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile. No
+/// port is given twice in one process until all were, since whoever got one listens there only later; they begin at a
+/// drawn one, so that another run beside this one hardly asks for the same.
 pub(crate) fn free_port() -> Result<u16> {
+    const FIRST: u32 = 10_000;
+    const PORTS: u32 = 22_000;
+    static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| {
+        let [first, second, third, ..] = *uuid::Uuid::new_v4().as_bytes();
+        AtomicU32::new(u32::from_le_bytes([first, second, third, 0]))
+    });
     for _ in 0..1_000 {
-        let drawn = u16::from_le_bytes(uuid::Uuid::new_v4().as_bytes()[..2].try_into()?);
-        let port = 10_000 + drawn % 22_000;
+        let port = u16::try_from(FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % PORTS)?;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
     }
-    bail!("no free port between 10000 and 32000")
+    bail!("no free port among a thousand from {FIRST} on")
 }
 
 /// Kubernetes' own way to write bytes into JSON.

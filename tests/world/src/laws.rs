@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_cluster::{ClusterState, NodeState};
-use windlass_lifecycle::{OperationFilter, OperationKind, OperationState};
+use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState};
 
 use crate::farm;
 use crate::runner::GROUP_OWNER;
@@ -18,18 +18,20 @@ pub(crate) fn exists(list: &[Value], id: &str) -> bool {
 
 /// The violated laws, in words.
 pub(crate) fn violations(world: &World) -> Vec<String> {
-    let mut violations = Vec::new();
+    let (journals, unreadable) = world.journals();
+    let mut violations = unreadable;
     violations.extend(others_are_untouched(world));
-    violations.extend(no_operation_is_open(world));
-    violations.extend(nothing_of_ours_is_unexplained(world));
+    violations.extend(no_operation_is_open(&journals));
+    violations.extend(what_was_to_be_undone_is_undone(&journals));
+    violations.extend(nothing_of_ours_is_unexplained(world, &journals));
     violations.extend(what_was_given_is_there(world));
     violations.extend(the_runner_has_what_it_wants(world));
-    violations.extend(clusters_are_whole(world));
+    violations.extend(clusters_are_whole(world, &journals));
     violations
 }
 
 /// What belongs to somebody else is there, under its name and with its tags.
-fn others_are_untouched(world: &World) -> Vec<String> {
+pub(crate) fn others_are_untouched(world: &World) -> Vec<String> {
     let resources = world.simulator.resources();
     let mut violations = Vec::new();
     for (id, theirs) in &world.users.theirs {
@@ -54,9 +56,9 @@ fn others_are_untouched(world: &World) -> Vec<String> {
 }
 
 /// Whatever was begun has ended.
-fn no_operation_is_open(world: &World) -> Vec<String> {
+fn no_operation_is_open(journals: &[(usize, Journal)]) -> Vec<String> {
     let mut violations = Vec::new();
-    for (disk, journal) in world.journals() {
+    for (disk, journal) in journals {
         match journal.operations(&OperationFilter::default()) {
             Ok(operations) => violations.extend(
                 operations
@@ -77,10 +79,25 @@ fn no_operation_is_open(world: &World) -> Vec<String> {
     violations
 }
 
+/// A creation that was called off or failed is never finished by whoever takes it over.
+fn what_was_to_be_undone_is_undone(journals: &[(usize, Journal)]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (disk, journal) in journals {
+        for operation in journal.operations(&OperationFilter::default()).unwrap_or_default() {
+            let finished = operation.kind == OperationKind::CreateServer && operation.state == OperationState::Done;
+            let entries = if finished { journal.entries(&operation.id).unwrap_or_default() } else { Vec::new() };
+            if entries.iter().any(|entry| entry.step == "undo-begun") {
+                violations.push(format!("operation {} of journal {disk} was to be undone and is done", operation.id));
+            }
+        }
+    }
+    violations
+}
+
 /// Everything that carries our tag belongs to a server that some journal says was made and was not removed.
-fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
+fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
     let mut living = BTreeSet::new();
-    for (_, journal) in world.journals() {
+    for (_, journal) in journals {
         let Ok(operations) = journal.operations(&OperationFilter::default()) else { continue };
         for operation in operations {
             if operation.kind == OperationKind::CreateServer
@@ -136,16 +153,17 @@ fn nothing_of_ours_is_unexplained(world: &World) -> Vec<String> {
     violations
 }
 
-/// The runner's demand is met by servers that run, nothing stays pending, and no instance that it was told of as
-/// running has gone unless it was asked to, or a user had a hand in it. (That nothing of a group's is left beside them,
+/// The runner's demand is met by servers that run, nothing stays pending, no instance that it was told of as running
+/// has gone unless it was asked to, or a user had a hand in it, and none that was told to go came back. (That nothing of a group's is left beside them,
 /// the other laws say.)
-fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
+pub(crate) fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
     if !world.cast.runner {
         return Vec::new();
     }
     let runner = world.runner.lock();
     let resources = world.simulator.resources();
     let mut violations: Vec<String> = runner.unsettled().into_iter().collect();
+    violations.extend(runner.returned.iter().map(|id| format!("instance {id} was told to go and came back")));
     let instances = runner.instances();
     let mut running = BTreeSet::new();
     let owner = format!("windlass-owner={GROUP_OWNER}");
@@ -177,7 +195,7 @@ fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
 }
 
 /// No cluster is half made: each is active with all of its nodes, and each server of a cluster's is one of them.
-fn clusters_are_whole(world: &World) -> Vec<String> {
+fn clusters_are_whole(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
     let resources = world.simulator.resources();
     let mut violations = Vec::new();
     let mut explained = BTreeSet::new();
@@ -204,7 +222,7 @@ fn clusters_are_whole(world: &World) -> Vec<String> {
             }
         }
     }
-    for (_, journal) in world.journals() {
+    for (_, journal) in journals {
         for operation in journal.operations(&OperationFilter::default()).unwrap_or_default() {
             let living = operation.kind == OperationKind::CreateServer
                 && operation.state == OperationState::Done

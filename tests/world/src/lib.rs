@@ -7,10 +7,14 @@
 //!   broke; [`Story::shrink`] finds the shortest story that still breaks one. The same story always ends in the same
 //!   way.
 //! - [`Disk`] is the file system under the journals: what was not synced is lost with the power.
+//! - [`Day::of_seed`] draws a day of a runner whose loop is GitLab's own; [`DayWorld`] is the rest of that world, which
+//!   the binary `runner-world` serves to `tests/fleeting-go`.
 //! - `just simulate` runs many seeds; `docs/testing.md` says what the laws are and what they have found.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod day;
+mod day_world;
 mod disk;
 mod farm;
 mod laws;
@@ -19,6 +23,8 @@ mod story;
 mod users;
 mod world;
 
+pub use day::{Day, DayEvent, Setting, Swap, Timed};
+pub use day_world::{Answer, Ask, Belief, Call, DayWorld, Done, Request};
 pub use disk::Disk;
 pub use story::{CLUSTERS, Cast, Event, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, User, What};
-pub use world::{Ending, run};
+pub use world::{Ending, keep_compiled_policies, run};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_fleeting::protocol::{ConnectorConfig, InstanceGroup, Report, State};
-use windlass_fleeting::{Configuration, Ground, ScalewayGroup, StartError};
+use windlass_fleeting::{Configuration, Ground, ScalewayGroup, StartError, ZonalIds};
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
 
 use crate::world::{OWNER, settings, zone};
@@ -30,24 +30,48 @@ pub(crate) fn folder_of_group(state_directory: PathBuf) -> PathBuf {
     state_directory.join("fleeting").join(GROUP)
 }
 
+/// What can be configured of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupShape {
+    /// The server types, in the order in which they are tried.
+    pub(crate) types: Vec<String>,
+    /// The most instances.
+    pub(crate) max_size: u32,
+    /// Whether all go when the runner shuts down.
+    pub(crate) delete_on_shutdown: bool,
+}
+
+impl Default for GroupShape {
+    fn default() -> Self {
+        Self { types: vec!["DEV1-S".to_owned()], max_size: 10, delete_on_shutdown: false }
+    }
+}
+
 /// Starts the group as the plugin's Init does.
-pub(crate) async fn start(state_directory: PathBuf, ground: Ground) -> Result<ScalewayGroup, StartError> {
+pub(crate) async fn start(
+    state_directory: PathBuf,
+    shape: &GroupShape,
+    ground: Ground,
+) -> Result<ScalewayGroup, StartError> {
     let group: windlass_lifecycle::GroupName = GROUP.parse()?;
     let image = ImageChoice::parse("ubuntu_noble");
     let mut server = ServerSpecification::new(group.clone(), zone(), "DEV1-S", image);
     server.addresses = vec![AddressKind::Ipv4];
+    server.types.clone_from(&shape.types);
     let configuration = Configuration {
         group,
         written_name: GROUP.to_owned(),
         owner: Some(OWNER.parse()?),
+        adopt: None,
         settings: settings(),
-        zone: zone(),
+        zones: vec![zone()],
         server,
+        zonal: ZonalIds::default(),
         watched_tags: Vec::new(),
-        max_size: 10,
+        max_size: shape.max_size,
         max_parallel_creates: 20,
         suspend: false,
-        delete_on_shutdown: false,
+        delete_on_shutdown: shape.delete_on_shutdown,
         state_directory,
         policies: windlass_policy::Policies::default(),
         policy_folder: PathBuf::from("."),
@@ -73,12 +97,14 @@ pub(crate) struct Runner {
     /// How many instances are wanted.
     pub(crate) demand: usize,
     /// Accepted and never seen.
-    pending: usize,
+    pub(crate) pending: usize,
     instances: BTreeMap<String, Instance>,
     /// Instances that were told as running, ever.
     pub(crate) given: BTreeSet<String>,
     /// Instances whose removal was asked for, ever.
     pub(crate) unwanted: BTreeSet<String>,
+    /// Instances that were told to be going, and then to be there again.
+    pub(crate) returned: BTreeSet<String>,
 }
 
 impl Runner {
@@ -94,7 +120,7 @@ impl Runner {
     }
 
     /// An update has arrived.
-    fn take(&mut self, reports: &[Report]) {
+    pub(crate) fn take(&mut self, reports: &[Report]) {
         for report in reports {
             if matches!(report.state, State::Deleted | State::Timeout) {
                 self.instances.remove(&report.instance);
@@ -104,7 +130,12 @@ impl Runner {
                 self.given.insert(report.instance.clone());
             }
             match self.instances.get_mut(&report.instance) {
-                Some(known) => (known.state, known.missed) = (report.state, 0),
+                Some(known) => {
+                    if known.state == State::Deleting && report.state != State::Deleting {
+                        self.returned.insert(report.instance.clone());
+                    }
+                    (known.state, known.missed) = (report.state, 0);
+                }
                 None => {
                     self.pending = self.pending.saturating_sub(1);
                     let instance = Instance { state: report.state, missed: 0, asked: None };
@@ -120,6 +151,11 @@ impl Runner {
             instance.missed += 1;
             instance.state != State::Deleting && instance.asked.is_none() && instance.missed <= MOST_MISSED
         });
+    }
+
+    /// Whether it was told last that this one runs.
+    pub(crate) fn believes_running(&self, id: &str) -> bool {
+        self.instances.get(id).is_some_and(|instance| instance.state == State::Running)
     }
 
     /// How many more it wants.

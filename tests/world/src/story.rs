@@ -280,7 +280,7 @@ fn what(random: &mut ChaCha8Rng, cast: Cast) -> What {
     }
 }
 
-fn fault(random: &mut ChaCha8Rng) -> What {
+pub(crate) fn fault(random: &mut ChaCha8Rng) -> What {
     let told = random.random_bool(0.75);
     let kinds: &[FaultKind] = if told { &FaultKind::ALL } else { &FaultKind::UNTOLD };
     let kind = match *kinds.choose(random).unwrap_or(&FaultKind::InternalServerError) {
@@ -310,7 +310,7 @@ fn is_believed(kind: FaultKind) -> bool {
     kind.is_refusal() || kind == FaultKind::OutOfStock
 }
 
-fn oddity(random: &mut ChaCha8Rng) -> Oddity {
+pub(crate) fn oddity(random: &mut ChaCha8Rng) -> Oddity {
     match random.random_range(0..11) {
         0 => Oddity::FilterIgnored,
         1 => Oddity::FilterEmpty,
@@ -325,7 +325,7 @@ fn oddity(random: &mut ChaCha8Rng) -> Oddity {
     }
 }
 
-fn user(random: &mut ChaCha8Rng) -> User {
+pub(crate) fn user(random: &mut ChaCha8Rng) -> User {
     let server = random.random_range(0..8);
     match random.random_range(0..8) {
         0 => User::AttachVolume { server },

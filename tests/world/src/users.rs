@@ -88,7 +88,7 @@ impl Users {
             .await;
     }
 
-    fn touch(&mut self, server: &Value) {
+    pub(crate) fn touch(&mut self, server: &Value) {
         self.touched.extend(operation_of(server).map(str::to_owned));
     }
 

@@ -27,7 +27,7 @@ use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
 use windlass_simulator::{Behaviour, Fault, FaultRule, Simulator};
 
 use crate::disk::Disk;
-use crate::runner::Runner;
+use crate::runner::{GroupShape, Runner};
 use crate::story::{CLUSTERS, Cast, Oddity, RUNNER, SEATS, Shape, Story, What};
 use crate::users::Users;
 use crate::{farm, laws, runner};
@@ -78,21 +78,40 @@ pub fn run(story: &Story) -> Ending {
         .block_on(async { World::new(story).await.carry_out(story).await })
 }
 
-/// The built-in policies, compiled once for all runs.
+/// The built-in policies, for all runs.
 fn policies() -> Arc<Host> {
-    static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
-    let (_, host) = HOST.get_or_init(|| {
+    static HOST: OnceLock<Arc<Host>> = OnceLock::new();
+    Arc::clone(HOST.get_or_init(|| Arc::new(policy_host())))
+}
+
+/// Where compiled policies are kept for all hosts of this process.
+static COMPILED: OnceLock<(Option<tempfile::TempDir>, StateDirectory)> = OnceLock::new();
+
+/// Keeps compiled policies in this folder, from one process to the next. To be called before anything else; otherwise
+/// they are kept as long as this process lives.
+///
+/// # Errors
+/// The folder cannot be used.
+pub fn keep_compiled_policies(path: &std::path::Path) -> Result<(), Error> {
+    let state = StateDirectory::open(path)?;
+    COMPILED.get_or_init(|| (None, state));
+    Ok(())
+}
+
+/// A host with the built-in policies, which are compiled once for all hosts.
+pub(crate) fn policy_host() -> Host {
+    let (_, state) = COMPILED.get_or_init(|| {
         let folder = folder();
         let state = StateDirectory::open(folder.path()).expect("a folder that was just made");
-        let handle = state.handle().try_clone().expect("a file descriptor");
-        // Nobody reads what was decided.
-        let mut decision_log = DecisionLogOptions::default();
-        decision_log.queue_records = 0;
-        let mut options = HostOptions::new(handle);
-        options.decision_log = decision_log;
-        (folder, Arc::new(Host::new(options).expect("the built-in policies load")))
+        (Some(folder), state)
     });
-    Arc::clone(host)
+    let handle = state.handle().try_clone().expect("a file descriptor");
+    // Nobody reads what was decided.
+    let mut decision_log = DecisionLogOptions::default();
+    decision_log.queue_records = 0;
+    let mut options = HostOptions::new(handle);
+    options.decision_log = decision_log;
+    Host::new(options).expect("the built-in policies load")
 }
 
 /// The network of a process: nothing leaves it, and nothing arrives, once its disk has lost power. What has left it
@@ -203,6 +222,7 @@ pub(crate) struct World {
     supervised: bool,
     origin: Instant,
     network: String,
+    policies: Arc<Host>,
     /// One for each disk, and the state directory in it that holds a journal.
     folders: Vec<(tempfile::TempDir, PathBuf)>,
     disks: Vec<Arc<Disk>>,
@@ -241,7 +261,11 @@ pub(crate) fn zone() -> Zone {
 
 impl World {
     async fn new(story: &Story) -> Self {
-        let seed = story.seed;
+        Self::of(story.seed, story.cast, story.supervised, policies()).await
+    }
+
+    /// A world in which nobody lives yet.
+    pub(crate) async fn of(seed: u64, cast: Cast, supervised: bool, policies: Arc<Host>) -> Self {
         let options = windlass_simulator::Options {
             seed,
             latency: windlass_simulator::Latency { base_ms: 20, jitter_ms: 200 },
@@ -262,10 +286,11 @@ impl World {
             users: Users::new(client, simulator.clone()),
             simulator,
             seed,
-            cast: story.cast,
-            supervised: story.supervised,
+            cast,
+            supervised,
             origin: Instant::now(),
             network,
+            policies,
             folders,
             disks,
             processes: (0..SEATS).map(|_| None).collect(),
@@ -294,20 +319,31 @@ impl World {
         self.come_to_rest().await;
         let mut violations = std::mem::take(&mut self.problems);
         violations.extend(laws::violations(&self));
-        let mut hasher = DefaultHasher::new();
-        let requests = self.simulator.requests();
-        for request in &requests {
-            (request.at_ms, &request.method, &request.path, request.status).hash(&mut hasher);
-        }
-        let ending = Ending { violations, digest: hasher.finish(), calls: requests.len(), created: self.created };
+        let (digest, calls) = self.digest();
+        let ending = Ending { violations, digest, calls, created: self.created };
         for seat in self.cast.seats() {
             self.kill(seat).await;
         }
         ending
     }
 
+    /// A digest of all calls with their times and answers, and how many there were.
+    pub(crate) fn digest(&self) -> (u64, usize) {
+        let mut hasher = DefaultHasher::new();
+        let requests = self.simulator.requests();
+        for request in &requests {
+            (request.at_ms, &request.method, &request.path, request.status).hash(&mut hasher);
+        }
+        (hasher.finish(), requests.len())
+    }
+
+    /// How long the world has been there.
+    pub(crate) fn age(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
     /// Lets time pass, and processes die with their disks at the moment at which these lose power.
-    async fn let_pass(&mut self, time: Duration) {
+    pub(crate) async fn let_pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         loop {
             for (process, disk) in DISK_OF.into_iter().enumerate() {
@@ -350,7 +386,7 @@ impl World {
         }
     }
 
-    async fn kill(&mut self, index: usize) {
+    pub(crate) async fn kill(&mut self, index: usize) {
         self.collect(index);
         if let Some(mut process) = self.processes[index].take() {
             process.tasks.shutdown().await;
@@ -367,16 +403,8 @@ impl World {
             return;
         }
         let disk = DISK_OF[index];
-        if self.disks[disk].is_lost() {
-            for process in (0..SEATS).filter(|process| DISK_OF[*process] == disk) {
-                self.kill(process).await;
-            }
-            self.starts += 1;
-            let seed = self.seed ^ (self.starts << 32);
-            if let Err(error) = self.disks[disk].restart(seed) {
-                self.problems.push(format!("the disk cannot be written: {error}"));
-                return;
-            }
+        if !self.power_on(disk).await {
+            return;
         }
         self.starts += 1;
         match self.open(index).await {
@@ -391,31 +419,91 @@ impl World {
         }
     }
 
+    /// Gives a disk that has lost its power what survived. False where that cannot be done.
+    async fn power_on(&mut self, disk: usize) -> bool {
+        if !self.disks[disk].is_lost() {
+            return true;
+        }
+        for process in (0..SEATS).filter(|process| DISK_OF[*process] == disk) {
+            self.kill(process).await;
+        }
+        self.starts += 1;
+        let restarted = self.disks[disk].restart(self.seed ^ (self.starts << 32));
+        if let Err(error) = &restarted {
+            self.problems.push(format!("the disk cannot be written: {error}"));
+        }
+        restarted.is_ok()
+    }
+
+    /// What a process stands on.
+    fn ground(&self, index: usize) -> Ground {
+        let random = Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40)));
+        let disk = Arc::clone(&self.disks[DISK_OF[index]]);
+        let wire = Wire { inner: self.simulator.transport(), disk, random };
+        Ground {
+            client: Client::with_transport(settings(), Arc::new(wire)).expect("valid settings"),
+            policies: Arc::clone(&self.policies),
+            clock: Clock::Simulated { start: NOW, origin: self.origin },
+            durability: Durability::FullInline,
+            seed: Some(self.seed ^ (self.starts << 32)),
+            host: None,
+        }
+    }
+
+    /// Prepares the start of a plugin whose loop is elsewhere: with these policies, on the disk as it is. Nothing where
+    /// the disk cannot be read any more.
+    pub(crate) async fn prepare_group(&mut self, policies: Arc<Host>) -> Option<(PathBuf, Ground)> {
+        self.kill(RUNNER).await;
+        let disk = DISK_OF[RUNNER];
+        if !self.power_on(disk).await {
+            return None;
+        }
+        self.starts += 1;
+        self.policies = policies;
+        self.runner.lock().restart();
+        Some((self.folders[disk].0.path().to_owned(), self.ground(RUNNER)))
+    }
+
+    /// The plugin has started.
+    pub(crate) fn seat_group(&mut self, group: Arc<ScalewayGroup>) {
+        self.processes[RUNNER] = Some(Process::new(Role::Runner(group)));
+    }
+
+    /// The plugin's group, while it lives.
+    pub(crate) fn group(&self) -> Option<Arc<ScalewayGroup>> {
+        match self.processes[RUNNER].as_ref().map(|process| &process.role) {
+            Some(Role::Runner(group)) => Some(Arc::clone(group)),
+            _ => None,
+        }
+    }
+
+    /// The disk that a process keeps its journal on.
+    pub(crate) fn disk_of(&self, index: usize) -> &Disk {
+        &self.disks[DISK_OF[index]]
+    }
+
     /// Opens what a process works with, and lets it work.
     async fn open(&mut self, index: usize) -> anyhow::Result<Process> {
         let disk = DISK_OF[index];
-        let random = Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40)));
-        let wire = Wire { inner: self.simulator.transport(), disk: Arc::clone(&self.disks[disk]), random };
-        let client = Client::with_transport(settings(), Arc::new(wire)).expect("valid settings");
-        let clock = Clock::Simulated { start: NOW, origin: self.origin };
-        let (durability, seed) = (Durability::FullInline, self.seed ^ (self.starts << 32));
+        let ground = self.ground(index);
         if index == RUNNER {
             self.runner.lock().restart();
-            let ground = Ground { client, policies: policies(), clock, durability, seed: Some(seed) };
-            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), ground).await?);
+            let shape = GroupShape::default();
+            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), &shape, ground).await?);
             let mut process = Process::new(Role::Runner(Arc::clone(&group)));
             process.ongoing.spawn(runner::work(group, Arc::clone(&self.runner)));
             return Ok(process);
         }
+        let Ground { client, policies, clock, durability, seed, .. } = ground;
         let state = StateDirectory::open(&self.folders[disk].1)?;
-        let mut options = Options::new(client.clone(), policies(), state.clone());
+        let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
         options.owner = Some(OWNER.parse()?);
         options.durability = durability;
         options.clock = clock.clone();
-        options.seed = Some(seed);
+        options.seed = seed;
         let lifecycle = Lifecycle::open(options)?;
         if index == CLUSTERS {
-            let clusters = farm::open(lifecycle, client, policies(), &state, clock, seed)?;
+            let clusters = farm::open(lifecycle, client, policies, &state, clock, seed.unwrap_or(self.seed))?;
             return Ok(Process::new(Role::Clusters(clusters)));
         }
         let supervisor = Supervisor::new(lifecycle.clone(), supervision());
@@ -550,7 +638,7 @@ impl World {
         });
     }
 
-    async fn happen(&mut self, what: &What) {
+    pub(crate) async fn happen(&mut self, what: &What) {
         match *what {
             What::Create { process, shape } => self.create(process, shape).await,
             What::CleanUp { process, chosen } => self.clean_up(process, chosen).await,
@@ -698,14 +786,18 @@ impl World {
         }
     }
 
-    /// The journals, by disk.
-    pub(crate) fn journals(&self) -> Vec<(usize, Journal)> {
+    /// The journals that can be read, by disk, and why the others cannot.
+    pub(crate) fn journals(&self) -> (Vec<(usize, Journal)>, Vec<String>) {
         let open = |state: &PathBuf| Journal::read_only(&StateDirectory::open(state)?);
-        let journals = self.folders.iter().enumerate().filter_map(|(disk, (_, state))| match open(state) {
-            Err(Error::JournalAbsent { .. }) => None,
-            journal => Some((disk, journal.expect("a journal that a process has just worked on"))),
-        });
-        journals.collect()
+        let (mut journals, mut unreadable) = (Vec::new(), Vec::new());
+        for (disk, (_, state)) in self.folders.iter().enumerate() {
+            match open(state) {
+                Ok(journal) => journals.push((disk, journal)),
+                Err(Error::JournalAbsent { .. }) => {}
+                Err(error) => unreadable.push(format!("journal {disk} cannot be read: {error}")),
+            }
+        }
+        (journals, unreadable)
     }
 }
 

@@ -11,12 +11,13 @@ use crate::scaleway::look_ups::{LookUpError, Money, Server, ServerList, ServerTy
 use crate::scaleway::request::{HttpResponse, RequestError};
 
 /// Each slot's example question, to which fixtures say their changes. Held equal to the host's by a test of the host.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("state-mapping", include_str!("examples/state-mapping.json")),
     ("retry", include_str!("examples/retry.json")),
     ("rollback", include_str!("examples/rollback.json")),
     ("release", include_str!("examples/release.json")),
     ("provisioning", include_str!("examples/provisioning.json")),
+    ("placement", include_str!("examples/placement.json")),
 ];
 
 /// One question with what is expected of the answer. Conditions in CEL (`expect.holds`) and fuel are checked by

@@ -30,8 +30,8 @@ pub mod readme;
 pub use fake::{FakeHost, LogLine, Run};
 pub use fixtures::{Fixture, fixtures};
 pub use questions::{
-    NOW, failure, machine, provisioning_question, release_question, resource, retry_question, rollback_question,
-    server, state_mapping_question,
+    NOW, failure, machine, place, placement_question, provisioning_question, release_question, resource,
+    retry_question, rollback_question, server, state_mapping_question,
 };
 
 use crate::Policy;

@@ -1,7 +1,7 @@
 //! Questions with sensible contents, to be changed with `..`: `Question { attempt: 3, ..retry_question(class) }`.
 
 use crate::types::{Failure, FailureClass, ResourceKind, Timestamp};
-use crate::{provisioning, release, retry, rollback, state_mapping};
+use crate::{placement, provisioning, release, retry, rollback, state_mapping};
 
 /// The instant of all these questions: 2026-01-01T00:00:00Z.
 pub const NOW: Timestamp = 1_767_225_600_000;
@@ -146,5 +146,34 @@ pub fn provisioning_question(class: FailureClass) -> provisioning::Question {
         cause: failure(class),
         groups: Vec::new(),
         nodes: Vec::new(),
+    }
+}
+
+/// A server type in a zone in which the group has no server and nothing has failed; its price is not known.
+#[must_use]
+pub fn place(zone: &str, server_type: &str) -> placement::Place {
+    placement::Place {
+        zone: zone.into(),
+        server_type: server_type.into(),
+        servers: 0,
+        creating: 0,
+        failures: 0,
+        last_failure: None,
+        failed_at: None,
+        backoff_until: None,
+        price_per_hour: None,
+    }
+}
+
+/// So many servers are wanted, and can be created in these places.
+#[must_use]
+pub fn placement_question(wanted: u32, places: impl Into<Vec<placement::Place>>) -> placement::Question {
+    placement::Question {
+        now: NOW,
+        random: 0x9e37_79b9_7f4a_7c15,
+        operation: "create-server".into(),
+        group: Some("runners".into()),
+        wanted,
+        places: places.into(),
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use windlass_guest_sdk::testing;
-use windlass_guest_sdk::{provisioning, release, retry, rollback, state_mapping};
+use windlass_guest_sdk::{placement, provisioning, release, retry, rollback, state_mapping};
 use windlass_policy::slots::SlotName;
 use windlass_proof::fixture::Fixture;
 
@@ -32,6 +32,7 @@ fn in_the_sdk(slot: SlotName, fixture: &testing::Fixture) -> Value {
         SlotName::Rollback => serde_json::to_value(fixture.question::<rollback::Question>()),
         SlotName::Release => serde_json::to_value(fixture.question::<release::Question>()),
         SlotName::Provisioning => serde_json::to_value(fixture.question::<provisioning::Question>()),
+        SlotName::Placement => serde_json::to_value(fixture.question::<placement::Question>()),
     };
     json.unwrap()
 }
@@ -47,6 +48,7 @@ fn a_fixture_asks_the_same_question_in_the_sdk_and_in_the_host() {
         (SlotName::Rollback, json!({"cause": null, "resources": [{"owned": false}, {}, {}, {}, {}, {"id": "x"}]})),
         (SlotName::Release, json!({"trigger": "reclaim", "refusal": refusal, "machine": {"pool-prefix": null}})),
         (SlotName::Provisioning, json!({"nodes": [{"role": "made"}], "cause": {"class": "hook-failed"}})),
+        (SlotName::Placement, json!({"wanted": 9, "places": [{"backoff-until": null}, {"price-per-hour": null}]})),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let text = json!({"slot": slot, "question": question, "expect": {}}).to_string();

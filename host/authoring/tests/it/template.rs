@@ -43,7 +43,7 @@ fn a_policy_is_small_and_the_same_bytes_wherever_its_folder_lies() {
     assert!(ended_well, "{words}");
 }
 
-/// Five policies as one workspace, so that the SDK is compiled once.
+/// Six policies as one workspace, so that the SDK is compiled once.
 #[test]
 fn every_slots_policy_holds_its_fixtures_natively() {
     let root = tempfile::tempdir().unwrap();

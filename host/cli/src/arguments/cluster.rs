@@ -9,8 +9,16 @@ use windlass_cluster::{ClusterName, NodeGroupName};
 pub(crate) enum ClusterCommand {
     /// Create a cluster as a specification says
     Create(CreateCluster),
+    /// Make a cluster what a specification says: create it, or change it; what would change is shown first
+    Apply(ApplyCluster),
+    /// Say how a cluster differs from a specification; nothing is changed
+    Diff(DiffCluster),
+    /// Write a cluster's specification as it is now
+    Export(ExportCluster),
     /// Let nodes come and go, in several groups at once
     Scale(ScaleCluster),
+    /// Replace nodes by new ones, some at a time; stops at the first failure
+    Replace(ReplaceCluster),
     /// Take all of a cluster away; an operation under way is called off first
     Terminate(TerminateCluster),
     /// Call off the operation that is under way, wherever it runs
@@ -19,6 +27,8 @@ pub(crate) enum ClusterCommand {
     Resume,
     /// Show a cluster: its nodes, its operation, and why it stands where it stands
     Status(ClusterStatus),
+    /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
+    Watch(NameCluster),
     /// List clusters
     #[command(visible_alias = "ls")]
     List,
@@ -42,6 +52,7 @@ pub(crate) struct CreateCluster {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "windlass cluster scale <NAME> <GROUP=COUNT>... [--remove <NODE>]... [OPTIONS]")]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["counts", "remove"])))]
 pub(crate) struct ScaleCluster {
     /// The cluster
@@ -57,6 +68,71 @@ pub(crate) struct ScaleCluster {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Let nodes leave without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Replace nodes, too, that were made as the specification said before: one after the other, with decommission
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// How many nodes are replaced at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) at_a_time: u32,
+    /// Only say what would change, and which hooks would be run with what input
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Let nodes leave without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// How many servers are worked on at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) parallel: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportCluster {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// With the whole URLs of webhooks, which may hold tokens
+    #[arg(long)]
+    pub(crate) with_secrets: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true).args(["nodes", "groups"])))]
+pub(crate) struct ReplaceCluster {
+    /// The cluster
+    #[arg(value_name = "NAME")]
+    pub(crate) name: ClusterName,
+    /// Nodes to replace
+    #[arg(value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+    /// Replace all nodes of this group (repeatable)
+    #[arg(long = "group", value_name = "GROUP")]
+    pub(crate) groups: Vec<NodeGroupName>,
+    /// How many nodes are replaced at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) at_a_time: u32,
+    /// Only say what would change, and which hooks would be run with what input
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Replace without asking; needed where there is no terminal to ask on
     #[arg(long, short)]
     pub(crate) yes: bool,
     /// How many servers are worked on at the same time
@@ -105,6 +181,9 @@ pub(crate) struct ClusterStatus {
     /// Follow the operation under way until it ends
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Do not ask Scaleway whether the nodes are as they are known
+    #[arg(long)]
+    pub(crate) offline: bool,
 }
 
 #[derive(Debug, Args)]

@@ -166,7 +166,7 @@ fn ended(context: &Context, api: &str, report: Report, was_interrupted: bool) ->
             reason: left.why.clone(),
         })
         .collect();
-    if !context.output.is_json() {
+    if !context.output.is_document() {
         crate::output::print(&summary_of(report, &summary));
     }
     Err(failure.with_partial(serde_json::to_value(&document).unwrap_or_default()))

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
+use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
     LoadedPolicy, Mode, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
@@ -430,6 +430,7 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
         SlotName::Rollback => decide::<Rollback>(&host, policy, question).await,
         SlotName::Release => decide::<Release>(&host, policy, question).await,
         SlotName::Provisioning => decide::<Provisioning>(&host, policy, question).await,
+        SlotName::Placement => decide::<Placement>(&host, policy, question).await,
     }?;
     let record = host
         .decisions()

@@ -172,20 +172,25 @@ fn creation_failure(failed: &[&Error], created: &[Created], count: usize, interr
             other => failure = failure.caused_by(*other),
         }
     }
-    for server in created {
-        failure.undone.push(format!("{} runs and stays: server {}", server.operation, server.id));
-    }
+    // Nothing and a part are told apart by the exit code, too.
+    failure.left.extend(created.iter().map(|server| Leftover {
+        kind: "server".to_owned(),
+        id: server.id.clone(),
+        zone: server.zone.clone(),
+        reason: format!("it was created, as was asked for, and runs ({})", server.operation),
+    }));
     for operation in &left_open {
         failure.undone.push(format!("{operation}: left open in the journal, for the next start"));
     }
     failure.exit = match () {
-        () if !failure.left.is_empty() => Exit::Left,
+        () if failure.left.len() > created.len() => Exit::Left,
         () if interrupted => Exit::Interrupted,
+        () if !created.is_empty() => Exit::Left,
         () if !left_open.is_empty() => Exit::Left,
         () => Exit::Undone,
     };
     failure.remedy = match (failure.exit, first_operation) {
-        (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || !failure.left.is_empty() => {
+        (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || failure.left.len() > created.len() => {
             Some("windlass operation resume".to_owned())
         }
         (Exit::Interrupted, _) => None,

@@ -42,7 +42,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
     });
 
     // Programs read this line and go on, so it must come first and be alone on its line.
-    match output.is_json() {
+    match output.is_document() {
         true => print(&format!("{}\n", json!({ "url": url, "seed": seed, "time_scale": arguments.time_scale }))),
         false => print(&format!("{url}\n")),
     }

@@ -152,7 +152,7 @@ fn schemas_are_told_or_written() {
 #[test]
 fn rules_of_each_slot_are_begun_and_tested_without_a_compiler() {
     let world = World::new("50");
-    for slot in ["state-mapping", "retry", "rollback", "release", "provisioning"] {
+    for slot in ["state-mapping", "retry", "rollback", "release", "provisioning", "placement"] {
         let folder = world.home.path().join(slot);
         let folder = folder.to_str().unwrap();
         let name = format!("new-{slot}");

@@ -143,11 +143,10 @@ fn a_hook_that_fails_in_a_creation_undoes_it_with_exit_code_1_and_its_last_words
     assert!(!ran.stderr.contains("LEFT"), "{}", ran.stderr);
     assert_eq!(farm.world.resources(), 0);
     assert_eq!(farm.status()["cluster"]["state"], "error");
-    // The failed one is in the way of another until it is terminated, and then no more.
-    farm.create().expect(2).says("there is a cluster farm already, in the state error");
-    farm.cluster(&["terminate", "farm", "--yes"]).expect(0);
+    // What left nothing is in nobody's way; what has nodes is.
     farm.replace_hook("configure", HOOK);
     farm.create().expect(0);
+    farm.create().expect(2).says("there is a cluster farm already, in the state active");
 }
 
 #[test]
@@ -222,6 +221,95 @@ fn ctrl_c_during_a_creation_undoes_it_and_ends_the_hook_with_exit_code_130() {
     assert_eq!(farm.world.resources(), 0);
     // Its end was asked for before windlass ended; the system takes a moment.
     eventually("the hook has ended", || (!is_alive(&pid)).then_some(()));
+}
+
+#[test]
+fn the_end_of_the_terminal_undoes_nothing() {
+    let farm =
+        Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
+    let create = farm.start_creation();
+    written(&farm, "begun");
+    create.signal("HUP");
+    farm.world.write("go", b"");
+    create.end().expect(0);
+    assert_eq!((farm.servers().len(), &farm.status()["cluster"]["state"]), (3, &"active".into()));
+}
+
+#[test]
+fn a_specification_that_was_wrong_is_applied_anew_and_repairs_its_cluster() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let right = std::fs::read_to_string(&farm.file).unwrap();
+    let file = |text: &str| farm.world.write("farm.toml", text.as_bytes()).to_str().unwrap().to_owned();
+    let wrong = file(&right.replace("./configure.sh", "./configure.py").replace("count = 2", "count = 3"));
+    farm.cluster(&["apply", &wrong]).expect(1).says("hooks.configure").says("configure.py");
+    farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
+    let more = file(&right.replace("count = 2", "count = 3"));
+    farm.cluster(&["apply", &more]).expect(3).says("it runs and is not configured");
+    farm.world.write("mended.sh", HOOK.as_bytes());
+    let mended = farm.world.home.path().join("mended.sh");
+    std::fs::set_permissions(mended, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let more = file(&right.replace("count = 2", "count = 3").replace("./configure.sh", "./mended.sh"));
+    let difference = farm.world.json(&["cluster", "diff", &more]);
+    let places: Vec<_> =
+        difference["difference"]["changes"].as_array().unwrap().iter().map(|change| &change["place"]).collect();
+    assert_eq!(places, ["hooks.configure.program.command"]);
+    farm.cluster(&["apply", &more]).expect(0).says("farm is active");
+    assert_eq!(
+        names(&farm.status()),
+        ["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-4"],
+        "numbers are not given twice"
+    );
+    farm.cluster(&["apply", &more]).expect(0).says("is as the specification says");
+    // What cannot be changed is refused, and nodes leave only after a yes.
+    farm.cluster(&["apply", &file(&right.replace("fr-par-1", "fr-par-2"))]).expect(2).says("servers do not move");
+    let fewer = file(&right.replace("count = 2", "count = 1"));
+    farm.cluster(&["apply", &fewer]).expect(2).says("there is no terminal to ask on");
+    farm.cluster(&["apply", &fewer, "--yes"]).expect(0);
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1"]);
+    // A group that the file lacks goes.
+    let without = right[..right.find("[groups.db]").unwrap()].to_owned().replace("count = 2", "count = 1");
+    farm.cluster(&["apply", &file(&without), "--yes"]).expect(0);
+    assert_eq!(farm.servers(), ["farm-web-1"]);
+    let exported = farm.cluster(&["export", "farm"]).expect(0).stdout;
+    assert!(exported.contains("name = \"farm\"") && exported.contains("[groups.web]"), "{exported}");
+}
+
+#[test]
+fn a_replacement_stops_at_the_first_failure_and_names_what_serves_on() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
+    let ran = farm.cluster(&["replace", "farm", "--group", "web", "--yes"]).expect(3);
+    assert!(ran.stderr.contains("not replaced, and serving as before: farm-web-2"), "{}", ran.stderr);
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-2", "farm-web-3"]);
+    farm.replace_hook("configure", HOOK);
+    farm.cluster(&["replace", "farm", "farm-web-2", "--yes", "--output", "json"]).expect(0).json();
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-3", "farm-web-4"]);
+    assert_eq!(farm.status()["cluster"]["state"], "active");
+    farm.cluster(&["replace", "farm", "farm-web-9", "--yes"]).expect(2).says("no such node");
+}
+
+#[test]
+fn status_says_how_scaleway_differs_and_how_old_its_knowledge_is() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    assert!(farm.cluster(&["status", "farm"]).expect(0).stdout.contains("Scaleway was asked, and agrees"));
+    let status = farm.status();
+    assert_eq!(status["seen"]["nodes"].as_array().unwrap().len(), 3);
+    let id = status["nodes"][0]["server"].as_str().unwrap();
+    farm.world.control("POST", &format!("servers/{id}/state"), r#"{"state":"stopped"}"#);
+    let differs = farm.cluster(&["status", "farm"]).expect(0).stdout;
+    assert!(differs.contains("farm-db-1: its server is stopped"), "{differs}");
+    let offline = farm.cluster(&["status", "farm", "--offline"]).expect(0).stdout;
+    assert!(offline.contains("ago), when an operation last wrote it") && !offline.contains("stopped"), "{offline}");
+}
+
+#[test]
+fn the_help_of_scale_has_its_arguments_in_their_order() {
+    let farm = Farm::new();
+    let help = farm.cluster(&["scale", "--help"]).expect(0).stdout;
+    assert!(help.contains("scale <NAME> <GROUP=COUNT>"), "{help}");
 }
 
 #[test]

@@ -25,6 +25,19 @@ fn power_on_answers_500_and_everything_is_undone_with_exit_code_1() {
 }
 
 #[test]
+fn where_only_some_servers_were_created_the_exit_code_is_3_and_those_that_run_are_listed() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    let rule = r#"{"method":"POST","path":"/instance/v1/zones/*/servers","kind":"quota-exceeded","nth":2}"#;
+    world.control("POST", "faults", rule);
+    let ran = world.create("2").expect(3).says("error: 1 of 2 servers could not be created").says("LEFT");
+    let document = ran.json();
+    let (created, left) = (&document["servers"], &document["error"]["left"]);
+    assert_eq!((created.as_array().unwrap().len(), left.as_array().unwrap().len()), (1, 1));
+    assert_eq!(created[0]["id"], left[0]["id"]);
+}
+
+#[test]
 fn what_cannot_be_undone_is_listed_with_exit_code_3_and_the_next_start_ends_it() {
     let world = World::new("50");
     world.configure(IMPATIENT);

@@ -9,6 +9,7 @@ mod conformance;
 mod demo;
 mod doctor;
 mod failures;
+mod links;
 mod policies;
 mod servers;
 mod support;

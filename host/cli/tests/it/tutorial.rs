@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
-use crate::support::{BINARY, Ran, Running, World, cargo_environment};
+use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment};
 
 /// What the tutorial does, in order.
 #[derive(Debug, PartialEq)]
@@ -170,6 +170,30 @@ fn the_tutorial_of_clusters_does_what_it_says() {
     assert_eq!(reader.world.resources(), 0);
 }
 
+/// `tests/transcripts`: what once failed, as it was, and as it is now. The second part of each is run.
+#[test]
+fn what_once_failed_is_as_its_transcript_says_now() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    assert!(pages.len() >= 7, "{pages:?}");
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let now = text.find("## Now").unwrap_or_else(|| panic!("{} has no part Now", page.display()));
+        let world = World::new("100");
+        world.configure(IMPATIENT);
+        let mut reader = Reader::of(world);
+        reader.export(CREDENTIALS);
+        println!("{}", page.display());
+        assert!(reader.follow(&text[now..]) >= 3, "{}", page.display());
+        assert_eq!(reader.world.resources(), 0, "{}", page.display());
+    }
+}
+
+const CREDENTIALS: &str = "export SCW_API_URL=http://127.0.0.1:8080 \
+    SCW_SECRET_KEY=11111111-1111-4111-8111-111111111111 \
+    SCW_DEFAULT_PROJECT_ID=22222222-2222-4222-8222-222222222222 SCW_DEFAULT_ZONE=fr-par-1";
+
 #[test]
 fn the_tutorial_of_policies_does_what_it_says_with_rules() {
     let mut reader = Reader::of(World::new("100"));
@@ -211,10 +235,7 @@ answer = "give-up"
 #[test]
 fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
     let mut reader = Reader::new();
-    reader.export(
-        "export SCW_API_URL=http://127.0.0.1:8080 SCW_SECRET_KEY=11111111-1111-4111-8111-111111111111 \
-         SCW_DEFAULT_PROJECT_ID=22222222-2222-4222-8222-222222222222 SCW_DEFAULT_ZONE=fr-par-1",
-    );
+    reader.export(CREDENTIALS);
     assert_eq!(reader.follow(&part("operating.md", "## Is everything there?", "## Credentials")), 1);
     let asked = part("operating.md", "### Before something is removed", "## When something fails");
     assert_eq!(reader.follow(&asked), 5);

@@ -40,6 +40,9 @@ pub enum HookProblem {
     /// It took too long and was ended.
     #[error("did not end within its time limit of {} s and was ended", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// The operation was called off while it ran, and it was ended.
+    #[error("was ended, since the operation was called off")]
+    CalledOff,
     /// The secret that signs cannot be had.
     #[error("cannot be signed: {0}")]
     Secret(String),

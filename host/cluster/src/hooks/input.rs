@@ -45,6 +45,8 @@ pub struct HookNode {
     pub index: u32,
     /// What it is to the operation.
     pub role: NodeRole,
+    /// Whether the configure hook has ended well for it. One that is to be decommissioned may be half configured.
+    pub configured: bool,
     /// Scaleway's id of the server.
     pub server_id: String,
     /// Scaleway's type of the server.

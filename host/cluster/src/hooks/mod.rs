@@ -173,17 +173,25 @@ struct HookText {
     time_limit: Duration,
 }
 
-/// For serde: a URL as its text.
+/// Stands for what of a URL is not shown.
+const CUT: &str = "…";
+
+/// For serde: a URL is read whole and written as scheme and host, since what is written is shown. What is stored has it
+/// whole: see [`ClusterSpecification::with_secrets`](crate::ClusterSpecification::with_secrets).
 mod as_text {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(url: &url::Url, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(url.as_str())
+        serializer.serialize_str(&super::place(url))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<url::Url, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.ends_with(super::CUT) {
+            return Err(serde::de::Error::custom("it was cut where it was shown: write the whole URL"));
+        }
         // The text may hold a token: it is not quoted.
-        url::Url::parse(&String::deserialize(deserializer)?)
+        url::Url::parse(&text)
             .map_err(|error| serde::de::Error::custom(format!("it is no URL: {error}; write https://...")))
     }
 }
@@ -341,15 +349,9 @@ impl ProgramHook {
 }
 
 impl WebhookHook {
-    /// The URL without what could be a secret: many services put a token into the query.
+    /// The URL without what could be a secret: many services put a token into the path or the query.
     pub(crate) fn place(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        url.set_fragment(None);
-        // Cannot fail where there is something to take away; a URL that has no such parts has none to hide.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.to_string()
+        place(&self.url)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -375,7 +377,13 @@ impl WebhookHook {
     }
 }
 
-/// Without the query of the URL.
+/// Scheme and host of a URL, and whether there is more.
+pub(crate) fn place(url: &url::Url) -> String {
+    let more = url.path() != "/" || url.query().is_some() || url.fragment().is_some();
+    format!("{}/{}", url.origin().ascii_serialization(), if more { CUT } else { "" })
+}
+
+/// Without the path and the query of the URL.
 impl fmt::Debug for WebhookHook {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -40,7 +40,7 @@ pub enum PlannedRun {
     },
     /// A request.
     Webhook {
-        /// Where to, without the query.
+        /// Where to: scheme and host.
         url: String,
         /// Names of its headers with their values, as far as these are no secrets.
         headers: Vec<(String, String)>,

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, HookProblem, WebhookHook, WebhookSecret, not_here,
@@ -17,6 +18,25 @@ pub struct HookRunner;
 pub trait RunHooks: std::fmt::Debug + Send + Sync {
     /// As [`HookRunner::run`].
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>>;
+
+    /// As [`RunHooks::run`], until `stop` is cancelled: then what runs is ended, and the failure says for which nodes
+    /// it was done all the same. Unless said otherwise, that is none.
+    async fn run_until(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        stop: &CancellationToken,
+    ) -> Result<HookOutput, Box<HookFailure>> {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Err(Box::new(HookFailure {
+                hook: hook.to_string(),
+                problem: HookProblem::CalledOff,
+                output: HookOutput::default(),
+            })),
+            ended = self.run(hook, input) => ended,
+        }
+    }
 
     /// As [`Hook::preflight`]: what would make every run fail is found before anything is spent.
     fn preflight(&self, hook: &Hook) -> Result<(), HookProblem> {
@@ -43,7 +63,7 @@ impl HookRunner {
     /// # Errors
     /// [`HookFailure`], with what the hook had said and which nodes are done all the same.
     pub async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
-        self.perform(hook, input, None).await
+        self.perform(hook, input, None, &CancellationToken::new()).await
     }
 
     /// Runs a webhook with a secret that the caller has: its `secret_file` and `secret_env` are not looked at. All else
@@ -59,7 +79,7 @@ impl HookRunner {
         input: &HookInput,
     ) -> Result<HookOutput, Box<HookFailure>> {
         let hook = Hook { action: HookAction::Webhook(webhook.clone()), time_limit };
-        self.perform(&hook, input, Some(secret)).await
+        self.perform(&hook, input, Some(secret), &CancellationToken::new()).await
     }
 
     async fn perform(
@@ -67,6 +87,7 @@ impl HookRunner {
         hook: &Hook,
         input: &HookInput,
         secret: Option<&WebhookSecret>,
+        stop: &CancellationToken,
     ) -> Result<HookOutput, Box<HookFailure>> {
         let mut output = HookOutput::default();
         if input.nodes.is_empty() {
@@ -75,18 +96,29 @@ impl HookRunner {
         let begun = Instant::now();
         let limit = hook.time_limit;
         tracing::debug!(cluster = input.cluster, stage = ?input.stage, attempt = input.attempt, nodes = input.nodes.len(), "{hook} begins");
-        let result = match (&hook.action, secret) {
-            (HookAction::Program(action), _) => program::run(action, input, limit, &mut output).await,
-            (HookAction::Webhook(action), Some(secret)) => match action.check_url() {
-                Ok(()) => webhook::run(action, secret, input, limit, &mut output).await,
-                Err(words) => Err(HookProblem::NotStarted(words)),
-            },
-            (HookAction::Webhook(action), None) => match WebhookSecret::of(action) {
-                Ok(secret) => webhook::run(action, &secret, input, limit, &mut output).await,
-                Err(problem) => Err(problem),
-            },
-            (HookAction::Ssh(action), _) => ssh::run(action, input, limit, &mut output).await,
-            (HookAction::Foreign(_), _) => Err(not_here()),
+        let result = match &hook.action {
+            HookAction::Ssh(action) => ssh::run(action, input, limit, stop, &mut output).await,
+            _ => {
+                let one = async {
+                    match (&hook.action, secret) {
+                        (HookAction::Program(action), _) => program::run(action, input, limit, &mut output).await,
+                        (HookAction::Webhook(action), Some(secret)) => match action.check_url() {
+                            Ok(()) => webhook::run(action, secret, input, limit, &mut output).await,
+                            Err(words) => Err(HookProblem::NotStarted(words)),
+                        },
+                        (HookAction::Webhook(action), None) => match WebhookSecret::of(action) {
+                            Ok(secret) => webhook::run(action, &secret, input, limit, &mut output).await,
+                            Err(problem) => Err(problem),
+                        },
+                        (HookAction::Ssh(_) | HookAction::Foreign(_), _) => Err(not_here()),
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => Err(HookProblem::CalledOff),
+                    ended = one => ended,
+                }
+            }
         };
         output.duration = begun.elapsed();
         match result {
@@ -112,6 +144,15 @@ impl HookRunner {
 impl RunHooks for HookRunner {
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
         HookRunner::run(self, hook, input).await
+    }
+
+    async fn run_until(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        stop: &CancellationToken,
+    ) -> Result<HookOutput, Box<HookFailure>> {
+        self.perform(hook, input, None, stop).await
     }
 
     fn preflight(&self, hook: &Hook) -> Result<(), HookProblem> {

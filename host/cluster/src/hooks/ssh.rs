@@ -1,5 +1,6 @@
 //! A command on each node, over ssh.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use russh::client;
 use russh::keys::{HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{ChannelMsg, Disconnect, Sig};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::files::{Readers, read_secret};
-use super::output::{CAPTURED_BYTES_OF_NODE, Tail};
+use super::output::{CAPTURED_BYTES_OF_NODE, Captured, Tail};
 use super::{HookInput, HookNode, HookOutput, HookProblem, NodeFailure, NodeOutput, SshHook};
 
 const LONGEST_KEY: u64 = 16 * 1024;
@@ -72,6 +74,7 @@ pub(super) async fn run(
     ssh: &SshHook,
     input: &HookInput,
     limit: Duration,
+    stop: &CancellationToken,
     output: &mut HookOutput,
 ) -> Result<(), HookProblem> {
     let deadline = Instant::now() + limit;
@@ -82,11 +85,32 @@ pub(super) async fn run(
         let visit = Visit { ssh, input, node, identity: identity.clone(), given: given.clone() };
         visits.push(async move { (position, visit.until(deadline, limit).await) });
     }
-    let mut results: Vec<_> = futures::stream::iter(visits).buffer_unordered(ssh.parallel as usize).collect().await;
-    results.sort_by_key(|(position, _)| *position);
-    let of = results.len();
+    let mut going = futures::stream::iter(visits).buffer_unordered(ssh.parallel as usize);
+    let (of, mut results) = (input.nodes.len(), BTreeMap::new());
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            next = going.next() => match next {
+                Some((position, ended)) => drop(results.insert(position, ended)),
+                None => break,
+            }
+        }
+    }
+    // Dropped, a turn asks its command to end.
+    drop(going);
     let mut failed = Vec::new();
-    for (_, (node, result)) in results {
+    for (position, node) in input.nodes.iter().enumerate() {
+        let (node, result) = results.remove(&position).unwrap_or_else(|| {
+            let nothing = NodeOutput {
+                node: node.name.clone(),
+                succeeded: false,
+                stdout: Captured::default(),
+                stderr: Captured::default(),
+                host_key: None,
+            };
+            (nothing, Err(HookProblem::CalledOff))
+        });
         if let Err(problem) = result {
             failed.push(NodeFailure { node: node.node.clone(), problem });
         }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::{HookInput, HookOutput, HookProblem, SshHook};
 
 fn absent() -> HookProblem {
@@ -26,6 +28,7 @@ pub(super) async fn run(
     _ssh: &SshHook,
     _input: &HookInput,
     _limit: Duration,
+    _stop: &CancellationToken,
     _output: &mut HookOutput,
 ) -> Result<(), HookProblem> {
     Err(absent())

@@ -69,8 +69,11 @@ async fn send(
         return Ok(());
     }
     let location = response.headers().get(reqwest::header::LOCATION).and_then(|to| to.to_str().ok());
-    // As in our own words: a query may hold a token.
-    let location = location.map(|to| to.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect());
+    // As in our own words: a path or a query may hold a token.
+    let location = location.map(|to| match response.url().join(to) {
+        Ok(url) => super::place(&url).chars().take(200).collect(),
+        Err(_) => "what is no URL".to_owned(),
+    });
     Err(HookProblem::Refused { status: status.as_u16(), location })
 }
 

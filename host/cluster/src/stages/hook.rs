@@ -2,8 +2,9 @@
 //! end.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
 use crate::record::{ClusterHappening, Node, Stage};
@@ -28,6 +29,7 @@ pub(crate) fn hook_node(node: &Node) -> HookNode {
         group: node.group.to_string(),
         index: node.index,
         role: node.role.for_policy(),
+        configured: node.configured,
         server_id: node.server.clone().unwrap_or_default(),
         server_type: node.server_type.clone().unwrap_or_default(),
         public_addresses: node.addresses.clone(),
@@ -49,7 +51,7 @@ fn input(book: &Book, stage: Stage, nodes: &[String]) -> HookInput {
         cluster: book.cluster.name.to_string(),
         zone: book.cluster.specification.zone.to_string(),
         operation: book.operation.kind.for_policy(),
-        operation_id: format!("{}-{}", book.cluster.name, book.operation.number),
+        operation_id: book.operation.id(&book.cluster.name),
         stage: stage.for_policy(),
         attempt: 1,
         nodes: in_order(nodes),
@@ -59,7 +61,7 @@ fn input(book: &Book, stage: Stage, nodes: &[String]) -> HookInput {
 
 fn mark(node: &mut Node, stage: Stage) {
     match stage {
-        Stage::Decommission => node.decommissioned = true,
+        Stage::Decommission => (node.decommissioned, node.decommission_began) = (true, false),
         Stage::Configure => node.configured = true,
         _ => node.started = true,
     }
@@ -73,44 +75,89 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
         return Ok(());
     }
     let Some(hook) = hook else { return finish(run, step, nodes, None).await };
-    let next = Mutex::new(input(&run.book.lock(), stage, nodes));
-    let failed: Mutex<Option<Box<HookFailure>>> = Mutex::new(None);
-    let tried = run
-        .attempt(step, || async {
-            let input = next.lock().clone();
-            match run.shared.hooks.run(&hook, &input).await {
-                Ok(output) => Ok(output),
-                Err(error) => {
-                    // The nodes for which it ended well are not asked of it again.
-                    *next.lock() = input.next_attempt(&error.output.succeeded());
-                    let for_retry = error.for_retry();
-                    *failed.lock() = Some(error);
-                    Err(for_retry)
-                }
-            }
-        })
-        .await;
-    match tried {
-        Ok(output) => finish(run, step, nodes, Some(&output)).await,
-        Err(Stop::Failed(mut stopped)) => {
-            let Some(error) = failed.into_inner() else { return Err(Stop::Failed(stopped)) };
-            // Called off while it waited for the next attempt: that is the cause then.
-            if stopped.failure == error.for_retry() {
-                stopped.failure = error.for_provisioning();
-            }
-            let still: Vec<String> = next.into_inner().nodes.into_iter().map(|node| node.name).collect();
-            let failed: BTreeSet<&String> = still.iter().collect();
-            let done: Vec<String> = nodes.iter().filter(|name| !failed.contains(name)).cloned().collect();
-            finish(run, step, &done, Some(&error.output)).await?;
-            let at = run.now();
-            let words = error.to_string();
-            run.change(|_, change| {
-                change.events.extend(still.iter().map(|name| (at, Run::failed(step, name, &words))));
-            })
-            .await?;
-            Err(Stop::Failed(stopped))
+    note_begun(run, stage, nodes).await?;
+    let mut next = input(&run.book.lock(), stage, nodes);
+    let (mut attempt, mut waited) = (1, Duration::ZERO);
+    let (stopped, error) = loop {
+        let error = match run_until_called_off(run, &hook, &next).await {
+            Ok(output) => return finish(run, step, nodes, Some(&output)).await,
+            Err(error) => error,
+        };
+        // The nodes for which it ended well are not asked of it again.
+        next = next.next_attempt(&error.output.succeeded());
+        if run.control.left().is_cancelled() {
+            break (Stop::Left, error);
         }
-        Err(graver) => Err(graver),
+        if run.cancel.is_cancelled() {
+            break (Stop::called_off(stage), error);
+        }
+        // Only the waits count: the hook has a time limit of its own.
+        match run.after_failure(step, waited, waited, attempt, error.for_retry()).await {
+            Ok(wait) => waited += wait,
+            Err(Stop::Failed(mut failed)) => {
+                if failed.failure == error.for_retry() {
+                    failed.failure = error.for_provisioning();
+                }
+                break (Stop::Failed(failed), error);
+            }
+            Err(graver) => break (graver, error),
+        }
+        attempt += 1;
+    };
+    if matches!(stopped, Stop::Gone | Stop::Overtaken | Stop::Store(_)) {
+        return Err(stopped);
+    }
+    let still: Vec<String> = next.nodes.into_iter().map(|node| node.name).collect();
+    let failed: BTreeSet<&String> = still.iter().collect();
+    let done: Vec<String> = nodes.iter().filter(|name| !failed.contains(name)).cloned().collect();
+    finish(run, step, &done, Some(&error.output)).await?;
+    let at = run.now();
+    let words = error.to_string();
+    run.change(|book, change| {
+        for name in &still {
+            // It has failed for them, which is known.
+            if let Some(node) = book.nodes.get_mut(name).filter(|node| node.decommission_began) {
+                node.decommission_began = false;
+                change.nodes.push(node.clone());
+            }
+            change.events.push((at, Run::failed(step, name, &words)));
+        }
+    })
+    .await?;
+    Err(stopped)
+}
+
+/// Before the hook runs: from now on these nodes may hold data, or may be decommissioned.
+async fn note_begun(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+    run.change(|book, change| {
+        for name in nodes {
+            let Some(node) = book.nodes.get_mut(name) else { continue };
+            match stage {
+                Stage::Configure => node.configure_began = true,
+                Stage::Decommission => node.decommission_began = true,
+                _ => continue,
+            }
+            change.nodes.push(node.clone());
+        }
+    })
+    .await
+}
+
+/// Runs a hook once. Called off, it is ended, and tells for which nodes it was done until then.
+async fn run_until_called_off(run: &Run, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
+    let stop = CancellationToken::new();
+    let called_off = async {
+        tokio::select! {
+            () = run.control.left().cancelled() => {}
+            () = run.cancel.cancelled() => {}
+        }
+        stop.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = called_off => unreachable!("it waits for ever once it has told"),
+        ended = run.shared.hooks.run_until(hook, input, &stop) => ended,
     }
 }
 

@@ -2,6 +2,7 @@
 //! none asks whether the cluster still exists: what goes wrong goes up.
 
 pub(crate) mod hook;
+pub(crate) mod look;
 pub(crate) mod quotas;
 pub(crate) mod servers;
 pub(crate) mod validate;

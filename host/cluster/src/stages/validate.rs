@@ -143,6 +143,8 @@ async fn check_group(
         return Err(failure::of_class(FailureClass::OutOfStock, words));
     }
     match ImageChoice::parse(&group.image) {
+        // Never parsed from a text.
+        ImageChoice::Name(_) | ImageChoice::Tag(_) => {}
         ImageChoice::Id(id) => {
             instance.get_image(&id).await.map_err(|error| of_error(error, place("image")))?;
         }

@@ -3,18 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use futures::future::try_join_all;
 use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_scaleway::types::instance::{ListServers, Server, ServerState};
+use windlass_scaleway::types::instance::{Server, ServerState};
 use windlass_scaleway::types::ipam::ListIpamIps;
 
 use crate::failure;
 use crate::record::{NodeState, Stage};
 use crate::run::{Run, Step, Stop};
-
-/// Ids in one query at most: about 4 KiB of URL.
-const IDS: usize = 100;
+use crate::stages::look;
 
 pub(crate) fn public_addresses(server: &Server) -> Vec<IpAddr> {
     let listed = server.public_ips.iter().chain(server.public_ip.as_ref().filter(|_| server.public_ips.is_empty()));
@@ -31,17 +28,10 @@ fn servers_of(run: &Run, nodes: &[String]) -> BTreeMap<String, String> {
         .collect()
 }
 
-async fn list(run: &Run, ids: &[&String]) -> Result<BTreeMap<String, Server>, Failure> {
+/// Servers by their ids, as they are now; what is missing does not exist.
+async fn see(run: &Run, ids: &[String]) -> Result<BTreeMap<String, Server>, Failure> {
     let zone = run.book.lock().cluster.specification.zone.clone();
-    let instance = run.shared.client.instance(&zone);
-    let requests: Vec<ListServers> = ids
-        .chunks(IDS)
-        .map(|ids| ListServers { servers: ids.iter().map(|id| (*id).clone()).collect(), ..ListServers::default() })
-        .collect();
-    let answers = try_join_all(requests.iter().map(|request| instance.list_servers(request)))
-        .await
-        .map_err(|error| windlass_lifecycle::failure_of(&error))?;
-    Ok(answers.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
+    look::see(&run.shared.client, &zone, ids).await
 }
 
 /// Waits until each of these nodes runs and has a public address, if it is to have one.
@@ -50,8 +40,8 @@ pub(crate) async fn wait(run: &Run, stage: Stage, nodes: &[String]) -> Result<()
     let mut waiting = servers_of(run, nodes);
     let deadline = Instant::now() + run.book.lock().cluster.specification.wait_deadline;
     loop {
-        let ids: Vec<&String> = waiting.keys().collect();
-        let seen = run.attempt(step, || list(run, &ids)).await?;
+        let ids: Vec<String> = waiting.keys().cloned().collect();
+        let seen = run.attempt(step, || see(run, &ids)).await?;
         let mut still = BTreeMap::new();
         let mut ready = Vec::new();
         for (id, name) in waiting {
@@ -114,12 +104,49 @@ async fn fail(run: &Run, step: Step, name: &str, class: FailureClass, words: Str
 /// Looks up the private addresses of these nodes.
 pub(crate) async fn prepare(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
     let step = run.begin_step(stage, "look up addresses", nodes.len()).await?;
-    let (region, deadline) = {
-        let specification = &run.book.lock().cluster.specification;
-        (specification.zone.region(), Instant::now() + specification.wait_deadline)
-    };
+    let deadline = Instant::now() + run.book.lock().cluster.specification.wait_deadline;
+    let servers = with_networks(run, nodes);
+    let mut seen = BTreeMap::new();
+    if !servers.is_empty() {
+        let ids: Vec<String> = servers.keys().cloned().collect();
+        seen = run.attempt(step, || see(run, &ids)).await?;
+        if let Some((id, name)) = servers.iter().find(|(id, _)| !seen.contains_key(*id)) {
+            return Err(vanished(run, step, name, id).await);
+        }
+    }
+    let mut found = private_addresses(run, step, nodes, &seen, Some(deadline)).await?;
+    let at = run.now();
+    run.change(|book, change| {
+        for name in nodes {
+            if let Some(node) = book.nodes.get_mut(name).filter(|node| node.state == NodeState::Running) {
+                node.private_addresses = found.remove(name).unwrap_or_default();
+                change.nodes.push(node.clone());
+                change.events.push((at, Run::done(step, name)));
+            }
+        }
+    })
+    .await
+}
+
+/// The private addresses of these nodes, whose servers were seen. With a deadline, an interface that has none yet is
+/// waited for until then; without, it is left out.
+pub(crate) async fn private_addresses(
+    run: &Run,
+    step: Step,
+    nodes: &[String],
+    seen: &BTreeMap<String, Server>,
+    deadline: Option<Instant>,
+) -> Result<BTreeMap<String, Vec<IpAddr>>, Stop> {
+    let region = run.book.lock().cluster.specification.zone.region();
+    let mut networks: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for (id, name) in with_networks(run, nodes) {
+        for interface in seen.get(&id).into_iter().flat_map(|server| &server.private_nics) {
+            let network = networks.entry(interface.private_network_id.clone()).or_default();
+            network.insert(interface.id.clone(), name.clone());
+        }
+    }
     let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-    for (network, mut interfaces) in interfaces(run, step, nodes).await? {
+    for (network, mut interfaces) in networks {
         let request = &ListIpamIps {
             private_network_id: Some(network.clone()),
             resource_type: Some("instance_private_nic".to_owned()),
@@ -143,59 +170,25 @@ pub(crate) async fn prepare(run: &Run, stage: Stage, nodes: &[String]) -> Result
                 there.insert(&interface.id);
             }
             interfaces.retain(|id, _| !there.contains(id));
-            let Some(missing) = interfaces.values().next().cloned() else { break };
+            let (Some(missing), Some(deadline)) = (interfaces.values().next().cloned(), deadline) else { break };
             if Instant::now() >= deadline {
                 let words =
                     format!("{missing} has no address in private network {network} and the deadline has passed");
                 return Err(fail(run, step, &missing, FailureClass::DeadlineExceeded, words).await);
             }
-            run.sleep(stage, run.shared.limits.poll_interval).await?;
+            run.sleep(step.stage, run.shared.limits.poll_interval).await?;
         }
     }
-    let at = run.now();
-    run.change(|book, change| {
-        for name in nodes {
-            if let Some(node) = book.nodes.get_mut(name).filter(|node| node.state == NodeState::Running) {
-                node.private_addresses = found.remove(name).unwrap_or_default();
-                change.nodes.push(node.clone());
-                change.events.push((at, Run::done(step, name)));
-            }
-        }
-    })
-    .await
+    Ok(found)
 }
 
-/// By private network: the interfaces of these nodes, with the nodes' names. Nothing is asked where no group has a
-/// network.
-async fn interfaces(
-    run: &Run,
-    step: Step,
-    nodes: &[String],
-) -> Result<BTreeMap<String, BTreeMap<String, String>>, Stop> {
+/// Server ids of those of these nodes that are in private networks, with the nodes' names.
+fn with_networks(run: &Run, nodes: &[String]) -> BTreeMap<String, String> {
     let mut servers = servers_of(run, nodes);
-    {
-        let book = run.book.lock();
-        servers.retain(|_, name| {
-            let group = book.nodes.get(name).and_then(|node| book.cluster.specification.groups.get(&node.group));
-            group.is_some_and(|group| !group.private_networks.is_empty())
-        });
-    }
-    let mut networks: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    if servers.is_empty() {
-        return Ok(networks);
-    }
-    let ids: Vec<&String> = servers.keys().collect();
-    let seen = run.attempt(step, || list(run, &ids)).await?;
-    for (id, name) in &servers {
-        let Some(server) = seen.get(id) else {
-            return Err(vanished(run, step, name, id).await);
-        };
-        for interface in &server.private_nics {
-            networks
-                .entry(interface.private_network_id.clone())
-                .or_default()
-                .insert(interface.id.clone(), name.clone());
-        }
-    }
-    Ok(networks)
+    let book = run.book.lock();
+    servers.retain(|_, name| {
+        let group = book.nodes.get(name).and_then(|node| book.cluster.specification.groups.get(&node.group));
+        group.is_some_and(|group| !group.private_networks.is_empty())
+    });
+    servers
 }

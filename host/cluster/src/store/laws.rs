@@ -37,20 +37,7 @@ fn cluster() -> Cluster {
 }
 
 fn operation(kind: OperationKind) -> ClusterOperation {
-    ClusterOperation {
-        number: 0,
-        kind,
-        state: OperationState::Open,
-        stage: Stage::Validate,
-        runner: "1-abc".into(),
-        policies: serde_json::json!([]),
-        counts: BTreeMap::new(),
-        force: false,
-        recovery: None,
-        reasons: Vec::new(),
-        began_at: 1,
-        ended_at: None,
-    }
+    ClusterOperation { policies: serde_json::json!([]), ..ClusterOperation::begun(kind, Stage::Validate, "1-abc", 1) }
 }
 
 /// The beginning of a creation with these nodes.
@@ -97,7 +84,9 @@ pub async fn a_node_keeps_everything_that_is_known_of_it(store: &dyn ClusterStor
         server_type: Some("DEV1-S".into()),
         addresses: vec!["51.15.0.7".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         private_addresses: vec!["10.0.0.4".parse().unwrap()],
+        decommission_began: true,
         decommissioned: true,
+        configure_began: true,
         configured: true,
         started: true,
         problem: Some("why".into()),
@@ -193,15 +182,44 @@ pub async fn a_cluster_that_is_gone_takes_no_writes_and_keeps_its_history(store:
 }
 
 pub async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays(store: &dyn ClusterStore) {
-    let (fence, _) = store.begin(begin(None, &[])).await.unwrap();
-    assert!(store.request(&farm(), Requests { cancel: true, delete: false }).await.unwrap());
-    assert!(store.request(&farm(), Requests { cancel: false, delete: true }).await.unwrap());
+    let (fence, number) = store.begin(begin(None, &[])).await.unwrap();
+    assert!(store.request(&farm(), number, Requests { cancel: true, delete: false }).await.unwrap());
+    assert!(store.request(&farm(), number, Requests { cancel: false, delete: true }).await.unwrap());
     assert_eq!(store.requests(&farm(), fence).await.unwrap(), Some(Requests { cancel: true, delete: true }));
     assert_eq!(store.requests(&farm(), Fence(999)).await.unwrap(), None);
     store.commit(&farm(), fence, closing(1, OperationState::Done)).await.unwrap();
     let requests = store.cluster(&farm()).await.unwrap().unwrap().requests;
     assert_eq!(requests, Requests { cancel: false, delete: true });
-    assert!(!store.request(&"other".parse().unwrap(), Requests::default()).await.unwrap());
+    assert!(!store.request(&"other".parse().unwrap(), 1, Requests::default()).await.unwrap());
+}
+
+pub async fn a_request_to_delete_ends_with_whatever_begins_next(store: &dyn ClusterStore) {
+    const DELETE: Requests = Requests { cancel: false, delete: true };
+    let nothing = Requests::default();
+    let requests = async || store.cluster(&farm()).await.unwrap().unwrap().requests;
+    let (fence, number) = store.begin(begin(None, &[])).await.unwrap();
+    assert!(store.request(&farm(), number, DELETE).await.unwrap());
+    store.commit(&farm(), fence, closing(number, OperationState::Recovered)).await.unwrap();
+    assert_eq!(requests().await, DELETE, "until its termination begins");
+    let (fence, number) = store.begin(begin(Some(fence), &[])).await.unwrap();
+    assert_eq!(requests().await, nothing, "whatever begins takes its place");
+    assert!(!store.request(&farm(), number - 1, DELETE).await.unwrap(), "what has ended takes no request");
+    assert_eq!(requests().await, nothing);
+    assert!(store.request(&farm(), number, DELETE).await.unwrap());
+    assert!(store.withdraw(&farm()).await.unwrap());
+    assert!(!store.withdraw(&farm()).await.unwrap(), "there is none any more");
+    assert_eq!(requests().await, nothing);
+    store.commit(&farm(), fence, closing(number, OperationState::Done)).await.unwrap();
+    // A termination that fails has had its say.
+    let mut terminate = begin(Some(fence), &[]);
+    terminate.operation.kind = OperationKind::Terminate;
+    let (fence, number) = store.begin(terminate).await.unwrap();
+    store.request(&farm(), number, DELETE).await.unwrap();
+    let mut failed = closing(number, OperationState::Recovered);
+    failed.operation.as_mut().unwrap().kind = OperationKind::Terminate;
+    store.commit(&farm(), fence, failed).await.unwrap();
+    assert_eq!(requests().await, nothing);
+    assert!(!store.withdraw(&"other".parse().unwrap()).await.unwrap());
 }
 
 /// `kept`: how many operations the store keeps of one name.

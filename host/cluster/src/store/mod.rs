@@ -152,9 +152,15 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written.
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError>;
 
-    /// Adds requests to the operation under way (one to delete stays after its end). False when there is no such
-    /// cluster.
-    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError>;
+    /// Adds requests to the operation of this number. False when it is not open any more, so that no request outlives
+    /// what it was made for.
+    ///
+    /// A request to cancel ends with the operation. One to delete stays until the termination that follows it begins;
+    /// any other operation that begins before that takes its place, and so does [`withdraw`](ClusterStore::withdraw).
+    async fn request(&self, name: &ClusterName, operation: u64, requests: Requests) -> Result<bool, StoreError>;
+
+    /// Takes a request to delete back. False when there was none.
+    async fn withdraw(&self, name: &ClusterName) -> Result<bool, StoreError>;
 
     /// The requests; `None` when there is no such cluster, or not under this fence.
     async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError>;

@@ -16,7 +16,7 @@ use windlass_lifecycle::{Durability, StateDirectory};
 use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
 use crate::error::short;
 use crate::name::ClusterName;
-use crate::record::{ClusterEvent, ClusterOperation, Node, OperationState};
+use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationKind, OperationState};
 
 const FILE: &str = "clusters.sqlite";
 /// `user_version` of the tables below. A change here adds a migration from each older version.
@@ -28,6 +28,8 @@ const VERSION: i64 = 2;
 const BUSY: Duration = Duration::from_secs(10);
 /// Operations of one cluster name that are kept, with their events.
 const KEPT_OPERATIONS: u64 = 100;
+/// How long the history of a cluster is kept that is gone: 90 days, in milliseconds.
+const KEPT_AFTER_THE_END: u64 = 90 * 24 * 3_600 * 1_000;
 
 const TABLES: &str = "
 create table fences (last integer not null) strict;
@@ -165,6 +167,16 @@ fn write<T: Serialize>(table: &'static str, row: &str, value: &T) -> Result<Stri
     })
 }
 
+/// A cluster with the URLs of its webhooks: the file is its owner's alone.
+fn write_cluster(row: &str, cluster: &Cluster) -> Result<String, StoreError> {
+    let whole = || {
+        let mut document = serde_json::to_value(cluster)?;
+        document["specification"] = cluster.specification.with_secrets()?;
+        serde_json::to_string(&document)
+    };
+    whole().map_err(|error| StoreError::Row { table: "clusters", row: row.to_owned(), problem: error.to_string() })
+}
+
 fn read<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Row {
         table,
@@ -299,8 +311,9 @@ fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), 
     transaction
         .execute(
             "insert into clusters (name, fence, open, document) values (?1, ?2, ?3, ?4)
-             on conflict (name) do update set fence = ?2, open = ?3, cancel_requested = 0, document = ?4",
-            params![name, fence.0.cast_signed(), number, write("clusters", &name, &begin.cluster)?],
+             on conflict (name) do update
+             set fence = ?2, open = ?3, cancel_requested = 0, delete_requested = 0, document = ?4",
+            params![name, fence.0.cast_signed(), number, write_cluster(&name, &begin.cluster)?],
         )
         .map_err(failed("beginning an operation"))?;
     put_nodes(&transaction, &name, &begin.nodes)?;
@@ -311,8 +324,27 @@ fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), 
     ] {
         transaction.execute(sql, params![name, oldest]).map_err(failed("forgetting old operations"))?;
     }
+    forget_gone(&transaction, begin.operation.began_at)?;
     transaction.commit().map_err(failed("beginning an operation"))?;
     Ok((fence, begin.operation.number))
+}
+
+/// Forgets the histories of clusters that have been gone for long.
+fn forget_gone(transaction: &Transaction<'_>, now: u64) -> Result<(), StoreError> {
+    let before = now.saturating_sub(KEPT_AFTER_THE_END).cast_signed();
+    let forgotten = transaction
+        .execute(
+            "delete from operations where cluster not in (select name from clusters) and cluster not in
+                (select cluster from operations where json_extract(document, '$.began_at') >= ?1)",
+            [before],
+        )
+        .map_err(failed("forgetting old operations"))?;
+    if forgotten > 0 {
+        transaction
+            .execute("delete from events where cluster not in (select cluster from operations)", [])
+            .map_err(failed("forgetting old events"))?;
+    }
+    Ok(())
 }
 
 fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change) -> Result<(), StoreError> {
@@ -326,10 +358,7 @@ fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change
     let number = open_number(&transaction, name)?.unwrap_or_default();
     if let Some(cluster) = &change.cluster {
         transaction
-            .execute(
-                "update clusters set document = ?2 where name = ?1",
-                params![name, write("clusters", name, cluster)?],
-            )
+            .execute("update clusters set document = ?2 where name = ?1", params![name, write_cluster(name, cluster)?])
             .map_err(failed("writing a cluster"))?;
     }
     put_nodes(&transaction, name, &change.nodes)?;
@@ -342,7 +371,12 @@ fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change
         put_operation(&transaction, name, operation)?;
         if operation.state != OperationState::Open {
             transaction
-                .execute("update clusters set open = null, cancel_requested = 0 where name = ?1", [name])
+                .execute(
+                    "update clusters set open = null, cancel_requested = 0,
+                                         delete_requested = delete_requested and not ?2 where name = ?1",
+                    // A termination is itself what was requested.
+                    params![name, operation.kind == OperationKind::Terminate],
+                )
                 .map_err(failed("ending an operation"))?;
         }
     }
@@ -423,17 +457,28 @@ impl ClusterStore for SqliteClusterStore {
         self.call("writing", move |connection| commit(connection, &name, fence, &change)).await
     }
 
-    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
+    async fn request(&self, name: &ClusterName, operation: u64, requests: Requests) -> Result<bool, StoreError> {
         let name = name.to_string();
         self.call("writing a request", move |connection| {
             connection
                 .execute(
-                    "update clusters set cancel_requested = max(cancel_requested, ?2),
-                                         delete_requested = max(delete_requested, ?3) where name = ?1",
-                    params![name, requests.cancel, requests.delete],
+                    "update clusters set cancel_requested = max(cancel_requested, ?3),
+                                         delete_requested = max(delete_requested, ?4) where name = ?1 and open = ?2",
+                    params![name, operation.cast_signed(), requests.cancel, requests.delete],
                 )
                 .map(|changed| changed == 1)
                 .map_err(failed("writing a request"))
+        })
+        .await
+    }
+
+    async fn withdraw(&self, name: &ClusterName) -> Result<bool, StoreError> {
+        let name = name.to_string();
+        self.call("withdrawing a request", move |connection| {
+            connection
+                .execute("update clusters set delete_requested = 0 where name = ?1 and delete_requested = 1", [name])
+                .map(|changed| changed == 1)
+                .map_err(failed("withdrawing a request"))
         })
         .await
     }

@@ -66,6 +66,11 @@ async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
 }
 
 #[tokio::test]
+async fn a_request_to_delete_ends_with_whatever_begins_next() {
+    laws::a_request_to_delete_ends_with_whatever_begins_next(&store().store).await;
+}
+
+#[tokio::test]
 async fn old_operations_are_forgotten_with_their_events() {
     laws::old_operations_are_forgotten_with_their_events(&store().store, 100).await;
 }
@@ -84,9 +89,9 @@ async fn a_store_of_a_newer_version_is_refused_untouched() {
 async fn what_was_requested_in_a_store_of_the_first_version_still_is() {
     let Store { state, store, _folder } = store();
     let farm: ClusterName = laws::CLUSTER.parse().unwrap();
-    store.begin(begin(None, &[1])).await.unwrap();
+    let (_, number) = store.begin(begin(None, &[1])).await.unwrap();
     let deleted = Requests { cancel: false, delete: true };
-    assert!(store.request(&farm, deleted).await.unwrap());
+    assert!(store.request(&farm, number, deleted).await.unwrap());
     drop(store);
     let connection = rusqlite::Connection::open(state.path().join("clusters.sqlite")).unwrap();
     let version = || connection.query_row("pragma user_version", [], |row| row.get::<_, i64>(0)).unwrap();

@@ -3,6 +3,8 @@
 
 mod kill;
 mod life;
+mod model;
 mod named;
+mod promises;
 mod support;
 mod table;

@@ -1,6 +1,6 @@
 //! A simulated Scaleway with clusters on it, all from one seed, and hooks that know simulated time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
     Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation,
     ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction, HookFailure, HookInput,
@@ -79,6 +80,10 @@ pub(crate) enum Behaviour {
     Hangs,
     /// Takes an hour, whatever the time limit, unless it is dropped.
     Stuck,
+    /// Takes so long for each node, one after the other.
+    OneByOne(Duration),
+    /// Ends with this exit code after so long.
+    TakesThenExitCode(Duration, i32),
 }
 
 /// Hooks that do nothing and tell what they were asked.
@@ -86,6 +91,12 @@ pub(crate) enum Behaviour {
 pub(crate) struct FakeHooks {
     pub(crate) behaviours: Mutex<BTreeMap<String, Behaviour>>,
     pub(crate) calls: Mutex<Vec<HookInput>>,
+    /// Stage and server of each node for which a hook has ended well.
+    pub(crate) done: Mutex<BTreeSet<(String, String)>>,
+    /// Scaleway, so that it can be seen whether what a hook is told is true.
+    pub(crate) simulator: OnceLock<Simulator>,
+    /// What hooks were told that is not true.
+    pub(crate) lies: Mutex<Vec<String>>,
 }
 
 fn word(value: impl serde::Serialize) -> String {
@@ -106,6 +117,27 @@ impl FakeHooks {
         self.calls.lock().iter().map(line).collect()
     }
 
+    /// Notes addresses of nodes that are not their servers'.
+    fn compare(&self, input: &HookInput) {
+        let Some(simulator) = self.simulator.get() else { return };
+        let addresses = simulator.resources().ips;
+        for node in input.nodes.iter().chain(&input.others) {
+            for told in &node.public_addresses {
+                let theirs = addresses.iter().find(|ip| ip["address"] == told.to_string());
+                if theirs.is_none_or(|ip| ip["server"]["id"] != node.server_id.as_str()) {
+                    let stage = word(input.stage);
+                    self.lies.lock().push(format!("{stage}: {} is told to have {told}, which is not its", node.name));
+                }
+            }
+        }
+    }
+
+    fn note_done<'n>(&self, input: &HookInput, nodes: impl IntoIterator<Item = &'n String>) {
+        let nodes: BTreeSet<&String> = nodes.into_iter().collect();
+        let servers = input.nodes.iter().filter(|node| nodes.contains(&node.name));
+        self.done.lock().extend(servers.map(|node| (word(input.stage), node.server_id.clone())));
+    }
+
     pub(crate) fn stages(&self) -> Vec<String> {
         self.calls.lock().iter().map(|input| word(input.stage)).collect()
     }
@@ -115,6 +147,7 @@ impl FakeHooks {
 impl RunHooks for FakeHooks {
     async fn run(&self, hook: &Hook, input: &HookInput) -> Result<HookOutput, Box<HookFailure>> {
         self.calls.lock().push(input.clone());
+        self.compare(input);
         let behaviour = self.behaviours.lock().get(&word(input.stage)).cloned();
         let failed = |problem, output| Err(Box::new(HookFailure { hook: hook.to_string(), problem, output }));
         match behaviour {
@@ -130,16 +163,51 @@ impl RunHooks for FakeHooks {
                     host_key: None,
                 });
                 let output = HookOutput { nodes: nodes.collect(), ..HookOutput::default() };
+                self.note_done(input, &output.succeeded());
                 return failed(HookProblem::ExitCode(1), output);
             }
             Some(Behaviour::Hangs) => {
                 tokio::time::sleep(hook.time_limit).await;
                 return failed(HookProblem::TimedOut(hook.time_limit), HookOutput::default());
             }
+            Some(Behaviour::OneByOne(time)) => {
+                for node in &input.nodes {
+                    tokio::time::sleep(time).await;
+                    self.note_done(input, [&node.name]);
+                }
+            }
+            Some(Behaviour::TakesThenExitCode(time, code)) => {
+                tokio::time::sleep(time).await;
+                return failed(HookProblem::ExitCode(code), HookOutput::default());
+            }
             Some(Behaviour::Stuck) => tokio::time::sleep(Duration::from_secs(3_600)).await,
         }
+        self.note_done(input, input.nodes.iter().map(|node| &node.name));
         let text = format!("{} nodes\n", input.nodes.len());
         Ok(HookOutput { stdout: Captured { text, dropped: 0 }, ..HookOutput::default() })
+    }
+
+    async fn run_until(
+        &self,
+        hook: &Hook,
+        input: &HookInput,
+        stop: &CancellationToken,
+    ) -> Result<HookOutput, Box<HookFailure>> {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            ended = self.run(hook, input) => return ended,
+        }
+        let done = self.done.lock();
+        let nodes = input.nodes.iter().map(|node| windlass_cluster::NodeOutput {
+            node: node.name.clone(),
+            succeeded: done.contains(&(word(input.stage), node.server_id.clone())),
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            host_key: None,
+        });
+        let output = HookOutput { nodes: nodes.collect(), ..HookOutput::default() };
+        Err(Box::new(HookFailure { hook: hook.to_string(), problem: HookProblem::CalledOff, output }))
     }
 }
 
@@ -196,8 +264,12 @@ impl ClusterStore for WatchedStore {
         Ok(())
     }
 
-    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
-        self.inner.request(name, requests).await
+    async fn request(&self, name: &ClusterName, operation: u64, requests: Requests) -> Result<bool, StoreError> {
+        self.inner.request(name, operation, requests).await
+    }
+
+    async fn withdraw(&self, name: &ClusterName) -> Result<bool, StoreError> {
+        self.inner.withdraw(name).await
     }
 
     async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError> {
@@ -366,6 +438,7 @@ pub(crate) fn scale(counts: &[(&str, u32)], remove: &[&str]) -> ScaleRequest {
     ScaleRequest {
         counts: counts.iter().map(|(group, count)| (group.parse().unwrap(), *count)).collect(),
         remove: remove.iter().map(|&name| name.to_owned()).collect(),
+        ..ScaleRequest::default()
     }
 }
 

@@ -207,7 +207,11 @@ async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Play
                 }
                 let request = |requests| {
                     let store: Arc<dyn ClusterStore> = Arc::clone(&store);
-                    async move { assert!(store.request(&farm(), requests).await.unwrap()) }.boxed()
+                    async move {
+                        let open = store.cluster(&farm()).await.unwrap().unwrap().open.unwrap().number;
+                        assert!(store.request(&farm(), open, requests).await.unwrap());
+                    }
+                    .boxed()
                 };
                 match thing {
                     Thing::Fault(kind, effect) => {

@@ -340,9 +340,15 @@ pub struct NodeStatus {
     /// Addresses in private networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private_addresses: Vec<String>,
+    /// Whether the decommission hook was begun for it, and nobody knows how it ended: then it must not serve again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decommission_began: bool,
     /// Whether the decommission hook has ended well for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decommissioned: bool,
+    /// Whether the configure hook was begun for it: from then on it may hold data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub configure_began: bool,
     /// Whether the configure hook has ended well for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configured: bool,

@@ -83,7 +83,7 @@ fn serves(node: &Node) -> bool {
 /// What a scaling is to do so that the nodes are those of the specification.
 fn request(spec: &ServerClusterSpec, nodes: &[Node]) -> ScaleRequest {
     let counts = spec.groups.iter().filter_map(|group| Some((group.name.parse().ok()?, group.count))).collect();
-    ScaleRequest { counts, remove: to_remove(spec, nodes) }
+    ScaleRequest { counts, remove: to_remove(spec, nodes), ..ScaleRequest::default() }
 }
 
 /// The named nodes that are there. One that is gone has left as it was to.

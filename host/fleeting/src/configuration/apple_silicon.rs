@@ -18,6 +18,9 @@ pub struct AppleSiliconConfiguration {
     /// Whose hosts these are; absent: a random name that is kept in the state directory. With one, the hosts are found
     /// again also when the state directory is lost.
     pub owner: Option<OwnerName>,
+    /// Whether hosts of the group that the state directory did not claim are taken over (or left alone). Absent: the
+    /// group does not start beside them.
+    pub adopt: Option<bool>,
     /// Credentials and address of the API.
     pub settings: Settings,
     /// Where the hosts are.

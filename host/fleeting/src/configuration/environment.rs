@@ -71,7 +71,7 @@ impl Surroundings {
 ///
 /// # Errors
 /// Words that name the file and what is wrong with it.
-pub(super) fn read_file(path: &str) -> Result<String, String> {
+pub(crate) fn read_file(path: &str) -> Result<String, String> {
     // The operator names the file, wherever it is (a secret is often a link out of its folder), so it is opened with
     // the process's own authority; a folder's handle would confine nothing here.
     let mut text = String::new();

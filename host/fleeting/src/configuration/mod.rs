@@ -1,7 +1,7 @@
 //! `plugin_config`: what the operator wrote, checked as a whole before anything is touched.
 //!
 //! Keys are those of the Scaleway plugins that exist, so that their `config.toml` works unchanged, and ours beside them
-//! (`docs/gitlab-runner.md` explains each). All that is wrong is reported at once.
+//! (`docs/gitlab-runner-keys.md` explains each). All that is wrong is reported at once.
 
 mod apple_silicon;
 mod duration;
@@ -11,7 +11,10 @@ mod read;
 mod read_apple_silicon;
 mod reader;
 mod state_directory;
+mod zones;
 
+#[cfg(test)]
+mod documents;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +29,9 @@ use windlass_scaleway::{Settings, Zone};
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 pub use environment::Surroundings;
+pub(crate) use environment::read_file;
 pub use problem::{ConfigurationErrors, Problem};
+pub use zones::ZonalIds;
 
 /// How many creations run at the same time, unless configured.
 const DEFAULT_MAX_PARALLEL_CREATES: u32 = 20;
@@ -43,12 +48,17 @@ pub struct Configuration {
     pub written_name: String,
     /// Whose resources these are; absent: a random name that is kept in the state directory.
     pub owner: Option<OwnerName>,
+    /// Whether servers of the group that the state directory does not know are taken over (or left alone). Absent: the
+    /// group does not start beside them.
+    pub adopt: Option<bool>,
     /// Credentials and address of the API.
     pub settings: Settings,
-    /// Where the servers are.
-    pub zone: Zone,
-    /// What each server is to be, without the keys that are added when the state directory is open.
+    /// Where the servers are: one zone at least, each once, in the operator's order.
+    pub zones: Vec<Zone>,
+    /// What each server is to be, in the first zone, without the keys that are added when the state directory is open.
     pub server: ServerSpecification,
+    /// In what it differs between the zones.
+    pub zonal: ZonalIds,
     /// The tags of which the state-mapping policy is told whether a server carries them: each once, at most
     /// [`MAX_WATCHED_TAGS`](windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS).
     pub watched_tags: Vec<String>,
@@ -78,12 +88,42 @@ impl fmt::Debug for Configuration {
         formatter
             .debug_struct("Configuration")
             .field("group", &self.group)
-            .field("zone", &self.zone)
+            .field("zones", &self.zones)
             .field("types", &self.server.types)
             .field("image", &self.server.image)
             .field("max_size", &self.max_size)
             .field("state_directory", &self.state_directory)
             .finish_non_exhaustive()
+    }
+}
+
+impl Configuration {
+    /// What each server of a zone is to be.
+    pub(crate) fn server_in(&self, zone: &Zone) -> ServerSpecification {
+        let mut server = self.server.clone();
+        server.zone = zone.clone();
+        let ZonalIds { security_groups, placement_groups, private_networks } = &self.zonal;
+        if let Some(id) = security_groups.get(zone) {
+            server.security_group = Some(id.clone());
+        }
+        if let Some(id) = placement_groups.get(zone) {
+            server.placement_group = Some(id.clone());
+        }
+        if let Some(ids) = private_networks.get(&zone.region()) {
+            server.private_networks.clone_from(ids);
+        }
+        server
+    }
+
+    /// The brake on one zone's servers, which are judged in a question of their own: all zones together may lose as
+    /// many at one look as is configured, but one of each zone where they are more than that.
+    pub(crate) fn brake_of_each_zone(&self) -> Brake {
+        let zones = u32::try_from(self.zones.len().max(1)).unwrap_or(u32::MAX);
+        let servers = match self.brake.servers {
+            0 => 0,
+            servers => (servers / zones).max(1),
+        };
+        Brake { servers, share: self.brake.share }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// One thing that is wrong: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key, or the variable.
+    /// The key, or the variable. Empty where the words name it.
     pub place: String,
     /// What is wrong with it and what would be right.
     pub words: String,
@@ -13,7 +13,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.place, self.words)
+        match self.place.as_str() {
+            "" => formatter.write_str(&self.words),
+            place => write!(formatter, "{place}: {}", self.words),
+        }
     }
 }
 

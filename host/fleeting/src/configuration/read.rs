@@ -1,23 +1,28 @@
 //! From JSON to a [`Configuration`], collecting everything that is wrong on the way.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
-    AddressKind, CloudInit, GroupName, ImageChoice, OwnerName, RootVolume, ServerSpecification, VolumeKind,
+    AddressKind, AddressPool, CloudInit, Error, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
+    ServerSpecification, VolumeKind,
 };
+use windlass_policy::slots::SlotName;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
-use windlass_policy::{Brake, Policies};
-use windlass_scaleway::{ExplicitSettings, SecretKey, Settings, Zone};
+use windlass_policy::{Brake, Policies, Source};
+use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
 use super::problem::{ConfigurationErrors, Problem};
-use super::reader::{Reader, kind, shown};
+use super::reader::{Reader, duration, kind, shown};
 use super::state_directory::default_state_directory;
+use super::zones::{self, MOST_PLACES};
 use super::{
     Configuration, DEFAULT_CREATE_TIMEOUT, DEFAULT_MAX_PARALLEL_CREATES, DEFAULT_MAX_SIZE, GroupConfiguration,
-    MetricsAddress, Surroundings, read_apple_silicon,
+    MetricsAddress, Surroundings, ZonalIds, read_apple_silicon,
 };
 
 /// Bytes in one of Scaleway's gigabytes.
@@ -27,12 +32,30 @@ const SMALLEST_VOLUME_GB: u64 = 10;
 /// The largest, in gigabytes: Block Storage's own limit by Scaleway's documentation
 /// (assumption: block-volume-size).
 const LARGEST_VOLUME_GB: u64 = 10_000;
+/// The smallest volume beside it, in gigabytes.
+const SMALLEST_EXTRA_VOLUME_GB: u64 = 1;
+/// Volumes beside the root volume at most (Scaleway: 16 volumes; what it takes of a type, it says itself).
+const MOST_EXTRA_VOLUMES: usize = 15;
 /// What Block Storage offers, in operations per second (SDK).
 const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];
 /// The longest watched tag, in bytes: all of them go into each question to the policy, and into its record.
 const LONGEST_WATCHED_TAG: usize = 256;
 /// The longest group name that leaves room for the mark of a changed one.
 const LONGEST_GROUP: usize = 40;
+
+/// The most calls a second that can be configured: far above what Scaleway takes (assumption: rate-limit).
+const MOST_CALLS_PER_SECOND: u64 = 1_000;
+/// How long the default state-mapping policy gives a server until it runs, in milliseconds (its README).
+const MAPPING_DEADLINE_MS: u64 = 900_000;
+/// How much longer than `create_timeout` that is at least: its default is as much longer than ours.
+const MAPPING_MARGIN_MS: u64 = 300_000;
+
+/// Why there is no maximum age. Of what runs on an instance fleeting's protocol says nothing: no call of
+/// `provider.InstanceGroup` tells that a job began or ended, and no state that an Update can tell means "when it is
+/// idle".
+const NO_AGE: &str = "there is no such key: the runner does not tell a plugin which instances are idle, so an old one \
+    could only be removed under its jobs. Have the runner replace them: max_use_count in [runners.autoscaler], and \
+    idle_time in its policy";
 
 /// What a group consists of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,8 +69,10 @@ pub(super) struct Common {
     pub(super) group: Option<GroupName>,
     pub(super) written_name: Option<String>,
     pub(super) owner: Option<OwnerName>,
+    pub(super) adopt: Option<bool>,
     pub(super) settings: Option<Settings>,
-    pub(super) zone: Option<Zone>,
+    /// Empty where none could be read.
+    pub(super) zones: Vec<Zone>,
     pub(super) max_size: Option<u32>,
     pub(super) delete_on_shutdown: bool,
     pub(super) state_directory: Option<PathBuf>,
@@ -112,7 +137,8 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         Kind::Instance => None,
         Kind::AppleSilicon => Some(read_apple_silicon::DEFAULT_ZONE),
     };
-    let (settings, zone) = settings(reader, default_zone);
+    let adopt = reader.object.contains_key("adopt").then(|| reader.flag("adopt"));
+    let (settings, zones) = settings(reader, default_zone);
     let max_size = reader.number("max_size", 1, u64::from(u32::MAX)).and_then(|size| u32::try_from(size).ok());
     let delete_on_shutdown = reader.flag("delete_on_shutdown");
     let state_directory = state_directory(reader);
@@ -120,10 +146,9 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         None | Some(Value::Null) => Policies::built_in(),
         Some(value) => match Policies::from_value(value) {
             Ok(policies) => policies,
+            // The words begin with the place.
             Err(words) => {
-                // The words begin with the place.
-                let (place, words) = words.split_once(": ").unwrap_or(("policies", words.as_str()));
-                reader.wrong(place, words);
+                reader.wrong("", words);
                 Policies::built_in()
             }
         },
@@ -131,12 +156,16 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
     let policy_folder = reader.text("policy_folder").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let brake = brake(reader);
     let metrics = reader.text("metrics").and_then(|text| metrics_address(reader, &text));
+    if reader.take("max_age").is_some() {
+        reader.wrong("max_age", NO_AGE);
+    }
     Common {
         group,
         written_name,
         owner,
+        adopt,
         settings,
-        zone,
+        zones,
         max_size,
         delete_on_shutdown,
         state_directory,
@@ -162,30 +191,72 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
             reader.wrong(*key, "belongs to groups of kind = \"apple-silicon\"; this one is of instances");
         }
     }
-    let server = server(reader, common.group.as_ref(), common.zone.as_ref());
+    refuse_early_reaps(reader, &common.policies);
+    let (server, zonal) = server(reader, common.group.as_ref(), &common.zones).unzip();
     let watched_tags = watched_tags(reader);
     let max_parallel_creates = reader.number("max_parallel_creates", 1, 1_000);
     let suspend = reader.flag("suspend");
+    let server = server?;
+    let max_size = max_size(reader, common.max_size, &server);
+    let policies = with_deadline(common.policies, server.deadline_milliseconds);
     Some(Configuration {
         group: common.group?,
         written_name: common.written_name?,
         owner: common.owner,
+        adopt: common.adopt,
         settings: common.settings?,
-        zone: common.zone?,
-        server: server?,
+        zones: common.zones,
+        server,
+        zonal: zonal?,
         watched_tags,
-        max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
+        max_size,
         max_parallel_creates: max_parallel_creates
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(DEFAULT_MAX_PARALLEL_CREATES),
         suspend,
         delete_on_shutdown: common.delete_on_shutdown,
         state_directory: common.state_directory?,
-        policies: common.policies,
+        policies,
         policy_folder: common.policy_folder,
         brake: common.brake,
         metrics: common.metrics,
     })
+}
+
+/// A group with a list of addresses has no more instances than these.
+fn max_size(reader: &mut Reader<'_>, configured: Option<u32>, server: &ServerSpecification) -> u32 {
+    let Some(AddressPool::Ips(ips)) = &server.address_pool else { return configured.unwrap_or(DEFAULT_MAX_SIZE) };
+    let most = u32::try_from(ips.len()).unwrap_or(u32::MAX);
+    if configured.is_some_and(|size| size > most) {
+        let words = format!("each instance takes one of the {most} reserved_ips; name more, or make it {most} at most");
+        reader.wrong("max_size", words);
+    }
+    configured.unwrap_or(most)
+}
+
+/// A server that the state-mapping policy reaps before its creation gives it up would never have its `create_timeout`.
+fn refuse_early_reaps(reader: &mut Reader<'_>, policies: &Policies) {
+    let default = policies.chain(SlotName::StateMapping).last().filter(|link| link.source == Source::BuiltIn);
+    let deadline = default.and_then(|link| link.settings.get("deadline-ms")).and_then(Value::as_u64);
+    let (Some(deadline), Some(written)) = (deadline, reader.object.get("create_timeout")) else { return };
+    let Some(timeout) = duration(written) else { return };
+    if u128::from(deadline) < timeout.as_millis() {
+        let words = format!(
+            "policies.state-mapping removes a server after {deadline} ms (deadline-ms), and so before this time is over; \
+             make that longer than {} ms, or leave it out",
+            timeout.as_millis()
+        );
+        reader.wrong("create_timeout", words);
+    }
+}
+
+/// The default state-mapping policy reaps what does not run in time: not before its creation has given it up.
+fn with_deadline(policies: Policies, create_timeout: u64) -> Policies {
+    let deadline = create_timeout.saturating_add(MAPPING_MARGIN_MS);
+    if deadline <= MAPPING_DEADLINE_MS {
+        return policies;
+    }
+    policies.with_default_setting(SlotName::StateMapping, "deadline-ms", deadline.into())
 }
 
 /// A name that Scaleway, tags and people can use. One that needs changes gets a mark made of the original, so that two
@@ -216,12 +287,10 @@ fn group_name(written: &str) -> Option<GroupName> {
 
 /// Credentials and place. `default_zone` is the one where neither configuration nor environment nor Scaleway's own
 /// configuration says any.
-fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Settings>, Option<Zone>) {
-    let zone = reader
-        .text_or_variable(&["zone", "location"], "SCW_DEFAULT_ZONE")
-        .map(|zone| reader.parsed::<Zone>("zone", &zone));
-    let zone_is_wrong = matches!(zone, Some(None));
-    let zone = zone.flatten();
+fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Settings>, Vec<Zone>) {
+    let zones = zones::zones(reader);
+    let zone_is_wrong = zones.is_none();
+    let zones = zones.unwrap_or_default();
     let secret_key = reader.text_or_variable(&["secret_key"], "SCW_SECRET_KEY");
     let secret_key = match secret_key {
         None => None,
@@ -229,7 +298,7 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
             Ok(key) => Some(key),
             Err(error) => {
                 reader.wrong("secret_key", error.to_string());
-                return (None, zone);
+                return (None, zones);
             }
         },
     };
@@ -239,30 +308,46 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
     explicit.secret_key = secret_key;
     explicit.organization_id = reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID");
     explicit.project_id = reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID");
-    explicit.zone = zone.clone();
+    explicit.zone = zones.first().cloned();
     explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
+    explicit.limits = calls_per_second(reader);
     explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));
     match Settings::load(&explicit, &reader.surroundings.for_client()) {
         Ok(settings) => {
-            let zone = zone.or_else(|| settings.zone().cloned().filter(|_| !zone_is_wrong));
-            let default = default_zone.filter(|_| !zone_is_wrong).and_then(|zone| zone.parse().ok());
-            let zone = zone.or(default);
-            if zone.is_none() && !zone_is_wrong {
+            let mut zones = zones;
+            if zones.is_empty() && !zone_is_wrong {
+                let default = || default_zone.and_then(|zone| zone.parse().ok());
+                zones.extend(settings.zone().cloned().or_else(default));
+            }
+            if zones.is_empty() && !zone_is_wrong {
                 reader.wrong("zone", "say where, for example zone = \"fr-par-1\" (or the variable SCW_DEFAULT_ZONE)");
             }
-            (Some(settings), zone)
+            (Some(settings), zones)
         }
         Err(error) => {
             reader.wrong("credentials", crate::protocol::Failure::from_error(&error).0);
-            if zone.is_none() && !zone_is_wrong {
+            if zones.is_empty() && !zone_is_wrong {
                 reader.wrong("zone", "say where, for example zone = \"fr-par-1\" (or the variable SCW_DEFAULT_ZONE)");
             }
-            (None, zone)
+            (None, zones)
         }
     }
 }
 
-fn server(reader: &mut Reader<'_>, group: Option<&GroupName>, zone: Option<&Zone>) -> Option<ServerSpecification> {
+/// The client's own limit: what is made at once after a pause, and in the long run.
+fn calls_per_second(reader: &mut Reader<'_>) -> Option<Limits> {
+    let calls = reader.number("calls_per_second", 1, MOST_CALLS_PER_SECOND)?;
+    let calls = NonZeroU32::new(u32::try_from(calls).ok()?)?;
+    let mut limits = Limits::default();
+    (limits.calls_per_second, limits.burst) = (calls, calls);
+    Some(limits)
+}
+
+fn server(
+    reader: &mut Reader<'_>,
+    group: Option<&GroupName>,
+    zones: &[Zone],
+) -> Option<(ServerSpecification, ZonalIds)> {
     let types: Vec<String> = reader.texts("server_type").into_iter().map(|name| name.to_ascii_uppercase()).collect();
     if types.is_empty() {
         reader.wrong(
@@ -275,50 +360,40 @@ fn server(reader: &mut Reader<'_>, group: Option<&GroupName>, zone: Option<&Zone
     for name in &doubled {
         reader.wrong("server_type", format!("{name} stands there twice"));
     }
-    let image = reader.text("image");
-    if image.is_none() {
-        reader.wrong("image", "say what boots: a label like \"ubuntu_noble\" or an image's id");
+    if types.len() * zones.len() > MOST_PLACES {
+        let words = format!(
+            "{} zones with {} types are more than the {MOST_PLACES} places of which one can be chosen",
+            zones.len(),
+            types.len()
+        );
+        reader.wrong("zone", words);
     }
+    let image = image(reader);
     let cloud_init = reader.text_or_file([("cloud_init", "cloud_init_file"), ("user_data", "user_data_file")]);
     let size = reader.number("volume_size", SMALLEST_VOLUME_GB, LARGEST_VOLUME_GB).map(|size| size * GIGABYTE);
-    let kind = match reader.text("volume_type").as_deref() {
-        None | Some("sbs" | "sbs_volume" | "block") => VolumeKind::Block,
-        Some("l_ssd" | "local") => VolumeKind::Local,
-        Some(other) => {
-            reader
-                .wrong("volume_type", format!("{other:?} is unknown; it is \"sbs_volume\" (the default) or \"l_ssd\""));
-            VolumeKind::Block
-        }
-    };
-    let operations = reader.take("volume_iops").and_then(|value| {
-        let number = value.as_u64().filter(|number| VOLUME_IOPS.contains(number));
-        if number.is_none() {
-            reader.wrong("volume_iops", format!("expected 5000 or 15000, found {}", shown(&value)));
-        }
-        number.and_then(|number| u32::try_from(number).ok())
-    });
-    if kind == VolumeKind::Local && operations.is_some() {
-        reader.wrong("volume_iops", "can only be chosen for volume_type = \"sbs_volume\"");
-    }
-    let private_networks = reader.texts("private_networks");
-    for (index, id) in private_networks.iter().enumerate() {
-        reader.uuid(&format!("private_networks[{index}]"), id);
-    }
-    let security_group = reader.text("security_group");
-    let placement_group = reader.text("placement_group");
-    for (key, id) in [("security_group", &security_group), ("placement_group", &placement_group)] {
-        if let Some(id) = id {
-            reader.uuid(key, id);
-        }
-    }
+    let (kind, operations) = volume(reader, "volume_type", "volume_iops");
+    let volumes = extra_volumes(reader);
+    let (private_networks, networks_of_regions) = zones::private_networks(reader, zones);
+    let (security_group, security_groups) = zones::zonal_id(reader, "security_group", zones);
+    let (placement_group, placement_groups) = zones::zonal_id(reader, "placement_group", zones);
+    let zonal = ZonalIds { security_groups, placement_groups, private_networks: networks_of_regions };
+    let address_pool = address_pool(reader);
     let mut addresses = Vec::new();
-    if !reader.flag("public_ipv4_disabled") {
+    let no_ipv4 = reader.flag("public_ipv4_disabled");
+    if no_ipv4 && address_pool.is_some() {
+        reader.wrong("public_ipv4_disabled", "an address of the pool is a public one; leave this out, or the pool");
+    }
+    if !no_ipv4 && address_pool.is_none() {
         addresses.push(AddressKind::Ipv4);
     }
     if !reader.flag("public_ipv6_disabled") {
         addresses.push(AddressKind::Ipv6);
     }
-    if addresses.is_empty() && private_networks.is_empty() {
+    let without_network = match zonal.private_networks.is_empty() {
+        true => private_networks.is_empty(),
+        false => zonal.private_networks.values().any(Vec::is_empty),
+    };
+    if addresses.is_empty() && address_pool.is_none() && without_network {
         reader.wrong(
             "public_ipv4_disabled",
             "with public_ipv6_disabled and without private_networks nobody could reach an instance; allow one of them",
@@ -327,10 +402,12 @@ fn server(reader: &mut Reader<'_>, group: Option<&GroupName>, zone: Option<&Zone
     let tags = reader.texts("tags");
     let deadline = reader.duration("create_timeout").unwrap_or(DEFAULT_CREATE_TIMEOUT);
 
-    let (group, zone, image) = (group?, zone?, image?);
-    let mut server = ServerSpecification::new(group.clone(), zone.clone(), types.first()?, ImageChoice::parse(&image));
+    let (group, zone, image) = (group?, zones.first()?, image?);
+    let mut server = ServerSpecification::new(group.clone(), zone.clone(), types.first()?, image);
     server.types = types;
     server.addresses = addresses;
+    server.address_pool = address_pool;
+    server.volumes = volumes;
     server.root_volume = RootVolume { kind, size, operations_per_second: operations };
     server.private_networks = private_networks;
     server.security_group = security_group;
@@ -338,14 +415,139 @@ fn server(reader: &mut Reader<'_>, group: Option<&GroupName>, zone: Option<&Zone
     server.tags = tags;
     server.cloud_init = cloud_init.map(CloudInit::new);
     server.deadline_milliseconds = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-    if let Err(error) = server.check() {
-        let words = error.to_string();
-        let (field, words) = words.split_once(": ").unwrap_or(("server", &words));
-        let key = if field == "deadline_milliseconds" { "create_timeout" } else { field };
-        reader.wrong(key, words);
-        return None;
+    let mut checked = server.check();
+    for ids in zonal.private_networks.values() {
+        let mut of_region = server.clone();
+        of_region.private_networks.clone_from(ids);
+        checked = checked.and_then(|()| of_region.check());
     }
-    Some(server)
+    match checked {
+        Ok(()) => Some((server, zonal)),
+        Err(Error::Specification { field, problem }) => {
+            let key = match field {
+                "deadline_milliseconds" => "create_timeout",
+                "address_pool" => "reserved_ip_tag",
+                field => field,
+            };
+            reader.wrong(key, problem);
+            None
+        }
+        Err(error) => {
+            reader.wrong("", error.to_string());
+            None
+        }
+    }
+}
+
+/// A label, an id, or a table that says which of the project's own images.
+fn image(reader: &mut Reader<'_>) -> Option<ImageChoice> {
+    match reader.take("image") {
+        Some(Value::String(text)) => Some(ImageChoice::parse(&text)),
+        Some(Value::Object(table)) => {
+            reader.table("image", table, &["name", "tag"], |table| match (table.text("name"), table.text("tag")) {
+                (Some(name), None) => Some(ImageChoice::Name(name)),
+                (None, Some(tag)) => Some(ImageChoice::Tag(tag)),
+                (Some(_), Some(_)) => {
+                    table.wrong("tag", "cannot stand beside name; keep one of them");
+                    None
+                }
+                (None, None) => {
+                    table.wrong("name", "say which: { name = \"ci-image\" } or { tag = \"ci\" }");
+                    None
+                }
+            })
+        }
+        Some(other) => {
+            reader.wrong("image", format!("expected a text or a table, found {}", kind(&other)));
+            None
+        }
+        None => {
+            let words = "say what boots: a label like \"ubuntu_noble\", an image's id, or your own newest by \
+                         { name = \"ci-image\" } or { tag = \"ci\" }";
+            reader.wrong("image", words);
+            None
+        }
+    }
+}
+
+/// Where a volume lives and how fast it is.
+fn volume(reader: &mut Reader<'_>, type_key: &str, iops_key: &str) -> (VolumeKind, Option<u32>) {
+    let kind = match reader.text(type_key).as_deref() {
+        None | Some("sbs" | "sbs_volume" | "block") => VolumeKind::Block,
+        Some("l_ssd" | "local") => VolumeKind::Local,
+        Some(other) => {
+            reader.wrong(type_key, format!("{other:?} is unknown; it is \"sbs_volume\" (the default) or \"l_ssd\""));
+            VolumeKind::Block
+        }
+    };
+    let operations = reader.take(iops_key).and_then(|value| {
+        let number = value.as_u64().filter(|number| VOLUME_IOPS.contains(number));
+        if number.is_none() {
+            reader.wrong(iops_key, format!("expected 5000 or 15000, found {}", shown(&value)));
+        }
+        number.and_then(|number| u32::try_from(number).ok())
+    });
+    if kind == VolumeKind::Local && operations.is_some() {
+        reader.wrong(iops_key, format!("can only be chosen for {type_key} = \"sbs_volume\""));
+    }
+    // What was refused here is not refused once more by the specification.
+    (kind, operations.filter(|_| kind == VolumeKind::Block))
+}
+
+fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
+    let key = "extra_volumes";
+    let items = match reader.take(key) {
+        None => return Vec::new(),
+        Some(Value::Array(items)) => items,
+        Some(other) => {
+            reader.wrong(key, format!("expected a list like [{{ size = 50 }}], found {}", kind(&other)));
+            return Vec::new();
+        }
+    };
+    if items.len() > MOST_EXTRA_VOLUMES {
+        reader.wrong(key, format!("{} are more than {MOST_EXTRA_VOLUMES}", items.len()));
+        return Vec::new();
+    }
+    let mut volumes = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let place = format!("{key}[{index}]");
+        let Value::Object(table) = item else {
+            reader.wrong(place, format!("expected a table like {{ size = 50 }}, found {}", kind(&item)));
+            continue;
+        };
+        volumes.extend(reader.table(&place, table, &["iops", "size", "type"], |table| {
+            let (kind, operations_per_second) = volume(table, "type", "iops");
+            if !table.object.contains_key("size") {
+                table.wrong("size", "say how large it is, in GB");
+            }
+            let size = table.number("size", SMALLEST_EXTRA_VOLUME_GB, LARGEST_VOLUME_GB)? * GIGABYTE;
+            Some(ExtraVolume::New { kind, size, operations_per_second })
+        }));
+    }
+    volumes
+}
+
+/// Addresses that are handed round.
+fn address_pool(reader: &mut Reader<'_>) -> Option<AddressPool> {
+    let (ips, tag) = (reader.texts("reserved_ips"), reader.text("reserved_ip_tag"));
+    for (index, ip) in ips.iter().enumerate() {
+        let place = format!("reserved_ips[{index}]");
+        if uuid::Uuid::parse_str(ip).is_err() && ip.parse::<Ipv4Addr>().is_err() {
+            reader.wrong(place, format!("{ip:?} is neither an address's id (a UUID) nor an IPv4 address"));
+        } else if let Some(first) = ips[..index].iter().position(|earlier| earlier == ip) {
+            reader.wrong(place, format!("it is the same as reserved_ips[{first}]"));
+        }
+    }
+    match tag {
+        None if ips.is_empty() => None,
+        None => Some(AddressPool::Ips(ips)),
+        Some(tag) => {
+            if !ips.is_empty() {
+                reader.wrong("reserved_ip_tag", "cannot stand beside reserved_ips; keep one of them");
+            }
+            Some(AddressPool::Tag(tag))
+        }
+    }
 }
 
 /// What the state-mapping policy watches. The messages name a tag's number: its text may be long.

@@ -18,12 +18,15 @@ const KEYS_OF_INSTANCES: &[&str] = &[
     "cloud_init",
     "cloud_init_file",
     "create_timeout",
+    "extra_volumes",
     "image",
     "max_parallel_creates",
     "placement_group",
     "private_networks",
     "public_ipv4_disabled",
     "public_ipv6_disabled",
+    "reserved_ip_tag",
+    "reserved_ips",
     "security_group",
     "suspend",
     "tags",
@@ -48,6 +51,9 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
     }
     if types.next().is_some() {
         reader.wrong("server_type", "a group of Macs has one type; make a group for each");
+    }
+    if common.zones.len() > 1 {
+        reader.wrong("zone", "a group of Macs is in one zone; make a group for each");
     }
     let operating_system = operating_system(reader);
     let pool = reader.text("pool_prefix").and_then(|prefix| reader.parsed::<PoolPrefix>("pool_prefix", &prefix));
@@ -78,12 +84,13 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         written_name: common.written_name?,
         owner: common.owner,
         settings: common.settings?,
-        zone: common.zone?,
+        zone: common.zones.into_iter().next()?,
         server_type: server_type?,
         operating_system,
         pool,
         order,
         release_requested,
+        adopt: common.adopt,
         max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
         delete_on_shutdown: common.delete_on_shutdown,
         state_directory: common.state_directory?,

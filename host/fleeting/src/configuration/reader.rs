@@ -16,11 +16,14 @@ const LONGEST_WORDS: usize = 1024;
 /// Every key, for the message about one that does not exist.
 const KEYS: &[&str] = &[
     "access_key",
+    "adopt",
+    "calls_per_second",
     "cloud_init",
     "cloud_init_file",
     "create_timeout",
     "delete_on_shutdown",
     "endpoint",
+    "extra_volumes",
     "image",
     "kind",
     "location",
@@ -47,6 +50,8 @@ const KEYS: &[&str] = &[
     "public_ipv4_disabled",
     "public_ipv6_disabled",
     "release_requested",
+    "reserved_ip_tag",
+    "reserved_ips",
     "secret_key",
     "security_group",
     "server_type",
@@ -179,11 +184,7 @@ impl Reader<'_> {
 
     pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
         let value = self.take(key)?;
-        let read = match &value {
-            Value::String(text) => duration::parse(text),
-            Value::Number(seconds) => seconds.as_u64().map(Duration::from_secs),
-            _ => None,
-        };
+        let read = duration(&value);
         if read.is_none() {
             self.wrong(key, format!("expected a duration like \"10m\" or \"90s\", found {}", shown(&value)));
         }
@@ -229,10 +230,30 @@ impl Reader<'_> {
         content
     }
 
+    /// Reads a table that stands at this place and has these keys.
+    pub(super) fn table<T>(
+        &mut self,
+        place: &str,
+        object: Map<String, Value>,
+        keys: &[&str],
+        read: impl FnOnce(&mut Reader<'_>) -> T,
+    ) -> T {
+        let mut inner = Reader { object, problems: Vec::new(), surroundings: self.surroundings };
+        let value = read(&mut inner);
+        inner.refuse_all_but(keys);
+        let placed = |problem: Problem| Problem { place: format!("{place}.{}", problem.place), ..problem };
+        self.problems.extend(inner.problems.into_iter().map(placed));
+        value
+    }
+
     /// Every key that nobody took.
     pub(super) fn refuse_the_rest(&mut self) {
+        self.refuse_all_but(KEYS);
+    }
+
+    fn refuse_all_but(&mut self, keys: &[&str]) {
         for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
-            let near = KEYS
+            let near = keys
                 .iter()
                 // A key of any length comes in from outside, and what is compared takes the product of both.
                 .filter(|candidate| key.len() <= 2 * candidate.len())
@@ -241,10 +262,19 @@ impl Reader<'_> {
                 .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
             let words = match near {
                 Some((_, candidate)) => format!("there is no such key; did you mean `{candidate}`?"),
-                None => format!("there is no such key; the keys are {}", KEYS.join(", ")),
+                None => format!("there is no such key; the keys are {}", keys.join(", ")),
             };
             self.wrong(key.chars().take(64).collect::<String>(), words);
         }
+    }
+}
+
+/// A duration as a key may hold it.
+pub(super) fn duration(value: &Value) -> Option<Duration> {
+    match value {
+        Value::String(text) => duration::parse(text),
+        Value::Number(seconds) => seconds.as_u64().map(Duration::from_secs),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_lifecycle::{AddressKind, ImageChoice, VolumeKind};
+use windlass_lifecycle::{AddressKind, AddressPool, ExtraVolume, ImageChoice, VolumeKind};
 use windlass_policy::slots::SlotName;
 
 use super::{
@@ -83,7 +83,7 @@ fn a_configuration_of_the_existing_instance_plugin_works_unchanged() {
         &[],
     )
     .unwrap();
-    assert_eq!(read.zone.as_str(), "nl-ams-1");
+    assert_eq!(read.zones[0].as_str(), "nl-ams-1");
     assert_eq!(read.server.types, ["DEV1-S", "DEV1-M"]);
     assert_eq!(read.server.root_volume.size, Some(20_000_000_000));
     assert_eq!(read.server.addresses, [AddressKind::Ipv4]);
@@ -98,9 +98,84 @@ fn zone_and_location_mean_the_same() {
     configuration.as_object_mut().unwrap().remove("zone");
     assert!(problems(&configuration)[0].starts_with("zone: say where"));
     configuration["location"] = "pl-waw-2".into();
-    assert_eq!(read_with(&configuration, &[]).unwrap().zone.as_str(), "pl-waw-2");
+    assert_eq!(read_with(&configuration, &[]).unwrap().zones[0].as_str(), "pl-waw-2");
     configuration["zone"] = "fr-par-1".into();
     assert!(problems(&configuration)[0].starts_with("location: says something else than zone"));
+}
+
+#[test]
+fn several_zones_stand_in_their_order_and_each_once() {
+    let zones = |changes: Value, variables: &[(&str, &str)]| {
+        let read = read_with(&with(changes), variables).unwrap();
+        assert_eq!(read.server.zone, read.zones[0]);
+        read.zones.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let several = json!({"zone": ["fr-par-2", "nl-ams-1", "fr-par-1"]});
+    assert_eq!(zones(several.clone(), &[]), ["fr-par-2", "nl-ams-1", "fr-par-1"]);
+    let variable = [("SCW_DEFAULT_ZONE", "it-mil-1")];
+    assert_eq!(zones(several, &variable).len(), 3, "a list is chosen on purpose");
+    assert_eq!(zones(json!({"zone": ["fr-par-2"]}), &variable), ["it-mil-1"]);
+    assert_eq!(zones(json!({"zone": null, "location": ["fr-par-2", "fr-par-1"]}), &[]), ["fr-par-2", "fr-par-1"]);
+    for (zone, words) in [
+        (json!(["fr-par-1", "mars-1", "fr-par-2"]), "zone[1]: `mars-1` is not the name of a zone"),
+        (json!(["fr-par-1", "fr-par-2", "fr-par-1"]), "zone[2]: fr-par-1 stands there twice"),
+        (json!(["fr-par-1", 7]), "zone[1]: expected a text, found a number"),
+        (json!({"fr-par-1": true}), "zone: expected a text or a list of texts"),
+    ] {
+        let problems = problems(&with(json!({ "zone": zone })));
+        assert!(matches!(&problems[..], [problem] if problem.starts_with(words)), "{words}: {problems:?}");
+    }
+    let types: Vec<String> = (0..9).map(|number| format!("TYPE-{number}")).collect();
+    let zones: Vec<String> = (1..9).map(|number| format!("fr-par-{number}")).collect();
+    let problems = problems(&with(json!({ "zone": zones, "server_type": types })));
+    assert!(problems[0].starts_with("zone: 8 zones with 9 types are more than the 64 places"), "{problems:?}");
+    assert!(read_mac(&mac(json!({"zone": ["fr-par-1", "fr-par-3"]}))).unwrap_err().to_string().contains("in one zone"));
+}
+
+#[test]
+fn what_is_valid_in_one_zone_is_named_for_each() {
+    let ids = ["44444444-2222-4333-8444-555555555555", "55555555-2222-4333-8444-555555555555"];
+    let zone = json!(["fr-par-1", "nl-ams-1"]);
+    let read = read_with(
+        &with(json!({
+            "zone": zone,
+            "security_group": {"fr-par-1": ids[0], "nl-ams-1": ids[1]},
+            "placement_group": ids[0],
+            "private_networks": {"fr-par": [ids[0]], "nl-ams": ids[1]},
+            "public_ipv4_disabled": true,
+            "public_ipv6_disabled": true,
+        })),
+        &[],
+    )
+    .unwrap();
+    for (zone, id) in read.zones.iter().zip(ids) {
+        let server = read.server_in(zone);
+        assert_eq!(server.zone, *zone);
+        assert_eq!(server.security_group.as_deref(), Some(id));
+        assert_eq!(server.private_networks, [id]);
+        assert_eq!(server.placement_group.as_deref(), Some(ids[0]));
+    }
+    for (changes, words) in [
+        (json!({"security_group": {"fr-par-1": ids[0]}}), "security_group: there is none for nl-ams-1"),
+        (
+            json!({"security_group": {"fr-par-1": ids[0], "nl-ams-1": ids[1], "fr-par-2": ids[1]}}),
+            "security_group.fr-par-2: the group is not there; it is in fr-par-1, nl-ams-1",
+        ),
+        (json!({"placement_group": {"fr-par-1": "x", "nl-ams-1": ids[1]}}), "placement_group.fr-par-1: \"x\" is no id"),
+        (json!({"private_networks": {"fr-par": ids[0]}}), "private_networks: there is none for nl-ams"),
+        (json!({"private_networks": {"fr-par": 7, "nl-ams": []}}), "private_networks.fr-par: expected a text"),
+        (json!({"private_networks": {"fr-par": vec![ids[0]; 17], "nl-ams": []}}), "private_networks: 17 are more"),
+        (
+            json!({"private_networks": {"fr-par": ids[0], "nl-ams": []}, "public_ipv4_disabled": true,
+                   "public_ipv6_disabled": true}),
+            "public_ipv4_disabled: with public_ipv6_disabled",
+        ),
+    ] {
+        let mut configuration = with(changes);
+        configuration["zone"] = zone.clone();
+        let problems = problems(&configuration);
+        assert!(problems[0].starts_with(words), "{words}: {problems:?}");
+    }
 }
 
 #[test]
@@ -111,7 +186,7 @@ fn the_environment_wins_and_every_variable_has_a_file_form() {
     configuration["secret_key"] = "99999999-2222-4333-8444-555555555555".into();
     let path = file.path().to_str().unwrap();
     let read = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", path), ("SCW_DEFAULT_ZONE", "it-mil-1")]).unwrap();
-    assert_eq!(read.zone.as_str(), "it-mil-1");
+    assert_eq!(read.zones[0].as_str(), "it-mil-1");
     assert_eq!(*read.settings.secret_key(), SECRET.parse().unwrap());
 
     let error = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", "/nonexistent/key")]).unwrap_err();
@@ -160,7 +235,7 @@ fn an_unknown_key_names_the_nearest() {
         problems(&with(json!({"max_paralel_creates": 3}))),
         ["max_paralel_creates: there is no such key; did you mean `max_parallel_creates`?"]
     );
-    assert!(problems(&with(json!({"colour": 3})))[0].contains("the keys are access_key, cloud_init"));
+    assert!(problems(&with(json!({"colour": 3})))[0].contains("the keys are access_key, adopt"));
 }
 
 #[test]
@@ -204,6 +279,144 @@ fn our_own_keys_are_read() {
     assert_eq!(read.policies.chain(SlotName::Retry).len(), 1);
     assert!(read.suspend && read.delete_on_shutdown);
     assert_eq!(Duration::from_millis(read.server.deadline_milliseconds), Duration::from_secs(300));
+}
+
+#[test]
+fn a_server_is_not_reaped_before_its_creation_gives_it_up() {
+    let deadline = |changes: Value| {
+        let read = read_with(&with(changes), &[]).unwrap();
+        let link = read.policies.chain(SlotName::StateMapping).last().cloned();
+        link.and_then(|link| link.settings.get("deadline-ms").and_then(Value::as_u64))
+    };
+    assert_eq!(deadline(json!({})), None, "the policy's own default is longer");
+    assert_eq!(deadline(json!({"create_timeout": "40m"})), Some(45 * 60_000));
+    let own = |settings: Value| json!({"create_timeout": "40m", "policies": {"state-mapping": settings}});
+    let longer = json!({"settings": {"deadline-ms": 2_400_000}});
+    assert_eq!(deadline(own(longer)), Some(2_400_000), "what is configured counts");
+    assert_eq!(deadline(own(json!({"path": "own.wasm"}))), Some(45 * 60_000), "the default ends every chain");
+}
+
+#[test]
+fn a_policy_that_removes_a_server_before_its_create_timeout_is_refused() {
+    let with_deadline = |links: Value| with(json!({"create_timeout": "40m", "policies": {"state-mapping": links}}));
+    let early = json!({"settings": {"deadline-ms": 2_399_999}});
+    for links in [early.clone(), json!([{"path": "own.wasm"}, early])] {
+        let problems = problems(&with_deadline(links));
+        assert!(
+            matches!(&problems[..], [problem] if problem.starts_with("create_timeout: policies.state-mapping removes a server \
+                after 2399999 ms (deadline-ms)") && problem.contains("longer than 2400000 ms, or leave it out")),
+            "{problems:?}"
+        );
+    }
+    // What a policy of one's own calls its settings nobody knows here.
+    let own = json!({"path": "own.wasm", "settings": {"deadline-ms": 5}});
+    assert!(read_with(&with_deadline(own), &[]).is_ok());
+    let alone = json!({"policies": {"state-mapping": {"settings": {"deadline-ms": 5}}}});
+    assert!(read_with(&with(alone), &[]).is_ok(), "nothing is said that it could contradict");
+}
+
+#[test]
+fn extra_volumes_are_read_with_their_types_and_speeds() {
+    let volumes = |volumes: Value| read_with(&with(json!({ "extra_volumes": volumes })), &[]).unwrap().server.volumes;
+    let new = |kind, gigabytes: u64, operations_per_second| ExtraVolume::New {
+        kind,
+        size: gigabytes * 1_000_000_000,
+        operations_per_second,
+    };
+    let two = json!([{"size": 50, "type": "sbs_volume", "iops": 15000}, {"size": 20, "type": "l_ssd"}, {"size": 1}]);
+    assert_eq!(
+        volumes(two),
+        [new(VolumeKind::Block, 50, Some(15_000)), new(VolumeKind::Local, 20, None), new(VolumeKind::Block, 1, None)]
+    );
+    assert!(volumes(json!([])).is_empty());
+    for (volumes, words) in [
+        (json!({"size": 50}), "extra_volumes: expected a list like [{ size = 50 }], found a table"),
+        (json!([50]), "extra_volumes[0]: expected a table like { size = 50 }, found a number"),
+        (json!([{"size": 50}, {"type": "l_ssd"}]), "extra_volumes[1].size: say how large it is, in GB"),
+        (json!([{"size": 0}]), "extra_volumes[0].size: expected a whole number from 1 to 10000, found 0"),
+        (json!([{"size": 5, "iops": 7}]), "extra_volumes[0].iops: expected 5000 or 15000, found 7"),
+        (
+            json!([{"size": 5, "iops": 5000, "type": "l_ssd"}]),
+            "extra_volumes[0].iops: can only be chosen for type = \"sbs_volume\"",
+        ),
+        (json!([{"size": 5, "type": "tape"}]), "extra_volumes[0].type: \"tape\" is unknown"),
+        (json!([{"size": 5, "sise": 5}]), "extra_volumes[0].sise: there is no such key; did you mean `size`?"),
+        (json!(vec![json!({"size": 5}); 16]), "extra_volumes: 16 are more than 15"),
+    ] {
+        let problems = problems(&with(json!({ "extra_volumes": volumes })));
+        assert!(matches!(&problems[..], [problem] if problem.starts_with(words)), "{words}: {problems:?}");
+    }
+}
+
+#[test]
+fn an_image_is_a_label_an_id_or_the_newest_of_ones_own() {
+    let image = |image: Value| read_with(&with(json!({ "image": image })), &[]).unwrap().server.image;
+    assert_eq!(image(json!(SECRET)), ImageChoice::Id(SECRET.to_owned()));
+    assert_eq!(image(json!({"name": "ci-image"})), ImageChoice::Name("ci-image".to_owned()));
+    assert_eq!(image(json!({"tag": "ci"})), ImageChoice::Tag("ci".to_owned()));
+    for (image, words) in [
+        (json!({"name": "a", "tag": "b"}), "image.tag: cannot stand beside name"),
+        (json!({}), "image.name: say which"),
+        (json!({"tags": "b", "name": "a"}), "image.tags: there is no such key; did you mean `tag`?"),
+        (json!({"tag": 7}), "image.tag: expected a text, found a number"),
+        (json!(7), "image: expected a text or a table, found a number"),
+        (json!({"name": "x".repeat(5_000)}), "image: its name or tag is empty or longer than 4096 bytes"),
+    ] {
+        let problems = problems(&with(json!({ "image": image })));
+        assert!(problems.first().is_some_and(|problem| problem.starts_with(words)), "{words}: {problems:?}");
+    }
+}
+
+#[test]
+fn addresses_that_are_handed_round_take_the_place_of_those_that_are_made_and_bound_the_group() {
+    let ips = json!(["198.51.100.7", "44444444-2222-4333-8444-555555555555"]);
+    let read = read_with(&with(json!({ "reserved_ips": ips })), &[]).unwrap();
+    assert_eq!(read.server.addresses, [AddressKind::Ipv6]);
+    assert!(matches!(&read.server.address_pool, Some(AddressPool::Ips(ips)) if ips.len() == 2));
+    assert_eq!(read.max_size, 2);
+    assert_eq!(read_with(&with(json!({ "reserved_ips": ips, "max_size": 1 })), &[]).unwrap().max_size, 1);
+    let by_tag = json!({ "reserved_ip_tag": "ci-egress", "public_ipv6_disabled": true });
+    let read = read_with(&with(by_tag), &[]).unwrap();
+    assert_eq!(read.server.address_pool, Some(AddressPool::Tag("ci-egress".to_owned())));
+    assert!(read.server.addresses.is_empty());
+    assert_eq!(read.max_size, 1_000);
+    for (changes, words) in [
+        (json!({"reserved_ips": ["2001:db8::1"]}), "reserved_ips[0]: \"2001:db8::1\" is neither"),
+        (
+            json!({"reserved_ips": ["198.51.100.7", "198.51.100.7"]}),
+            "reserved_ips[1]: it is the same as reserved_ips[0]",
+        ),
+        (json!({"reserved_ips": ips, "reserved_ip_tag": "a"}), "reserved_ip_tag: cannot stand beside reserved_ips"),
+        (json!({"reserved_ips": ips, "public_ipv4_disabled": true}), "public_ipv4_disabled: an address of the pool is"),
+        (json!({"reserved_ips": ips, "max_size": 3}), "max_size: each instance takes one of the 2 reserved_ips"),
+        (json!({"reserved_ip_tag": "windlass-owner=a"}), "reserved_ip_tag: \"windlass-owner=a\" begins with"),
+    ] {
+        let problems = problems(&with(changes));
+        assert!(matches!(&problems[..], [problem] if problem.starts_with(words)), "{words}: {problems:?}");
+    }
+    let of_macs = read_mac(&mac(json!({ "reserved_ips": ips, "extra_volumes": [{"size": 5}] }))).unwrap_err();
+    assert_eq!(of_macs.problems().len(), 2, "{of_macs}");
+}
+
+#[test]
+fn a_maximum_age_is_refused_with_what_the_runner_has_instead() {
+    let of_macs = read_mac(&mac(json!({"max_age": "24h"}))).unwrap_err().to_string();
+    let of_instances = problems(&with(json!({"max_age": "24h"}))).join("\n");
+    for words in [of_macs, of_instances] {
+        for word in ["max_age: ", "idle", "max_use_count", "idle_time"] {
+            assert!(words.contains(word), "{words}");
+        }
+    }
+}
+
+#[test]
+fn adoption_is_asked_for_and_the_limit_of_calls_is_chosen() {
+    let read = |changes: Value| read_with(&with(changes), &[]).unwrap();
+    let calls = |changes: Value| read(changes).settings.limits().calls_per_second.get();
+    assert_eq!((calls(json!({})), calls(json!({"calls_per_second": 7}))), (30, 7));
+    assert!(problems(&with(json!({"calls_per_second": 0})))[0].starts_with("calls_per_second: expected"));
+    let adopt = |value: Value| read(json!({"adopt": value})).adopt;
+    assert_eq!((read(json!({})).adopt, adopt(json!(true)), adopt(json!(false))), (None, Some(true), Some(false)));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What goes on after a call has answered: creations, cleanups, and the second tries of what was left.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,16 +8,17 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    CleanedUp, Control, CreatedServer, Error, Event, Happening, OperationFailure, OperationId, OperationKind,
+    CleanedUp, Control, CreatedServer, Error, Event as Step, Happening, OperationFailure, OperationId, OperationKind,
     OperationState, Part, PendingCleanup, PendingCreate, ResourceKind, Round, SupervisorOptions, SweepRequest,
 };
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, retry};
+use windlass_scaleway::Zone;
 
-use super::book::Work;
+use super::entry::{Event, Phase};
 use super::fleet::{Fleet, Handle};
-use super::pause::is_hopeless;
-use crate::configuration::Configuration;
+use super::pause::{is_hopeless, pause_after};
+use super::places::Creation;
 use crate::observe::names;
 
 /// The shortest and the longest wait before what was left is tried again, whatever a policy says.
@@ -24,34 +26,34 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 
 /// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
 /// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
-pub(super) fn supervision(configuration: &Configuration) -> SupervisorOptions {
+pub(super) fn supervision(zones: &[Zone]) -> SupervisorOptions {
     let mut options = SupervisorOptions::default();
     options.resume_interval = TRY_AGAIN.1;
-    options.sweep = Some(SweepRequest::new(vec![configuration.zone.clone()]));
+    options.sweep = Some(SweepRequest::new(zones.to_vec()));
     options
 }
 
 impl Fleet {
     /// Registers how an operation is told to end.
-    fn register(&self, operation: &OperationId) -> (Handle, tokio::sync::mpsc::UnboundedReceiver<Event>) {
+    fn register(&self, operation: &OperationId) -> (Handle, UnboundedReceiver<Step>) {
         let (control, events) = Control::with_events();
         let handle = Handle { control, called_off: CancellationToken::new() };
         self.handles.lock().insert(operation.clone(), handle.clone());
-        if self.leaving.is_cancelled() {
+        if self.tasks.leaving().is_cancelled() {
             handle.control.leave();
         }
         (handle, events)
     }
 
     /// Creates in the background, when its turn has come.
-    pub(crate) fn spawn_create(self: &Arc<Self>, pending: PendingCreate) {
+    pub(crate) fn spawn_create(self: &Arc<Self>, pending: PendingCreate, creation: Creation) {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
         let (handle, mut events) = self.register(&operation);
-        self.spawn(async move {
+        self.tasks.spawn(async move {
             let _turn = tokio::select! {
                 biased;
-                () = fleet.leaving.cancelled() => return,
+                () = fleet.tasks.leaving().cancelled() => return,
                 () = handle.called_off.cancelled() => None,
                 turn = fleet.creating.acquire() => turn.ok(),
             };
@@ -65,37 +67,48 @@ impl Fleet {
                 }
             };
             fleet.handles.lock().remove(&operation);
-            fleet.creation_ended(&operation, ended);
+            fleet.creation_ended(&operation, &creation, ended);
         });
     }
 
     /// Takes a step of a creation into the book.
     fn happened(&self, id: &str, what: &Happening) {
-        let mut book = self.book.lock();
         match what {
-            Happening::Undoing { .. } => book.set_work(id, Work::Undoing),
+            Happening::Undoing { .. } => drop(self.apply(id, &Event::UndoBegan)),
             Happening::StepDone { resource: Some(resource), .. } if resource.kind == ResourceKind::Server => {
-                if let Some(entry) = book.get_mut(id) {
-                    entry.server = Some(resource.id.clone());
-                }
+                self.book.lock().has_server(id, &resource.id);
             }
             _ => {}
         }
     }
 
-    fn creation_ended(self: &Arc<Self>, operation: &OperationId, ended: Result<CreatedServer, Error>) {
+    fn creation_ended(
+        self: &Arc<Self>,
+        operation: &OperationId,
+        creation: &Creation,
+        ended: Result<CreatedServer, Error>,
+    ) {
         let id = operation.as_str();
         match ended {
             Ok(created) => {
                 tracing::info!(instance = id, server = created.server.id, "created");
                 metrics::counter!(names::CREATIONS, "outcome" => "done").increment(1);
-                self.pause.lock().succeeded();
-                self.created(id, &created.server.id);
+                let (server_type, now) = (created.server.commercial_type.as_str(), Instant::now());
+                let over = self.places.lock().succeeded(creation, server_type, now, self.lifecycle.now());
+                for place in over {
+                    self.gauges.unpaused(&place);
+                }
+                {
+                    let mut book = self.book.lock();
+                    book.has_server(id, &created.server.id);
+                    book.has_type(id, server_type);
+                }
+                self.created(id);
             }
             Err(Error::Failed(failure)) => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
                 tracing::warn!(instance = id, "{failure}");
-                self.creation_failed(operation, &failure);
+                self.creation_failed(operation, creation, &failure);
             }
             Err(Error::LeftOpen { .. }) => {}
             Err(error) => {
@@ -106,53 +119,79 @@ impl Fleet {
         }
     }
 
-    /// The server runs.
-    fn created(&self, id: &str, server: &str) {
-        let mut book = self.book.lock();
-        if let Some(entry) = book.get_mut(id) {
-            entry.server = Some(server.to_owned());
-            entry.has_run = true;
+    /// The server runs. Where it was asked to go meanwhile, it goes.
+    fn created(self: &Arc<Self>, id: &str) {
+        let before = self.apply(id, &Event::Created);
+        if !before.is_some_and(|before| before.is_unwanted()) {
+            return;
         }
-        book.set_work(id, Work::Idle);
+        let (fleet, id) = (Arc::clone(self), id.to_owned());
+        self.tasks.spawn(async move {
+            if let Err(error) = fleet.begin_cleanup(&id, "it was asked to go while it was being created").await {
+                tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be removed");
+            }
+        });
     }
 
-    fn creation_failed(self: &Arc<Self>, operation: &OperationId, failure: &OperationFailure) {
-        if is_hopeless(failure.cause.class) {
+    fn creation_failed(self: &Arc<Self>, operation: &OperationId, creation: &Creation, failure: &OperationFailure) {
+        if self.tells_of_the_next(failure.cause.class) {
             let fleet = Arc::clone(self);
-            let (step, cause) = (failure.step.clone(), failure.cause.clone());
-            self.spawn(async move { fleet.pause_after(step, cause).await });
+            let (step, cause, creation) = (failure.step.clone(), failure.cause.clone(), creation.clone());
+            self.tasks.spawn(async move { fleet.back_off(&creation, step, cause).await });
         }
         if failure.state == OperationState::Left {
             self.left_behind(operation.as_str(), operation.clone());
         } else {
-            self.book.lock().set_work(operation.as_str(), Work::Gone);
+            self.apply(operation.as_str(), &Event::Ended);
         }
     }
 
-    /// Asks the retry policy how long nothing is created, as the operation `increase-group`.
-    async fn pause_after(&self, step: String, cause: Failure) {
-        let now = Instant::now();
-        let (attempt, elapsed) = self.pause.lock().failed(now);
-        let question = retry::Question {
+    /// Whether the next creation in the same places would probably fail as well. Where there is another zone to go to,
+    /// that holds of every failure: this one was tried again for as long as the retry policy wanted.
+    fn tells_of_the_next(&self, class: FailureClass) -> bool {
+        let ended_from_outside = matches!(class, FailureClass::Cancelled | FailureClass::Interrupted);
+        is_hopeless(class) || (self.configuration.zones.len() > 1 && !ended_from_outside)
+    }
+
+    /// Asks the retry policy of each place how long nothing is created there, as the operation `increase-group`.
+    async fn back_off(&self, creation: &Creation, step: String, cause: Failure) {
+        let class = cause.class;
+        let (now, at) = (Instant::now(), self.lifecycle.now());
+        let failed = self.places.lock().failed(creation, &cause, now, at);
+        for (place, pause) in failed {
+            let server_type = Some(place.server_type.clone());
+            let question =
+                self.retry_question("increase-group", step.clone(), false, cause.clone(), &place.zone, server_type);
+            if let Some(rest) = pause_after(&pause, &self.policies, creation.accepted, question).await {
+                self.gauges.paused(&place, class, self.lifecycle.now(), rest);
+            }
+        }
+    }
+
+    /// A question of the group's own to the retry policy, at its first attempt.
+    fn retry_question(
+        &self,
+        operation: &str,
+        step: String,
+        undoing: bool,
+        failure: Failure,
+        zone: &Zone,
+        server_type: Option<String>,
+    ) -> retry::Question {
+        retry::Question {
             now: self.lifecycle.now(),
             random: self.lifecycle.random_word(),
-            operation: "increase-group".to_owned(),
+            operation: operation.to_owned(),
             step,
-            undoing: false,
-            attempt,
-            elapsed: milliseconds(elapsed),
+            undoing,
+            attempt: 1,
+            elapsed: 0,
             time_left: None,
-            failure: cause.clone(),
-            zone: self.configuration.zone.to_string(),
+            failure,
+            zone: zone.to_string(),
             group: Some(self.configuration.group.to_string()),
-            server_type: self.configuration.server.types.first().cloned(),
-        };
-        let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
-        let wait = match decision.answer.verdict {
-            retry::Verdict::Wait(wait) => Some(Duration::from_millis(wait)),
-            retry::Verdict::GiveUp | retry::Verdict::Defer => None,
-        };
-        self.pause.lock().begin(now, wait, &cause, decision.reason.as_deref());
+            server_type,
+        }
     }
 
     /// Cleans up in the background.
@@ -160,10 +199,10 @@ impl Fleet {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
         let (handle, _events) = self.register(&operation);
-        self.spawn(async move {
+        self.tasks.spawn(async move {
             let _turn = tokio::select! {
                 biased;
-                () = fleet.leaving.cancelled() => return,
+                () = fleet.tasks.leaving().cancelled() => return,
                 turn = fleet.cleaning.acquire() => turn.ok(),
             };
             let ended = pending.run(&handle.control).await;
@@ -176,8 +215,7 @@ impl Fleet {
         match ended {
             Ok(cleaned) if cleaned.report.is_clean() => {
                 tracing::info!(instance = id, operation = %operation, "{}", cleaned.report.words());
-                self.suspensions.forget(id);
-                self.book.lock().set_work(id, Work::Gone);
+                self.removed(id);
                 // Last: who reads the counter finds the instance gone.
                 metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
             }
@@ -195,38 +233,38 @@ impl Fleet {
         }
     }
 
+    /// Nothing of an instance is left, and nothing of it need be remembered.
+    fn removed(&self, id: &str) {
+        self.suspensions.forget(id);
+        self.adopted.forget(id);
+        self.apply(id, &Event::Ended);
+    }
+
     /// Notes that something is left, and wakes those who try again.
     fn left_behind(&self, id: &str, operation: OperationId) {
-        let mut book = self.book.lock();
-        if let Some(entry) = book.get_mut(id) {
-            entry.left_by = Some(operation);
-        }
-        book.set_work(id, Work::Left);
-        drop(book);
+        self.apply(id, &Event::LeftBehind { by: Some(operation) });
         self.left.notify_one();
     }
 
     /// Tries again what was left, under the retry policy, for as long as the group lives.
     pub(crate) fn spawn_second_tries(self: &Arc<Self>) {
         let fleet = Arc::clone(self);
-        self.spawn(async move {
+        self.tasks.spawn(async move {
             let mut attempt = 1;
             let mut since = Instant::now();
             loop {
-                let left = fleet.book.lock().iter().filter(|(_, entry)| entry.work == Work::Left).count();
-                metrics::gauge!(names::LEFT).set(left as f64);
-                if left == 0 {
+                if fleet.book.lock().left() == 0 {
                     (attempt, since) = (1, Instant::now());
                     tokio::select! {
                         biased;
-                        () = fleet.leaving.cancelled() => return,
+                        () = fleet.tasks.leaving().cancelled() => return,
                         () = fleet.left.notified() => {}
                     }
                 }
                 let wait = fleet.wait_before_second_try(attempt, since).await;
                 tokio::select! {
                     biased;
-                    () = fleet.leaving.cancelled() => return,
+                    () = fleet.tasks.leaving().cancelled() => return,
                     () = tokio::time::sleep(wait) => {}
                 }
                 fleet.supervisor.wake();
@@ -236,29 +274,13 @@ impl Fleet {
     }
 
     async fn wait_before_second_try(&self, attempt: u32, since: Instant) -> Duration {
-        let question = retry::Question {
-            now: self.lifecycle.now(),
-            random: self.lifecycle.random_word(),
-            operation: "cleanup-server".to_owned(),
-            step: "finish-cleanup".to_owned(),
-            undoing: true,
-            attempt,
-            elapsed: milliseconds(since.elapsed()),
-            time_left: None,
-            failure: Failure {
-                class: FailureClass::Other,
-                message: "resources are left that should be gone".to_owned(),
-                method: None,
-                path: None,
-                status: None,
-                error_type: None,
-                resource: None,
-                ambiguous: false,
-            },
-            zone: self.configuration.zone.to_string(),
-            group: Some(self.configuration.group.to_string()),
-            server_type: None,
-        };
+        let failure = Failure::of_class(FailureClass::Other, "resources are left that should be gone");
+        let left_in = self.book.lock().first_left().map(|place| place.zone.clone());
+        let zone = left_in.as_ref().unwrap_or(&self.configuration.server.zone);
+        let mut question =
+            self.retry_question("cleanup-server", "finish-cleanup".to_owned(), true, failure, zone, None);
+        question.attempt = attempt;
+        question.elapsed = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
         let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
         match decision.answer.verdict {
             retry::Verdict::Wait(wait) => Duration::from_millis(wait).clamp(TRY_AGAIN.0, TRY_AGAIN.1),
@@ -268,7 +290,7 @@ impl Fleet {
     }
 
     /// Takes up every operation in the journal that nobody works on, and notes how each ended.
-    pub(crate) async fn take_up(&self) {
+    pub(crate) async fn take_up(self: &Arc<Self>) {
         let (control, events) = Control::with_events();
         let round = self.follow(&control, events, self.supervisor.round(&[Part::Resume], &control)).await;
         self.round_ended(&round);
@@ -277,7 +299,7 @@ impl Fleet {
     /// Lets the supervisor work for as long as the group lives.
     pub(crate) fn spawn_supervision(self: &Arc<Self>) {
         let fleet = Arc::clone(self);
-        self.spawn(async move {
+        self.tasks.spawn(async move {
             let (control, events) = Control::with_events();
             let run = fleet.supervisor.run(&control, |round| fleet.round_ended(round));
             fleet.follow(&control, events, run).await;
@@ -286,9 +308,9 @@ impl Fleet {
 
     /// Takes what happens in work of the supervisor into the book, and ends it when the group is left.
     async fn follow<T>(
-        &self,
+        self: &Arc<Self>,
         control: &Control,
-        mut events: UnboundedReceiver<Event>,
+        mut events: UnboundedReceiver<Step>,
         work: impl Future<Output = T>,
     ) -> T {
         tokio::pin!(work);
@@ -296,7 +318,7 @@ impl Fleet {
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => self.taken_up(&event),
-                () = self.leaving.cancelled(), if !control.left().is_cancelled() => control.leave(),
+                () = self.tasks.leaving().cancelled(), if !control.left().is_cancelled() => control.leave(),
                 ended = &mut work => break ended,
             }
         };
@@ -307,14 +329,14 @@ impl Fleet {
     }
 
     /// What a round of the supervisor ended.
-    fn round_ended(&self, round: &Round) {
+    fn round_ended(self: &Arc<Self>, round: &Round) {
         for ended in round.resumed.iter().flat_map(|resumed| &resumed.operations) {
             self.resumed(ended.kind, &ended.operation, ended.state);
         }
     }
 
     /// A step of an operation that was taken up.
-    fn taken_up(&self, event: &Event) {
+    fn taken_up(self: &Arc<Self>, event: &Step) {
         if event.kind == OperationKind::CreateServer {
             self.happened(event.operation.as_str(), &event.what);
         }
@@ -323,47 +345,57 @@ impl Fleet {
         }
     }
 
-    /// How an operation that was taken up ended.
-    fn resumed(&self, kind: OperationKind, operation: &OperationId, state: OperationState) {
-        let mut book = self.book.lock();
+    /// How an operation ended that another task, or another process, worked on.
+    fn resumed(self: &Arc<Self>, kind: OperationKind, operation: &OperationId, state: OperationState) {
         let id = match kind {
             OperationKind::CreateServer => operation.to_string(),
-            _ => {
-                let found = book.iter().find(|(_, entry)| entry.left_by.as_ref() == Some(operation));
-                let Some((id, _)) = found else { return };
-                id.clone()
-            }
+            _ => match self.book.lock().removed_by(operation) {
+                Some(id) => id.to_owned(),
+                None => return,
+            },
         };
         match (kind, state) {
             (_, OperationState::Open) => {}
-            (_, OperationState::Left) => {
-                if let Some(entry) = book.get_mut(&id) {
-                    entry.left_by = Some(operation.clone());
-                }
-                book.set_work(&id, Work::Left);
-                drop(book);
-                self.left.notify_one();
-            }
-            (OperationKind::CreateServer, OperationState::Done) => {
-                if let Some(entry) = book.get_mut(&id) {
-                    entry.has_run = true;
-                }
-                // Only a creation that was still open, or broke off when the journal could not be written: a later
-                // removal has the last word. One that was called off too late is there, and is judged anew.
-                let was_open = book.get(&id).is_some_and(|entry| match entry.work {
-                    Work::Creating | Work::Undoing => true,
-                    Work::Left => entry.left_by.as_ref() == Some(operation),
-                    _ => false,
-                });
-                if was_open {
-                    book.set_work(&id, Work::Idle);
-                }
-            }
-            _ => book.set_work(&id, Work::Gone),
+            (_, OperationState::Left) => self.left_behind(&id, operation.clone()),
+            (OperationKind::CreateServer, OperationState::Done) => self.created(&id),
+            _ => self.removed(&id),
         }
     }
-}
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    /// Takes in how those operations ended that are in flight by the book and that nobody here works on: what another
+    /// process took up ends without our being told, and nothing may be told as being removed for ever.
+    pub(crate) fn catch_up(self: &Arc<Self>) {
+        let here: HashSet<OperationId> = self.lifecycle.in_flight().into_iter().collect();
+        let elsewhere: Vec<(OperationKind, OperationId)> = self
+            .book
+            .lock()
+            .iter()
+            .filter_map(|(_, entry)| match entry.phase() {
+                Phase::Creating { .. } | Phase::CalledOff | Phase::Undoing => {
+                    Some((OperationKind::CreateServer, entry.operation.clone()))
+                }
+                Phase::Removing { by: Some(by) } => Some((OperationKind::CleanupServer, by.clone())),
+                Phase::Left { by: Some(by) } if *by == entry.operation => {
+                    Some((OperationKind::CreateServer, by.clone()))
+                }
+                Phase::Left { by: Some(by) } => Some((OperationKind::CleanupServer, by.clone())),
+                _ => None,
+            })
+            .filter(|(_, operation)| !here.contains(operation))
+            .collect();
+        for (kind, operation) in elsewhere {
+            match self.lifecycle.journal().operation(&operation) {
+                // What is left is tried again in any case.
+                Ok(row) if matches!(row.state, OperationState::Open | OperationState::Left) => {}
+                Ok(row) => self.resumed(kind, &operation, row.state),
+                Err(error) => {
+                    tracing::warn!(
+                        %operation,
+                        error = &error as &dyn std::error::Error,
+                        "how it stands cannot be read"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,28 +1,67 @@
-//! ConnectInfo: where an instance is and who logs in. Addresses are read each time, never kept: they can change over a
-//! suspension.
+//! ConnectInfo: where an instance is and who logs in. Addresses are read each time, since they can change over a
+//! suspension. What was read last is told only while Scaleway cannot be asked and the instance counts as healthy: jobs
+//! go on during an outage.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
-use windlass_scaleway::types::instance::Server;
+use parking_lot::Mutex;
+use windlass_scaleway::types::instance::{PrivateNic, Server};
 use windlass_scaleway::types::ipam::ListIpamIps;
+use windlass_scaleway::{Error, Zone};
 
 use super::fleet::Fleet;
+use super::looks::HEARTBEAT_PATIENCE;
 use crate::protocol::{ConnectInfo, Failure};
+
+/// Where an instance is reached. Either is empty where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Addresses {
+    external: String,
+    internal: String,
+}
+
+/// The addresses of each instance as they were read last.
+#[derive(Default)]
+pub(crate) struct LastAddresses(Mutex<HashMap<String, Addresses>>);
+
+impl LastAddresses {
+    fn read(&self, id: &str, addresses: &Addresses) {
+        self.0.lock().insert(id.to_owned(), addresses.clone());
+    }
+
+    fn get(&self, id: &str) -> Option<Addresses> {
+        self.0.lock().get(id).cloned()
+    }
+
+    /// Takes in a listed server. A list says nothing about private addresses.
+    pub(crate) fn listed(&self, id: &str, server: &Server) {
+        let external = public_address(server);
+        let mut all = self.0.lock();
+        match all.get_mut(id) {
+            Some(known) => known.external = external,
+            None if server.private_nics.is_empty() => {
+                all.insert(id.to_owned(), Addresses { external, internal: String::new() });
+            }
+            // The runner may need the private one.
+            None => {}
+        }
+    }
+
+    /// Forgets all but these.
+    pub(crate) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        self.0.lock().retain(|id, _| is_there(id));
+    }
+}
 
 impl Fleet {
     /// How to reach an instance now.
     pub(crate) async fn connect_info(&self, id: &str) -> Result<ConnectInfo, Failure> {
-        let server = self.book.lock().get(id).and_then(|entry| entry.server.clone());
-        let Some(server) = server else {
+        let server = self.book.lock().get(id).and_then(|entry| Some((entry.place.zone.clone(), entry.server.clone()?)));
+        let Some((zone, server)) = server else {
             return Err(Failure(format!("{id} has no server to connect to (yet, or any more)")));
         };
-        let server = self
-            .client
-            .instance(&self.configuration.zone)
-            .get_server(&server)
-            .await
-            .map_err(|error| Failure::from_error(&error))?;
-        let external = public_address(&server);
-        let internal = self.private_address(&server).await?;
+        let Addresses { external, internal } = self.addresses(id, &zone, &server).await?;
         let mut connector = self.connector.clone();
         if connector.operating_system.is_empty() {
             connector.operating_system = self.family.operating_system.to_owned();
@@ -50,20 +89,55 @@ impl Fleet {
         })
     }
 
-    /// The first address in a private network, IPv4 before IPv6; empty where there is none.
-    async fn private_address(&self, server: &Server) -> Result<String, Failure> {
-        let Some(nic) = server.private_nics.first() else { return Ok(String::new()) };
+    /// Its addresses now; those that were read last where Scaleway cannot be asked.
+    async fn addresses(&self, id: &str, zone: &Zone, server: &str) -> Result<Addresses, Failure> {
+        let known = self.last_addresses.get(id).filter(|_| self.looks.runs(id));
+        let reading = self.read_addresses(id, zone, server);
+        let Some(known) = known else { return reading.await.map_err(|unread| unread.failure()) };
+        let why = match tokio::time::timeout(HEARTBEAT_PATIENCE, reading).await {
+            Ok(Err(Unread::Unasked(failure))) => failure,
+            Ok(read) => return read.map_err(|unread| unread.failure()),
+            Err(_) => Failure(format!("no answer within {} s", HEARTBEAT_PATIENCE.as_secs())),
+        };
+        tracing::warn!(
+            instance = id,
+            "its addresses are told as they were read last, since Scaleway cannot be asked: {why}"
+        );
+        Ok(known)
+    }
+
+    async fn read_addresses(&self, id: &str, zone: &Zone, server: &str) -> Result<Addresses, Unread> {
+        let server = self.client.instance(zone).get_server(server).await.map_err(|error| Unread::of(&error))?;
+        let external = public_address(&server);
+        match self.private_address(zone, &server).await {
+            Ok(internal) => {
+                let addresses = Addresses { external, internal };
+                self.last_addresses.read(id, &addresses);
+                Ok(addresses)
+            }
+            // It is reached from outside all the same, or where it was.
+            Err(failure) if !external.is_empty() => {
+                let internal = self.last_addresses.get(id).map(|known| known.internal).unwrap_or_default();
+                let told = if internal.is_empty() { "the public one" } else { "the one that was read last" };
+                tracing::warn!(instance = id, "its private address cannot be read, so {told} is told: {failure}");
+                Ok(Addresses { external, internal })
+            }
+            Err(failure) => Err(Unread::Unasked(failure)),
+        }
+    }
+
+    /// The address in the first of the configured private networks that it is in, IPv4 before IPv6; empty where there
+    /// is none. In which order Scaleway lists the networks of a server says nothing.
+    async fn private_address(&self, zone: &Zone, server: &Server) -> Result<String, Failure> {
+        let networks = self.configuration.server_in(zone).private_networks;
+        let Some(nic) = first_configured(&networks, &server.private_nics) else { return Ok(String::new()) };
         let request = ListIpamIps {
             resource_type: Some("instance_private_nic".to_owned()),
             resource_id: Some(nic.id.clone()),
             ..ListIpamIps::default()
         };
-        let mut addresses = self
-            .client
-            .ipam(&self.configuration.zone.region())
-            .list_ips(&request)
-            .await
-            .map_err(|error| Failure::from_error(&error))?;
+        let mut addresses =
+            self.client.ipam(&zone.region()).list_ips(&request).await.map_err(|error| Failure::from_error(&error))?;
         addresses.sort_by_key(|address| address.is_ipv6);
         // IPAM writes the prefix length behind the address (recorded).
         Ok(addresses
@@ -73,8 +147,53 @@ impl Fleet {
     }
 }
 
+/// Why no addresses could be read.
+enum Unread {
+    /// There is no such server.
+    Gone(Failure),
+    /// Scaleway could not be asked.
+    Unasked(Failure),
+}
+
+impl Unread {
+    fn of(error: &Error) -> Self {
+        let failure = Failure::from_error(error);
+        if error.is_not_found() { Self::Gone(failure) } else { Self::Unasked(failure) }
+    }
+
+    fn failure(self) -> Failure {
+        match self {
+            Self::Gone(failure) | Self::Unasked(failure) => failure,
+        }
+    }
+}
+
 /// The public address, IPv4 before IPv6; empty where there is none.
 fn public_address(server: &Server) -> String {
     let of = |family: &str| server.public_ips.iter().find(|ip| ip.family == family && !ip.address.is_empty());
     of("inet").or_else(|| of("inet6")).map(|ip| ip.address.clone()).unwrap_or_default()
+}
+
+/// The one that is in the first of these networks; in none of them only where there is no other.
+fn first_configured<'a>(networks: &[String], nics: &'a [PrivateNic]) -> Option<&'a PrivateNic> {
+    let place =
+        |nic: &PrivateNic| networks.iter().position(|id| *id == nic.private_network_id).unwrap_or(networks.len());
+    nics.iter().min_by_key(|nic| place(nic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_internal_address_is_in_the_first_configured_network_in_whichever_order_scaleway_lists_them() {
+        let nic = |network: &str| PrivateNic { private_network_id: network.to_owned(), ..PrivateNic::default() };
+        let networks = ["first".to_owned(), "second".to_owned()];
+        for listed in [["first", "second", "somebody's"], ["somebody's", "second", "first"]] {
+            let nics = listed.map(nic);
+            let chosen = first_configured(&networks, &nics).map(|nic| nic.private_network_id.as_str());
+            assert_eq!(chosen, Some("first"));
+        }
+        assert!(first_configured(&networks, &[]).is_none());
+    }
 }

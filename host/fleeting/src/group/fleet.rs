@@ -1,6 +1,6 @@
 //! What all calls share, and what is accepted from the runner.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,21 +9,24 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
     Control, Error, Lifecycle, OperationId, PendingCleanup, ServerSpecification, Supervisor, Target,
 };
 use windlass_policy::Host;
-use windlass_scaleway::Client;
+use windlass_policy::slots::Placement;
+use windlass_scaleway::{Client, Zone};
 
-use super::book::{Book, Entry, Work};
-use super::pause::Pause;
+use super::book::{self, Book};
+use super::connection::LastAddresses;
+use super::entry::{Entry, Event, Phase};
+use super::ids::Ids;
+use super::looks::Looks;
+use super::places::{Ask, Creation, Place, Placed, Places};
 use super::start::Lock;
-use super::suspend::Suspensions;
-use super::update::Listing;
+use super::tasks::Tasks;
 use crate::configuration::Configuration;
 use crate::connect::{Family, KeyPair};
-use crate::observe::names;
+use crate::observe::{Gauges, names};
 use crate::protocol::{Capability, ConnectorConfig, Failure, ProviderInfo};
 
 /// Cleanups under way at a time. The client's own limits on calls lie below.
@@ -55,19 +58,29 @@ pub(crate) struct Fleet {
     pub(crate) architecture: &'static str,
     pub(crate) book: Mutex<Book>,
     pub(crate) handles: Mutex<HashMap<OperationId, Handle>>,
-    pub(crate) pause: Mutex<Pause>,
-    pub(crate) suspensions: Suspensions,
-    /// The last listing, for heartbeats. Held while one is taken, so that all who wait share it.
-    pub(crate) listing: tokio::sync::Mutex<Option<Listing>>,
+    /// Where instances are made, and what failed where.
+    pub(crate) places: Mutex<Places>,
+    /// Every zone in which the group may have something: those that are configured, and after them those in which the
+    /// journal knows of something.
+    pub(crate) zones: Vec<Zone>,
+    /// When each zone was looked at last with success.
+    pub(crate) looked: Mutex<BTreeMap<Zone, Instant>>,
+    /// The zones of what the journal knew of at the start.
+    pub(crate) known_zones: BTreeSet<Zone>,
+    pub(crate) gauges: Gauges,
+    /// Which instances are suspended.
+    pub(crate) suspensions: Ids,
+    /// Which instances were taken over from a journal that is lost.
+    pub(crate) adopted: Ids,
+    /// Servers of the group that somebody else made, as far as the log has named them.
+    pub(crate) strangers: Mutex<HashSet<String>>,
+    pub(crate) looks: Looks,
+    pub(crate) last_addresses: LastAddresses,
     pub(crate) creating: Semaphore,
     pub(crate) cleaning: Semaphore,
     /// Something was left behind that is to be tried again.
     pub(crate) left: Notify,
-    /// Cancelled when the process is to end.
-    pub(crate) leaving: CancellationToken,
-    /// Cancelled when all work is to end where it stands.
-    pub(crate) stopped: CancellationToken,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
     /// Held as long as the group lives.
     pub(crate) _lock: Lock,
     /// Reloads policies as their files change.
@@ -87,7 +100,8 @@ impl Fleet {
             capabilities.push(Capability::SuspendResume);
         }
         ProviderInfo {
-            id: format!("scaleway/{}/{}", self.configuration.zone, self.configuration.written_name),
+            // By the first zone: a further one makes it no other group.
+            id: format!("scaleway/{}/{}", self.configuration.server.zone, self.configuration.written_name),
             max_size: self.configuration.max_size,
             version: crate::version::VERSION.to_owned(),
             build_info: crate::version::build_info(),
@@ -95,21 +109,15 @@ impl Fleet {
         }
     }
 
-    /// Works in the background for as long as the group lives.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let stopped = self.stopped.clone();
-        self.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = stopped.cancelled() => {}
-                () = work => {}
-            }
-        });
+    /// Takes in what happened to an instance. Answers the phase before it, where it changed anything.
+    pub(crate) fn apply(&self, id: &str, event: &Event) -> Option<Phase> {
+        book::apply(&self.book, id, event)
     }
 
-    /// What each server is to be, with the tag that opens it to the group's key.
-    fn specification(&self) -> ServerSpecification {
-        let mut specification = self.configuration.server.clone();
+    /// What each of these servers is to be, with the tag that opens it to the group's key.
+    fn specification(&self, placed: &Placed) -> ServerSpecification {
+        let mut specification = self.configuration.server_in(&placed.zone);
+        specification.types.clone_from(&placed.types);
         specification.tags.extend(self.key.as_ref().and_then(KeyPair::tag));
         specification
     }
@@ -117,36 +125,41 @@ impl Fleet {
     /// Accepts as many creations as there is room for, each in the journal under its id before this answers. The
     /// machines are made in the background.
     pub(crate) async fn increase(self: &Arc<Self>, count: u32) -> Result<u32, Failure> {
-        if let Some((why, rest)) = self.pause.lock().current(Instant::now()) {
-            tracing::warn!(
-                demanded = count,
-                rest_seconds = rest.as_secs(),
-                "nothing is created for now, since it would fail again: {why}"
-            );
-            metrics::counter!(names::INCREASES_PAUSED).increment(1);
-            return Ok(0);
-        }
         let occupied = u32::try_from(self.book.lock().occupied()).unwrap_or(u32::MAX);
-        let accepted = count.min(self.configuration.max_size.saturating_sub(occupied));
-        if accepted < count {
+        let room = count.min(self.configuration.max_size.saturating_sub(occupied));
+        if room < count {
             tracing::warn!(
                 demanded = count,
-                accepted,
+                accepted = room,
                 occupied,
                 max_size = self.configuration.max_size,
                 "the group is full; max_size in plugin_config bounds it"
             );
         }
-        let specification = self.specification();
-        let begun = join_all((0..accepted).map(|_| self.lifecycle.begin_create(specification.clone()))).await;
+        if room == 0 {
+            return Ok(0);
+        }
+        let placed = self.place(room).await;
+        let accepted = Instant::now();
+        let creations = placed.into_iter().flat_map(|placed| {
+            let specification = self.specification(&placed);
+            let creation = Creation { zone: placed.zone, types: placed.types, accepted };
+            std::iter::repeat_n((specification, creation), placed.count as usize)
+        });
+        let begun = join_all(creations.map(|(specification, creation)| async move {
+            (creation, self.lifecycle.begin_create(specification).await)
+        }))
+        .await;
         let mut succeeded = 0;
         let mut first_failure = None;
-        for pending in begun {
+        for (creation, pending) in begun {
             match pending {
                 Ok(pending) => {
                     succeeded += 1;
-                    self.book.lock().insert(Entry::demanded(pending.id().clone()));
-                    self.spawn_create(pending);
+                    let server_type = creation.types.first().cloned().unwrap_or_default();
+                    let place = Place { zone: creation.zone.clone(), server_type };
+                    self.book.lock().insert(Entry::demanded(pending.id().clone(), place));
+                    self.spawn_create(pending, creation);
                 }
                 Err(error) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "a creation could not be journalled");
@@ -161,25 +174,69 @@ impl Fleet {
         }
     }
 
+    /// Asks the placement policy where so many are made. What is not placed is not made now: the runner asks again.
+    async fn place(&self, wanted: u32) -> Vec<Placed> {
+        let backoffs = self.places.lock().backoffs(Instant::now());
+        let counts = self.book.lock().counts();
+        let ask = Ask {
+            now: self.lifecycle.now(),
+            random: self.lifecycle.random_word(),
+            group: self.configuration.group.to_string(),
+            wanted,
+        };
+        let count = |place: &Place| counts.get(place).copied().unwrap_or_default();
+        let question = self.places.lock().question(ask, count, &backoffs);
+        let decision = self.policies.pin().decide::<Placement>(question, |_, _| Ok(())).await;
+        for fallback in &decision.fallbacks {
+            tracing::warn!(decision = %decision.id, "{fallback}");
+        }
+        let placed = self.places.lock().placed(&decision.answer);
+        let accepted: u32 = placed.iter().map(|placed| placed.count).sum();
+        if accepted < wanted {
+            // Of several places, the one that can be used first.
+            let first = match backoffs.iter().any(Option::is_none) {
+                true => None,
+                false => backoffs.iter().flatten().min_by_key(|backoff| backoff.rest),
+            };
+            let reason = decision.answer.reason.as_deref();
+            let why = first.map(|backoff| backoff.why.as_str()).or(reason).unwrap_or("the placement policy says so");
+            let rest_seconds = first.map(|backoff| backoff.rest.as_secs());
+            if accepted == 0 {
+                tracing::warn!(
+                    demanded = wanted,
+                    rest_seconds,
+                    "nothing is created for now, since it would fail again: {why}"
+                );
+                metrics::counter!(names::INCREASES_PAUSED).increment(1);
+            } else {
+                tracing::warn!(demanded = wanted, accepted, "fewer are created than are demanded: {why}");
+            }
+        }
+        placed
+    }
+
     /// Accepts the removal of instances: in the journal before this answers, done in the background. One that nobody
     /// knows is gone. The same instance again is the same removal.
     pub(crate) async fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
         let mut accepted = Vec::new();
         let mut to_begin = Vec::new();
         for id in instances {
-            let work = self.book.lock().get(&id).map(|entry| (entry.work.clone(), entry.operation.clone()));
-            match work {
+            let phase = self.book.lock().get(&id).map(|entry| entry.phase().clone());
+            match phase {
                 None => {
-                    tracing::info!(instance = id, "asked to remove an instance that is not there: it counts as gone");
-                    accepted.push(id);
+                    tracing::info!(instance = id, "asked to remove an instance that is not there: it counts as gone")
                 }
-                Some((Work::Creating, operation)) => {
-                    self.call_off(&operation);
-                    accepted.push(id);
+                Some(Phase::Creating { .. }) => {
+                    self.end_creation(&id);
                 }
-                Some((Work::Undoing | Work::CleaningUp | Work::Left | Work::Gone, _)) => accepted.push(id),
-                Some((Work::Idle | Work::Suspending | Work::Resuming, _)) => to_begin.push(id),
+                Some(phase) if phase.stands() => {
+                    to_begin.push(id);
+                    continue;
+                }
+                // It is on its way out, or gone.
+                Some(_) => {}
             }
+            accepted.push(id);
         }
         // All are journalled before any is carried out: the caller waits for the former only.
         let why = "the runner no longer wants it";
@@ -202,13 +259,19 @@ impl Fleet {
         accepted
     }
 
-    /// Calls a creation off: it is undone, also when it has not begun. False for one that an earlier process began:
-    /// the supervisor takes that up, and once it has ended there is a server to remove, or nothing.
-    pub(crate) fn call_off(&self, operation: &OperationId) -> bool {
-        let Some(handle) = self.handles.lock().get(operation).cloned() else { return false };
-        handle.control.cancel();
-        handle.called_off.cancel();
-        true
+    /// Has an instance removed that is being created. A creation of this process is told to end; one that an earlier
+    /// process began is taken up by the supervisor, and the instance is removed when it has ended. False where nothing
+    /// changes.
+    pub(crate) fn end_creation(&self, id: &str) -> bool {
+        let Some(operation) = self.book.lock().get(id).map(|entry| entry.operation.clone()) else { return false };
+        let handle = self.handles.lock().get(&operation).cloned();
+        // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
+        let changed = self.apply(id, &Event::Unwanted { told: handle.is_some() }).is_some();
+        if let Some(handle) = handle {
+            handle.control.cancel();
+            handle.called_off.cancel();
+        }
+        changed
     }
 
     /// Opens a cleanup in the journal and starts it. `why` is for the log.
@@ -219,30 +282,36 @@ impl Fleet {
         Ok(())
     }
 
-    /// Opens a cleanup in the journal. Nothing where the instance is unknown or somebody removes it already.
+    /// Opens a cleanup in the journal. Nothing where there is none to be carried out: the instance is unknown or goes
+    /// already.
     async fn journal_cleanup(&self, id: &str) -> Result<Option<PendingCleanup>, Error> {
-        let Some((operation, server, before)) = self.book.lock().claim_for_cleanup(id) else {
-            return Ok(None);
-        };
+        let asked = self.book.lock().get(id).and_then(|entry| {
+            let goes = !(entry.phase().stands() || *entry.phase() == Phase::Removing { by: None });
+            (!goes).then(|| (entry.operation.clone(), entry.place.zone.clone(), entry.server.clone()))
+        });
+        let Some((operation, zone, server)) = asked else { return Ok(None) };
         let begun = match self.lifecycle.begin_cleanup(&Target::Operation(operation)).await {
             // A server of ours whose creation stands in a journal that was lost.
             Err(Error::OperationUnknown { operation }) => match server {
-                Some(server) => {
-                    let target = Target::Server { zone: self.configuration.zone.clone(), id: server };
-                    self.lifecycle.begin_cleanup(&target).await
-                }
+                Some(server) => self.lifecycle.begin_cleanup(&Target::Server { zone, id: server }).await,
                 None => Err(Error::OperationUnknown { operation }),
             },
             other => other,
         };
         match begun {
-            Ok(pending) => Ok(Some(pending)),
+            Ok(pending) => {
+                self.apply(id, &Event::RemovalBegan { by: Some(pending.id().clone()) });
+                Ok(Some(pending))
+            }
+            // Begun by a call that was given up, or by another process: it is seen to its end.
+            Err(Error::CleanupUnderWay { operation }) => {
+                self.apply(id, &Event::RemovalBegan { by: Some(operation) });
+                self.supervisor.wake();
+                Ok(None)
+            }
             Err(error) => {
-                self.book.lock().set_work(id, before);
-                match error {
-                    Error::CleanupUnderWay { .. } => Ok(None),
-                    error => Err(error),
-                }
+                self.apply(id, &Event::RemovalRefused);
+                Err(error)
             }
         }
     }
@@ -254,50 +323,58 @@ impl Fleet {
     }
 
     /// The runner shuts down. Instances stay unless the configuration says otherwise.
-    pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<(), Failure> {
-        if !self.configuration.delete_on_shutdown {
-            return Ok(());
+    ///
+    /// Also where it does not, removals are waited for: with its own `delete_instances_on_shutdown`, the runner has
+    /// asked for them a moment ago, and ends this process after the answer.
+    pub(crate) async fn shutdown(self: &Arc<Self>) {
+        let everything = self.configuration.delete_on_shutdown;
+        if everything {
+            let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
+            tracing::info!(instances = all.len(), "removing all instances, as delete_on_shutdown says");
+            self.decrease(all).await;
         }
-        let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
-        tracing::info!(instances = all.len(), "removing all instances, as delete_on_shutdown says");
-        self.decrease(all).await;
         let ended = async {
-            while self.book.lock().iter().any(|(_, entry)| !matches!(entry.work, Work::Gone | Work::Left)) {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            let goes_on = || {
+                let book = self.book.lock();
+                book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged())
+            };
+            while goes_on() {
+                tokio::time::sleep(SHUTDOWN_INTERVAL).await;
             }
         };
-        // The runner waits for this answer; what takes longer is in the journal, and the next start finishes it.
+        // What takes longer is in the journal, and the next start finishes it.
         if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
             tracing::warn!("not everything is removed yet; the next start of the plugin finishes it");
         }
-        Ok(())
     }
 
     /// Ends all background work where it stands, as the end of the process does.
     pub(crate) async fn stop(&self) {
-        self.stopped.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.tasks.stop().await;
     }
 
     /// Ends all background work at its next call and waits for it, no longer than `patience`.
     pub(crate) async fn leave(&self, patience: Duration) {
-        self.leaving.cancel();
+        // Before the handles are told: one that is registered meanwhile sees it.
+        self.tasks.leaving().cancel();
         for handle in self.handles.lock().values() {
             handle.control.leave();
         }
-        self.tasks.close();
-        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
-            tracing::info!("operations are left in the journal in the middle of a call; the next start takes them up");
-        }
-        // On a thread of its own, and not for long: a full disk must not keep the process.
-        let policies = Arc::clone(&self.policies);
-        let flush = tokio::task::spawn_blocking(move || policies.flush_decisions());
-        let _ = tokio::time::timeout(FLUSH_PATIENCE, flush).await;
+        self.tasks.leave(patience).await;
+        flush_decisions(&self.policies).await;
     }
 }
 
-/// How long Shutdown waits for removals where the configuration asks for them.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(25);
+/// Writes the decision log out: on a thread of its own, and not for long, since a full disk must not keep the process.
+pub(crate) async fn flush_decisions(policies: &Arc<Host>) {
+    let policies = Arc::clone(policies);
+    let flush = tokio::task::spawn_blocking(move || policies.flush_decisions());
+    let _ = tokio::time::timeout(FLUSH_PATIENCE, flush).await;
+}
+
+/// How long Shutdown waits for removals: as many as a group holds, fifty at a time, some seconds each.
+pub(crate) const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at what is being removed.
+pub(crate) const SHUTDOWN_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the decision log may take to be written out.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(200);

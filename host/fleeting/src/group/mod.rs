@@ -1,21 +1,35 @@
 //! The autoscaling group: instances of Scaleway over `windlass-lifecycle`, as fleeting wants to see them.
 //!
-//! - `book` knows each instance and decides what the runner is told of it; pure data.
-//! - `start` is Init: lock, state, checks, and taking up what an earlier process left.
+//! - `entry` is one member: what is being done with it, and what the runner is told of it; `book` holds all of them.
+//!   Pure data.
+//! - `adopt` is the command that takes servers over, without a runner.
+//! - `start` is Init: lock, state, checks, and taking up what an earlier process left. `takeover` sees to it that one
+//!   host works on a group.
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Suspend, Resume.
 //! - `background` carries out what was accepted, and tries again what was left.
 //! - `update` lists, asks the state-mapping policy, and reports. `connection` says how an instance is reached.
-//! - `apple_silicon` is the other kind of group, laid out alike: Macs.
+//! - `apple_silicon` is the other kind of group, laid out alike: Macs. What both share beside the book: `looks` (what
+//!   was seen last, for updates and heartbeats), `judge` (the question about a listing), `pause` (after failures), and
+//!   `tasks` (work beside the calls).
+//! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
 
+mod adopt;
 mod apple_silicon;
 mod background;
 mod book;
 mod check;
 mod connection;
+mod entry;
 mod fleet;
+mod ids;
+mod judge;
+mod looks;
 mod pause;
+mod places;
 mod start;
 mod suspend;
+mod takeover;
+mod tasks;
 mod update;
 
 #[cfg(test)]
@@ -32,8 +46,10 @@ use windlass_policy::Compiler;
 use crate::configuration::{Configuration, GroupConfiguration, Surroundings};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
 
+pub use adopt::{AdoptError, adopt};
 use apple_silicon::Hosts;
 use fleet::Fleet;
+pub(crate) use places::Place;
 pub use start::{Ground, StartError};
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.
@@ -78,6 +94,11 @@ impl ScalewayGroup {
         self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))
     }
 
+    /// The fleet, and once more for work that goes on when the call is given up.
+    fn fleet_and_work(&self) -> Result<(&Arc<Fleet>, Arc<Fleet>), Failure> {
+        self.fleet().map(|fleet| (fleet, Arc::clone(fleet)))
+    }
+
     /// Stops all background work: what is in flight ends at its next call and stays in the journal for the next start.
     /// Waits for it, but no longer than `patience`.
     pub async fn leave(&self, patience: Duration) {
@@ -115,25 +136,27 @@ impl InstanceGroup for ScalewayGroup {
 
     async fn update(&self) -> Result<Update, Failure> {
         if let Some(hosts) = self.hosts.get() {
-            return Arc::clone(hosts).update().await;
+            let work = Arc::clone(hosts);
+            return hosts.tasks().carry(work.update()).await?;
         }
-        Arc::clone(self.fleet()?).update().await
+        let (fleet, work) = self.fleet_and_work()?;
+        fleet.tasks.carry(work.update()).await?
     }
 
     async fn increase(&self, count: u32) -> Result<u32, Failure> {
         if let Some(hosts) = self.hosts.get() {
             return hosts.increase(count);
         }
-        let fleet = Arc::clone(self.fleet()?);
-        finished(tokio::spawn(async move { fleet.increase(count).await })).await
+        let (fleet, work) = self.fleet_and_work()?;
+        fleet.tasks.carry(async move { work.increase(count).await }).await?
     }
 
     async fn decrease(&self, instances: Vec<String>) -> Result<Vec<String>, Failure> {
         if let Some(hosts) = self.hosts.get() {
             return Ok(hosts.decrease(instances));
         }
-        let fleet = Arc::clone(self.fleet()?);
-        finished(tokio::spawn(async move { Ok(fleet.decrease(instances).await) })).await
+        let (fleet, work) = self.fleet_and_work()?;
+        fleet.tasks.carry(async move { work.decrease(instances).await }).await
     }
 
     async fn connect_info(&self, instance: String) -> Result<ConnectInfo, Failure> {
@@ -166,19 +189,13 @@ impl InstanceGroup for ScalewayGroup {
 
     async fn shutdown(&self) -> Result<(), Failure> {
         if let Some(hosts) = self.hosts.get() {
-            return hosts.shutdown().await;
+            let work = Arc::clone(hosts);
+            return hosts.tasks().carry(async move { work.shutdown().await }).await;
         }
-        match self.fleet.get() {
-            Some(fleet) => Arc::clone(fleet).shutdown().await,
-            None => Ok(()),
+        if self.fleet.initialized() {
+            let (fleet, work) = self.fleet_and_work()?;
+            return fleet.tasks.carry(async move { work.shutdown().await }).await;
         }
-    }
-}
-
-/// Waits for work that goes on also when the host gives the call up: what was begun must be in the books.
-async fn finished<T>(work: tokio::task::JoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
-    match work.await {
-        Ok(result) => result,
-        Err(error) => Err(Failure(format!("the plugin has a defect: {error}"))),
+        Ok(())
     }
 }

@@ -1,32 +1,38 @@
 //! Init: the lock, the state, the checks, and what an earlier process left.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
+use futures::future::join_all;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
-    Clock, Durability, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
-    Options, OwnerName, Phase, ResourceKind, StateDirectory, Supervisor, scaleway_capabilities,
+    Clock, Durability, GroupMember, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind,
+    OperationState, Options, OwnerName, Phase as EntryPhase, ResourceKind, StateDirectory, Supervisor,
+    members_of_group, scaleway_capabilities,
 };
 use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
-use windlass_scaleway::Client;
+use windlass_scaleway::{Client, InvalidLocation, Zone};
 
 use super::background;
-use super::book::{Book, Entry, Work};
+use super::book::Book;
 use super::check::{Learned, check};
+use super::connection::LastAddresses;
+use super::entry::{Entry, Event, Phase};
 use super::fleet::{Fleet, PARALLEL_CLEANUPS};
-use super::pause::Pause;
-use super::suspend::Suspensions;
-use crate::configuration::{Configuration, ConfigurationErrors};
-use crate::connect::{KeyError, KeyPair};
-use crate::observe::{self, MetricsError};
+use super::ids::Ids;
+use super::looks::Looks;
+use super::places::{Place, Places};
+use super::tasks::Tasks;
+use super::{suspend, takeover};
+use crate::configuration::{Configuration, ConfigurationErrors, Problem};
+use crate::connect::{Family, KeyError, KeyPair};
+use crate::observe::{self, Gauges, MetricsError};
 use crate::protocol::ConnectorConfig;
 
 /// The lock's file in the group's folder.
@@ -53,13 +59,47 @@ pub enum StartError {
     /// Another plugin process works on the same group.
     #[error(
         "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own in \
-         plugin_config, or a state_dir of its own", path.display()
+         plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the plugin \
+         of its former registration still runs: restart the runner", path.display()
     )]
     Locked {
         /// The group.
         group: String,
         /// The lock.
         path: PathBuf,
+    },
+    /// Servers of this group were made by somebody else, or their state directory was lost.
+    #[error(
+        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: {found}. \
+         If the host that made them still works, this group needs a `name` of its own, or adopt = false, which leaves \
+         them alone. If their state_dir was lost, adopt = true takes them over", state.display()
+    )]
+    Strangers {
+        /// The group.
+        group: String,
+        /// Their zones.
+        zones: String,
+        /// The state directory of this group.
+        state: PathBuf,
+        /// Some of them, with hosts and owners.
+        found: String,
+    },
+    /// Macs carry the name of this group that this state directory did not claim.
+    #[error(
+        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: {found}. \
+         {remedy}", state.display()
+    )]
+    StrangeHosts {
+        /// The group.
+        group: String,
+        /// The zone.
+        zone: String,
+        /// The state directory of this group.
+        state: PathBuf,
+        /// What helps.
+        remedy: &'static str,
+        /// Their names.
+        found: String,
     },
     /// The lock could not be tried.
     #[error("the lock {} cannot be used", path.display())]
@@ -129,6 +169,8 @@ pub struct Ground {
     pub durability: Durability,
     /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
     pub seed: Option<u64>,
+    /// The host's name, by which other hosts know whose the servers are.
+    pub host: Option<String>,
 }
 
 /// Starts the group.
@@ -156,8 +198,8 @@ pub(super) async fn start(
         let client = client.clone();
         let state = state.clone();
         move || {
-            let Configuration { policies, policy_folder, brake, .. } = &configuration;
-            policy_host(policies, policy_folder, *brake, &client, &state, compiler)
+            let Configuration { policies, policy_folder, .. } = &configuration;
+            policy_host(policies, policy_folder, configuration.brake_of_each_zone(), &client, &state, compiler)
         }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
@@ -174,8 +216,8 @@ pub(super) async fn start(
         }
     };
     let durability = Durability::default();
-    let ground = Ground { client, policies, clock: Clock::System, durability, seed: None };
-    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch })
+    let ground = Ground { client, policies, clock: Clock::System, durability, seed: None, host: takeover::host_name() };
+    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch }).await
 }
 
 /// Starts the group on this ground.
@@ -188,7 +230,7 @@ pub(super) async fn start_on(
     let (state, lock) = claim(&configuration).await?;
     let key = key_of(&connector, &state)?;
     let learned = check(&ground.client, &configuration).await?;
-    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch: None })
+    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch: None }).await
 }
 
 fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
@@ -199,7 +241,7 @@ fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
 }
 
 /// The group's folder, for this process alone.
-async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
+pub(super) async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
     let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
     let state = StateDirectory::open(&folder)?;
     let lock = lock(&state, configuration.group.as_str()).await?;
@@ -230,32 +272,43 @@ struct Claimed {
     watch: Option<windlass_policy::Watch>,
 }
 
-fn begin(
+async fn begin(
     configuration: Configuration,
     connector: ConnectorConfig,
     ground: Ground,
     claimed: Claimed,
 ) -> Result<Arc<Fleet>, StartError> {
-    let Claimed { state, lock, key, learned: Learned { family, architecture }, watch } = claimed;
-    let Ground { client, policies, clock, durability, seed } = ground;
-    let owner = configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
+    let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch } = claimed;
+    let Ground { client, policies, clock, durability, seed, host } = ground;
+    refuse_windows(&connector, family)?;
+    let members = members(&client, &configuration, &state).await?;
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
-    options.owner = owner;
+    options.owner = takeover::owner(&configuration, &state, &members)?;
+    options.host = host;
     options.clock = clock;
     options.durability = durability;
     options.seed = seed;
     let lifecycle = Lifecycle::open(options)?;
-    let suspensions = Suspensions::open(
-        state
-            .handle()
-            .try_clone()
-            .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?,
-    );
+    let adopted = ids(&state, takeover::FILE)?;
+    takeover::settle(&configuration, &lifecycle, &state, &adopted, &members)?;
+    let suspensions = ids(&state, suspend::FILE)?;
     let (book, vanished_candidates) = book_of_journal(&lifecycle, &configuration)?;
+    let known_zones: BTreeSet<Zone> = book
+        .iter()
+        .map(|(_, entry)| &entry.place.zone)
+        .chain(vanished_candidates.iter().map(|(_, place)| &place.zone))
+        .cloned()
+        .collect();
+    let mut zones = configuration.zones.clone();
+    for zone in known_zones.iter().filter(|zone| !configuration.zones.contains(zone)) {
+        tracing::info!(%zone, "it is configured no more, and looked at for as long as something of the group is there");
+        zones.push(zone.clone());
+    }
+    metrics::gauge!(observe::names::LEFT).set(book.left() as f64);
     let fleet = Arc::new(Fleet {
         creating: Semaphore::new(configuration.max_parallel_creates as usize),
         cleaning: Semaphore::new(PARALLEL_CLEANUPS),
-        supervisor: Supervisor::new(lifecycle.clone(), background::supervision(&configuration)),
+        supervisor: Supervisor::new(lifecycle.clone(), background::supervision(&zones)),
         configuration,
         lifecycle,
         policies,
@@ -266,25 +319,81 @@ fn begin(
         architecture,
         book: Mutex::new(book),
         handles: Mutex::default(),
-        pause: Mutex::new(Pause::default()),
+        gauges: Gauges::new(places.iter().filter_map(|(place, price)| Some((place.clone(), (*price)?))).collect()),
+        places: Mutex::new(Places::new(places)),
+        zones,
+        looked: Mutex::default(),
+        known_zones,
         suspensions,
-        listing: tokio::sync::Mutex::new(None),
+        adopted,
+        strangers: Mutex::default(),
+        looks: Looks::default(),
+        last_addresses: LastAddresses::default(),
         left: Notify::new(),
-        leaving: CancellationToken::new(),
-        stopped: CancellationToken::new(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
     });
     // In this order: what is open is ended first; only then is it seen what nothing explains.
     let working = Arc::clone(&fleet);
-    fleet.spawn(async move {
+    fleet.tasks.spawn(async move {
         working.take_up().await;
         working.clean_up_vanished(vanished_candidates).await;
         working.spawn_second_tries();
         working.spawn_supervision();
     });
     Ok(fleet)
+}
+
+/// Whoever's servers say that they are of the group, in each of its zones. Where the state is fresh each has to answer:
+/// it decides now whether the group is alone, and never again. Otherwise one that does not takes no other with it: what
+/// the journal does not know there is left alone whenever it is seen.
+pub(super) async fn members(
+    client: &Client,
+    configuration: &Configuration,
+    state: &StateDirectory,
+) -> Result<Vec<GroupMember>, StartError> {
+    let of_zones = configuration.zones.iter().map(|zone| members_of_group(client, zone, &configuration.group));
+    let mut members = Vec::new();
+    let mut silent = Vec::new();
+    for (zone, answer) in configuration.zones.iter().zip(join_all(of_zones).await) {
+        match answer {
+            Ok(of_zone) => members.extend(of_zone),
+            Err(error) => silent.push((zone, error)),
+        }
+    }
+    if state.is_fresh() || silent.len() == configuration.zones.len() {
+        return silent.into_iter().next().map_or(Ok(members), |(_, error)| Err(error.into()));
+    }
+    for (zone, error) in silent {
+        tracing::warn!(
+            %zone,
+            error = &error as &dyn std::error::Error,
+            "whether servers of another host are there cannot be seen; if so, they are left alone"
+        );
+    }
+    Ok(members)
+}
+
+/// A list of instances in the group's folder.
+pub(super) fn ids(state: &StateDirectory, file: &'static str) -> Result<Ids, StartError> {
+    let directory = state
+        .handle()
+        .try_clone()
+        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    Ok(Ids::open(directory, file))
+}
+
+/// An instance is reached by ssh, with a key that cloud-init lets in, which a Windows image does not have. With
+/// credentials of their own, people know what they do.
+fn refuse_windows(connector: &ConnectorConfig, family: Family) -> Result<(), StartError> {
+    if family.operating_system != "windows" || connector.use_static_credentials {
+        return Ok(());
+    }
+    let words = "it is a Windows image, which does not let the group's key in by ssh. Name a Linux image; or one of \
+                 your own with an SSH server, and set use_static_credentials with its account in connector_config";
+    let problem = Problem { place: "image".to_owned(), words: words.to_owned() };
+    Err(ConfigurationErrors::of(vec![problem]).into())
 }
 
 /// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.
@@ -326,27 +435,30 @@ pub(super) fn policy_host(
 fn book_of_journal(
     lifecycle: &Lifecycle,
     configuration: &Configuration,
-) -> Result<(Book, Vec<OperationId>), windlass_lifecycle::Error> {
+) -> Result<(Book, Vec<(OperationId, Place)>), windlass_lifecycle::Error> {
     let mut book = Book::default();
     let mut filter = OperationFilter::default();
     filter.states = vec![OperationState::Open, OperationState::Left];
     filter.limit = Some(MOST_OPERATIONS);
     let unfinished = lifecycle.journal().operations(&filter)?;
+    // Nobody here takes up what another owner's process left.
+    let ours = |operation: &Operation| operation.owner == lifecycle.owner().as_str();
     // Oldest first, so that a removal comes after the creation it ends.
-    for operation in unfinished.into_iter().rev() {
+    for operation in unfinished.into_iter().rev().filter(ours) {
+        let left = operation.state == OperationState::Left;
+        let by = Some(operation.id.clone());
+        let place = place_of(&operation)?;
         match operation.kind {
             OperationKind::CreateServer => {
-                let work = if operation.state == OperationState::Left { Work::Left } else { Work::Creating };
-                let mut entry = Entry::found(operation.id.clone(), work);
-                entry.left_by = (operation.state == OperationState::Left).then(|| operation.id.clone());
-                book.insert(entry);
+                let phase = if left { Phase::Left { by } } else { Phase::Creating { unwanted: false } };
+                book.insert(Entry::found(operation.id, place, phase));
             }
             OperationKind::CleanupServer => {
                 let Some(creation) = creation_of(&operation) else { continue };
-                let work = if operation.state == OperationState::Left { Work::Left } else { Work::CleaningUp };
-                let mut entry = Entry::found(creation, work);
-                entry.left_by = Some(operation.id);
-                book.insert(entry);
+                let phase = if left { Phase::Left { by } } else { Phase::Removing { by } };
+                // The creation's own row, which came first, may have said of which type.
+                let place = book.get(creation.as_str()).map_or(place, |entry| entry.place.clone());
+                book.insert(Entry::found(creation, place, phase));
             }
             // Nothing of theirs is an instance of the group.
             OperationKind::Sweep
@@ -359,14 +471,27 @@ fn book_of_journal(
     filter.states = vec![OperationState::Done];
     filter.group = Some(configuration.group.to_string());
     filter.kind = Some(OperationKind::CreateServer);
+    filter.not_ended = true;
     filter.limit = Some(MOST_OPERATIONS);
     let done = lifecycle.journal().operations(&filter)?;
     let candidates = done
         .into_iter()
-        .filter(|operation| operation.ended_by.is_none() && book.get(operation.id.as_str()).is_none())
-        .map(|operation| operation.id)
-        .collect();
+        .filter(|operation| ours(operation) && book.get(operation.id.as_str()).is_none())
+        .map(|operation| Ok((operation.id.clone(), place_of(&operation)?)))
+        .collect::<Result<_, windlass_lifecycle::Error>>()?;
     Ok((book, candidates))
+}
+
+/// Where an operation's server is. Of which type a creation made it is seen when it is listed; here it is the first that
+/// was to be tried.
+fn place_of(operation: &Operation) -> Result<Place, windlass_lifecycle::Error> {
+    let unreadable = |error: InvalidLocation| windlass_lifecycle::Error::Specification {
+        field: "zone",
+        problem: format!("of operation {} in the journal: {error}", operation.id),
+    };
+    let zone = operation.zone.parse().map_err(unreadable)?;
+    let server_type = operation.specification["types"][0].as_str().unwrap_or_default().to_owned();
+    Ok(Place { zone, server_type })
 }
 
 /// The creation whose server a cleanup removes.
@@ -376,7 +501,7 @@ fn creation_of(cleanup: &Operation) -> Option<OperationId> {
 
 impl Fleet {
     /// Whether the server of a creation that ended well is proven gone: that a list leaves it out is no proof.
-    async fn is_gone(&self, creation: &OperationId) -> bool {
+    async fn is_gone(&self, creation: &OperationId, zone: &Zone) -> bool {
         let entries = match self.lifecycle.journal().entries(creation) {
             Ok(entries) => entries,
             Err(error) => {
@@ -384,11 +509,11 @@ impl Fleet {
                 return false;
             }
         };
-        let server = entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
+        let server = entries.into_iter().filter(|entry| entry.phase == EntryPhase::Outcome).find_map(|entry| {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         });
         let Some(server) = server else { return false };
-        match self.read_server(&server).await {
+        match self.read_server(zone, &server).await {
             Ok(found) => found.is_none(),
             Err(error) => {
                 tracing::warn!(
@@ -402,30 +527,29 @@ impl Fleet {
     }
 
     /// Removes the rest of instances whose servers vanished while no process of ours was there to see it.
-    async fn clean_up_vanished(self: &Arc<Self>, candidates: Vec<OperationId>) {
-        if candidates.is_empty() {
-            return;
-        }
-        let zone = std::slice::from_ref(&self.configuration.zone);
-        let machines = match self.lifecycle.machines(zone, Some(&self.configuration.group)).await {
-            Ok(machines) => machines,
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "whether instances vanished cannot be seen now; the sweep removes what is left of them"
-                );
-                return;
+    async fn clean_up_vanished(self: &Arc<Self>, candidates: Vec<(OperationId, Place)>) {
+        let zones: BTreeSet<&Zone> = candidates.iter().map(|(_, place)| &place.zone).collect();
+        let listed = join_all(zones.into_iter().map(|zone| async move { (zone.clone(), self.list(zone).await) })).await;
+        let mut machines = BTreeMap::new();
+        for (zone, listed) in listed {
+            match listed {
+                Ok(listed) => drop(machines.insert(zone, listed)),
+                Err(failure) => tracing::warn!(
+                    %zone,
+                    "whether instances vanished cannot be seen now; the sweep removes what is left of them: {failure}"
+                ),
             }
-        };
-        for operation in candidates {
+        }
+        for (operation, place) in candidates {
+            let Some(machines) = machines.get(&place.zone) else { continue };
             let listed = machines.iter().any(|machine| machine.operation.as_ref() == Some(&operation));
-            if listed || !self.is_gone(&operation).await {
+            if listed || !self.is_gone(&operation, &place.zone).await {
                 continue;
             }
             let id = operation.to_string();
             let known = self.book.lock().get(&id).is_some();
             if !known {
-                self.book.lock().insert(Entry::found(operation, Work::Idle));
+                self.book.lock().insert(Entry::found(operation, place, Phase::Idle { suspended: false }));
                 if let Err(error) =
                     self.begin_cleanup(&id, "its server vanished while the plugin was not running").await
                 {
@@ -434,9 +558,25 @@ impl Fleet {
                         error = &error as &dyn std::error::Error,
                         "its rest could not be removed"
                     );
-                    self.book.lock().set_work(&id, Work::Gone);
+                    self.apply(&id, &Event::Ended);
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::family;
+
+    #[test]
+    fn a_windows_image_is_refused_unless_people_bring_credentials_of_their_own() {
+        let connector = ConnectorConfig::default();
+        let refused = refuse_windows(&connector, family("windows_server_2022")).unwrap_err().to_string();
+        assert!(refused.contains("image") && refused.contains("use_static_credentials"), "{refused}");
+        assert!(refuse_windows(&connector, family("ubuntu_noble")).is_ok());
+        let own = ConnectorConfig { use_static_credentials: true, ..connector };
+        assert!(refuse_windows(&own, family("windows_server_2022")).is_ok());
     }
 }

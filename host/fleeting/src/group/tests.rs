@@ -1,18 +1,27 @@
 //! The group on a simulated Scaleway, under simulated time.
 
+mod zones;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_lifecycle::{Clock, Durability, ImageChoice, ServerSpecification, StateDirectory};
+use windlass_lifecycle::{
+    AddressPool, Clock, Durability, ExtraVolume, ImageChoice, OperationFilter, OperationId, OperationKind,
+    OperationState, ServerSpecification, StateDirectory, VolumeKind,
+};
+use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
 use windlass_policy::{Brake, DecisionFilter, Host, HostOptions, Link, Policies};
+use windlass_scaleway::types::instance::{CreateIp, IpType};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
-use super::{Ground, ScalewayGroup};
-use crate::configuration::Configuration;
+use super::entry::{Entry, Phase};
+use super::places::Place;
+use super::{Ground, ScalewayGroup, StartError};
+use crate::configuration::{Configuration, ZonalIds};
 use crate::protocol::{ConnectorConfig, InstanceGroup as _, State};
 
 const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
@@ -35,6 +44,16 @@ async fn start(simulator: &Simulator, folder: &Path) -> ScalewayGroup {
 
 /// A group whose servers carry the second of two watched tags.
 async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) -> ScalewayGroup {
+    try_start(policies, simulator, folder, |_| {}).await.unwrap()
+}
+
+/// The same with changes of its configuration.
+async fn try_start(
+    policies: Arc<Host>,
+    simulator: &Simulator,
+    folder: &Path,
+    change: impl FnOnce(&mut Configuration),
+) -> Result<ScalewayGroup, StartError> {
     let settings = Settings::new(KEY.parse().unwrap());
     let zone: windlass_scaleway::Zone = "fr-par-1".parse().unwrap();
     let group: windlass_lifecycle::GroupName = "ci".parse().unwrap();
@@ -44,18 +63,21 @@ async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) 
         clock: Clock::simulated(1_790_000_000_000 + u64::try_from(simulator.now().as_millis()).unwrap()),
         durability: Durability::Process,
         seed: Some(1),
+        host: Some("host-a".to_owned()),
     };
     let mut server =
         ServerSpecification::new(group.clone(), zone.clone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"));
     server.tags = vec!["role=runner".to_owned()];
-    let configuration = Configuration {
+    let mut configuration = Configuration {
         written_name: group.to_string(),
         owner: Some("team".parse().unwrap()),
+        adopt: None,
         settings,
         server,
         watched_tags: vec!["debug".to_owned(), "role=runner".to_owned()],
         group,
-        zone,
+        zones: vec![zone],
+        zonal: ZonalIds::default(),
         max_size: 10,
         max_parallel_creates: 10,
         suspend: false,
@@ -67,7 +89,8 @@ async fn start_under(policies: Arc<Host>, simulator: &Simulator, folder: &Path) 
         metrics: None,
     };
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
-    ScalewayGroup::start_on(configuration, connector, ground).await.unwrap()
+    change(&mut configuration);
+    ScalewayGroup::start_on(configuration, connector, ground).await
 }
 
 /// The states that the group tells.
@@ -168,6 +191,23 @@ async fn what_is_left_of_an_instance_that_vanished_while_nobody_looked_is_remove
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_removed_before_is_not_removed_once_more_at_the_next_start() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    group.decrease(vec![id]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    group.stop().await;
+    drop(group);
+    let group = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let mut filter = OperationFilter::default();
+    filter.kind = Some(OperationKind::CleanupServer);
+    assert_eq!(group.fleet.get().unwrap().lifecycle.journal().operations(&filter).unwrap().len(), 1);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_taken_up_creation_that_is_to_be_reaped_and_ends_well_is_removed_and_not_told_as_deleting_for_ever() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
@@ -238,4 +278,523 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
         let decision = host.pin().decide::<StateMapping>(question.clone(), |_, _| Ok(())).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }
+}
+
+const SERVERS: &str = "/instance/v1/zones/*/servers";
+
+/// A group with one instance that runs, and its id.
+async fn running_one(simulator: &Simulator, folder: &Path) -> (ScalewayGroup, String) {
+    let group = start(simulator, folder).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
+    (group, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_outlive_an_outage_of_a_quarter_of_an_hour_and_many_are_one_look() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    simulator.add_fault(FaultRule::new("GET", "/**", FaultKind::InternalServerError)).unwrap();
+    simulator.clear_requests();
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(group.update().await.is_err(), "nothing can be said about the group");
+        for _ in 0..12 {
+            assert_eq!(group.heartbeat(id.clone()).await, Ok(()));
+        }
+    }
+    let listings = simulator.requests().iter().filter(|call| call.path.ends_with("/servers")).count();
+    assert_eq!(listings, 15, "one for each update");
+    tokio::time::sleep(Duration::from_secs(10 * 60)).await;
+    assert!(group.heartbeat(id.clone()).await.is_err(), "in the end nothing is known any more");
+    simulator.clear_faults();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(group.heartbeat(id).await, Ok(()));
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_does_not_wait_for_a_look_that_hangs() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    simulator.add_fault(FaultRule::new("GET", SERVERS, FaultKind::Delay(Duration::from_secs(25)))).unwrap();
+    let began = tokio::time::Instant::now();
+    let all = futures::future::join_all((0..12).map(|_| group.heartbeat(id.clone()))).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    assert!(began.elapsed() < Duration::from_secs(10), "simulated: {:?}", began.elapsed());
+    group.stop().await;
+}
+
+/// Polls a call a few times and drops it, as a host does that gives it up.
+async fn given_up<T>(call: impl Future<Output = T>, polls: usize) -> bool {
+    let mut call = Box::pin(call);
+    for _ in 0..polls {
+        if futures::poll!(&mut call).is_ready() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_and_heartbeats_can_be_given_up_at_any_await_and_what_they_began_is_ended() {
+    for heartbeat in [false, true] {
+        for polls in [1, 2, 3, 4, 6, 9, 14, 20, 40] {
+            let simulator = Simulator::new(Options::default());
+            let folder = tempfile::tempdir().unwrap();
+            let (group, id) = running_one(&simulator, folder.path()).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
+            simulator.set_server_state(&server, windlass_simulator::ForcedState::Stopped).unwrap();
+            let ready = if heartbeat {
+                given_up(group.heartbeat(id), polls).await
+            } else {
+                given_up(group.update(), polls).await
+            };
+            for _ in 0..4 {
+                told(&group).await;
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            assert_eq!(told(&group).await, [], "given up after {polls} polls");
+            assert_eq!(simulator.resources().servers.len(), 0, "given up after {polls} polls");
+            group.stop().await;
+            if ready {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_another_process_ended_is_not_told_as_deleting_for_ever() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    group.decrease(vec![id.clone()]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Deleted]);
+    // As after a start beside a program that has taken the removal up, and ends it without a word to us.
+    let fleet = group.fleet.get().unwrap();
+    let mut filter = OperationFilter::default();
+    filter.kind = Some(OperationKind::CleanupServer);
+    let removal = fleet.lifecycle.journal().operations(&filter).unwrap().remove(0);
+    assert_eq!(removal.state, OperationState::Done);
+    let phase = Phase::Removing { by: Some(removal.id) };
+    let place = Place { zone: "fr-par-1".parse().unwrap(), server_type: "DEV1-S".to_owned() };
+    fleet.book.lock().insert(Entry::found(OperationId::parse(&id).unwrap(), place, phase));
+    assert_eq!(told(&group).await, []);
+    assert_eq!(fleet.book.lock().occupied(), 0, "its room is free");
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_owners_process_left_open_is_nobodys_here_and_told_as_nothing() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    let slow = FaultKind::Delay(Duration::from_secs(20));
+    simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", slow)).unwrap();
+    group.decrease(vec![id]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    group.stop().await;
+    drop(group);
+    simulator.clear_faults();
+    let other = |configuration: &mut Configuration| configuration.owner = Some("others".parse().unwrap());
+    let group = try_start(policies(), &simulator, folder.path(), other).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(told(&group).await, []);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taken_up_creation_that_the_runner_wants_no_more_is_removed_when_it_has_ended() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let delay = FaultKind::Delay(Duration::from_secs(25));
+    simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", delay)).unwrap();
+    let group = start(&simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    group.stop().await;
+    drop(group);
+    simulator.clear_faults();
+    let group = start(&simulator, folder.path()).await;
+    assert_eq!(told(&group).await, [State::Creating]);
+    let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
+    assert_eq!(group.decrease(vec![id.clone()]).await.unwrap(), [id]);
+    assert_eq!(told(&group).await, [State::Creating], "nothing removes it yet");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    told(&group).await;
+    assert_eq!(told(&group).await, []);
+    assert_eq!(simulator.resources().servers.len(), 0);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_the_removals_that_are_in_flight() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    group.decrease(vec![id]).await.unwrap();
+    group.shutdown().await.unwrap();
+    group.leave(Duration::ZERO).await;
+    let left = simulator.resources();
+    assert_eq!((left.servers.len(), left.ips.len(), left.volumes.len()), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_failures_is_one_pause_of_ten_seconds() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let group = start(&simulator, folder.path()).await;
+    simulator.add_fault(FaultRule::new("POST", SERVERS, FaultKind::OutOfStock)).unwrap();
+    assert_eq!(group.increase(8).await, Ok(8));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(group.increase(1).await, Ok(0), "it pauses");
+    simulator.clear_faults();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(group.increase(1).await, Ok(1), "and not for a quarter of an hour");
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_of_a_lost_state_directory_are_noticed_and_taken_over_only_on_purpose() {
+    for owner in [Some("team"), None] {
+        let simulator = Simulator::new(Options::default());
+        let (lost, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let with = |adopt: Option<bool>| {
+            move |configuration: &mut Configuration| {
+                configuration.owner = owner.map(|owner| owner.parse().unwrap());
+                configuration.adopt = adopt;
+            }
+        };
+        let group = try_start(policies(), &simulator, lost.path(), with(None)).await.unwrap();
+        assert_eq!(group.increase(1).await, Ok(1));
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(told(&group).await, [State::Running]);
+        let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
+        group.stop().await;
+
+        let refused = try_start(policies(), &simulator, fresh.path(), with(None)).await.err().unwrap().to_string();
+        assert!(refused.contains(&id) && refused.contains("made on host-a"), "{refused}");
+        let group = try_start(policies(), &simulator, fresh.path(), with(Some(true))).await.unwrap();
+        assert_eq!(told(&group).await, [State::Running]);
+        group.stop().await;
+        drop(group);
+        // What was taken over stays so, also when it is no longer asked for.
+        let group = try_start(policies(), &simulator, fresh.path(), with(None)).await.unwrap();
+        assert_eq!(told(&group).await, [State::Running]);
+        group.decrease(vec![id]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let left = simulator.resources();
+        assert_eq!((left.servers.len(), left.ips.len(), left.volumes.len()), (0, 0, 0), "{owner:?}");
+        group.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_a_command_took_over_are_shown_by_the_next_start_without_a_key() {
+    for owner in [Some("team"), None] {
+        let simulator = Simulator::new(Options::default());
+        let (lost, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let with_owner =
+            |configuration: &mut Configuration| configuration.owner = owner.map(|owner| owner.parse().unwrap());
+        let group = try_start(policies(), &simulator, lost.path(), with_owner).await.unwrap();
+        assert_eq!(group.increase(2).await, Ok(2));
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(told(&group).await, [State::Running; 2]);
+        let known = group.fleet.get().unwrap();
+        let (mut configuration, client) = (known.configuration.clone(), known.client.clone());
+        configuration.adopt = Some(true);
+        let beside = super::adopt::instances(&configuration, client.clone(), policies());
+        assert!(matches!(beside.await, Err(StartError::Locked { .. })), "the plugin works on the group");
+        group.stop().await;
+        drop(group);
+
+        configuration.state_directory = fresh.path().to_owned();
+        let mut taken = super::adopt::instances(&configuration, client.clone(), policies()).await.unwrap();
+        let resources = simulator.resources();
+        let mut ids: Vec<&str> = resources.servers.iter().map(|server| server["name"].as_str().unwrap()).collect();
+        taken.sort();
+        ids.sort_unstable();
+        // Where they are of another owner, this state directory has become his, and knows each from the next look on.
+        assert_eq!(taken, ids, "{owner:?}");
+        assert!(super::adopt::instances(&configuration, client, policies()).await.unwrap().is_empty());
+        let group = try_start(policies(), &simulator, fresh.path(), with_owner).await.unwrap();
+        assert_eq!(told(&group).await, [State::Running; 2], "{owner:?}");
+        group.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
+    let simulator = Simulator::new(Options::default());
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = start(&simulator, here.path()).await;
+    let second = start(&simulator, there.path()).await;
+    assert_eq!(first.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&first).await, [State::Running]);
+    assert_eq!(told(&second).await, [], "it is not the second's to remove");
+    assert_eq!(second.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
+    assert_eq!((told(&first).await, told(&second).await), (vec![State::Running], vec![State::Running]));
+    assert_eq!(simulator.resources().servers.len(), 2, "and no sweep takes it for lost");
+    assert_eq!((simulator.resources().ips.len(), simulator.resources().volumes.len()), (2, 2));
+    second.stop().await;
+    drop(second);
+    // At its next start the second says that it is not alone, unless it is told to live with it.
+    let refused = try_start(policies(), &simulator, there.path(), |_| {}).await.err().unwrap();
+    assert!(matches!(refused, StartError::Strangers { .. }), "{refused}");
+    let told_so = |configuration: &mut Configuration| configuration.adopt = Some(false);
+    let second = try_start(policies(), &simulator, there.path(), told_so).await.unwrap();
+    assert_eq!(told(&second).await, [State::Running]);
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
+    let simulator = Simulator::new(Options::default());
+    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    let mut question = StateMapping::example();
+    let mut server = question.servers[0];
+    server.state = ServerState::Starting;
+    server.in_flight = Operation::Create;
+    (server.has_run, server.age) = (false, 20 * 60_000);
+    question.servers = vec![server];
+    let longer = Policies::built_in().with_default_setting(SlotName::StateMapping, "deadline-ms", json!(45 * 60_000));
+    for (policies, reaped) in [(Policies::built_in(), true), (longer, false)] {
+        let brake = Brake::default();
+        let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
+        let decision = host.pin().decide::<StateMapping>(question.clone(), |_, _| Ok(())).await;
+        let Verdict::Mapped(mapping) = &decision.answer[0].verdict else { panic!("the default never defers") };
+        assert_eq!(mapping.action == Action::Reap, reaped);
+    }
+}
+
+const POOL: &str = "ci-egress";
+
+/// Reserves addresses with the pool's tag.
+async fn reserve(simulator: &Simulator, count: usize) -> Vec<String> {
+    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let request = CreateIp { tags: vec![POOL.to_owned()], ..CreateIp::default() };
+        ids.push(client.instance(&"fr-par-1".parse().unwrap()).create_ip(&request).await.unwrap().id);
+    }
+    ids
+}
+
+fn with_pool(configuration: &mut Configuration) {
+    configuration.server.addresses.clear();
+    configuration.server.address_pool = Some(AddressPool::Tag(POOL.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_hand_the_addresses_of_a_pool_round_and_leave_them_behind() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let pool = reserve(&simulator, 2).await;
+    let group = try_start(policies(), &simulator, folder.path(), with_pool).await.unwrap();
+    assert_eq!(group.increase(3).await, Ok(3));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(group.increase(1).await, Ok(0), "the third found no address, so there is a pause");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let states = told(&group).await;
+    assert_eq!(states.iter().filter(|state| **state == State::Running).count(), 2, "{states:?}");
+    assert_eq!(told(&group).await, [State::Running; 2]);
+    let serving = || -> Vec<String> {
+        let ips = simulator.resources().ips;
+        ips.iter().filter_map(|ip| ip["server"]["name"].as_str().map(str::to_owned)).collect()
+    };
+    let mut first = serving();
+    first.sort();
+    first.dedup();
+    assert_eq!((first.len(), simulator.resources().ips.len()), (2, 2), "each has one, and no other was made");
+    let info = group.connect_info(first[0].clone()).await.unwrap();
+    let of_pool = simulator.resources().ips.iter().any(|ip| ip["address"] == info.external_address.as_str());
+    assert!(of_pool, "{}", info.external_address);
+    // A process that takes over hands on what the first one leaves.
+    group.stop().await;
+    drop(group);
+    let group = try_start(policies(), &simulator, folder.path(), with_pool).await.unwrap();
+    assert_eq!(told(&group).await, [State::Running; 2]);
+    group.decrease(vec![first[0].clone()]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    told(&group).await;
+    assert_eq!(serving(), [first[1].as_str()]);
+    assert_eq!(group.increase(1).await, Ok(1));
+    // Through the rounds of the supervisor, sweeps among them.
+    tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
+    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(serving().len(), 2);
+    let all: Vec<String> = simulator.resources().servers.iter().map(|it| it["name"].as_str().unwrap().into()).collect();
+    group.decrease(all).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
+    let left = simulator.resources();
+    assert_eq!((left.servers.len(), left.volumes.len()), (0, 0));
+    let mut ids: Vec<&str> = left.ips.iter().map(|ip| ip["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    let mut pool: Vec<&str> = pool.iter().map(String::as_str).collect();
+    pool.sort_unstable();
+    assert_eq!(ids, pool, "the pool is whole");
+    assert!(left.ips.iter().all(|ip| ip["server"].is_null() && ip["tags"] == json!([POOL])));
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_of_what_is_not_there_or_not_free_for_all_is_refused_at_init() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let ids = reserve(&simulator, 2).await;
+    let resources = simulator.resources();
+    let address = |place: usize| resources.ips[place]["address"].as_str().unwrap().to_owned();
+    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let instance = client.instance(&"fr-par-1".parse().unwrap());
+    let other = CreateIp { tags: vec!["windlass-owner=a".into(), "mine".into()], ..CreateIp::default() };
+    let owned = instance.create_ip(&other).await.unwrap().id;
+    let six = CreateIp { ip_type: Some(IpType::RoutedIpv6), tags: vec!["six".into()], ..CreateIp::default() };
+    let six = instance.create_ip(&six).await.unwrap().id;
+    let start = |pool: AddressPool| {
+        let change = move |configuration: &mut Configuration| configuration.server.address_pool = Some(pool);
+        try_start(policies(), &simulator, folder.path(), change)
+    };
+    let tag = |tag: &str| AddressPool::Tag(tag.to_owned());
+    let of = |ips: &[&str]| AddressPool::Ips(ips.iter().map(|ip| (*ip).to_owned()).collect());
+    let twice = [address(0), resources.ips[0]["id"].as_str().unwrap().to_owned()];
+    for (pool, words) in [
+        (of(&["192.0.2.1"]), "reserved_ips: there is no address 192.0.2.1 in fr-par-1"),
+        (of(&[&six]), "is no IPv4 address"),
+        (of(&[&ids[0], &owned]), "was made for a server and goes with it"),
+        (of(&[&twice[0], &twice[1]]), "are the same address"),
+        (tag("nobodys"), "reserved_ip_tag: no IPv4 address in fr-par-1"),
+        (tag("mine"), "reserved_ip_tag: no IPv4 address in fr-par-1"),
+        (tag("six"), "reserved_ip_tag: no IPv4 address in fr-par-1"),
+    ] {
+        let refused = start(pool).await.err().unwrap_or_else(|| panic!("accepted, not {words}")).to_string();
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    for pool in [of(&[&address(0), &address(1)]), of(&[&ids[0]]), tag(POOL)] {
+        // A list that leaves them out proves nothing of those that are named.
+        if matches!(pool, AddressPool::Ips(_)) {
+            let left_out = FaultRule::new("GET", "/instance/v1/zones/*/ips", FaultKind::Omit(2));
+            simulator.add_fault(left_out).unwrap();
+        }
+        start(pool).await.unwrap().stop().await;
+        simulator.clear_faults();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_of_ones_own_is_looked_for_at_init_and_is_that_of_each_new_instance() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let by = |image: ImageChoice, types: &'static [&'static str]| {
+        move |configuration: &mut Configuration| {
+            configuration.server.image = image;
+            configuration.server.types = types.iter().map(|name| (*name).to_owned()).collect();
+        }
+    };
+    let name = || ImageChoice::Name("ci-image".to_owned());
+    for image in [name(), ImageChoice::Tag("ci".to_owned())] {
+        let refused = try_start(policies(), &simulator, folder.path(), by(image, &["DEV1-S"])).await.err().unwrap();
+        let refused = refused.to_string();
+        assert!(refused.contains("image") && refused.contains("x86_64 in fr-par-1 that is available"), "{refused}");
+    }
+    let (group, _) = running_one(&simulator, folder.path()).await;
+    let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
+    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let place = format!("/instance/v1/zones/fr-par-1/servers/{server}/action");
+    let body = r#"{"action":"backup","name":"ci-image"}"#;
+    let answer = client.send_raw("POST", &place, Some(body.into())).await.unwrap();
+    let task: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let image = task["task"]["href_result"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    group.stop().await;
+    drop(group);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let arm = try_start(policies(), &simulator, folder.path(), by(name(), &["COPARM1-2C-8G"])).await.err().unwrap();
+    assert!(arm.to_string().contains("arm64"), "{arm}");
+    let group = try_start(policies(), &simulator, folder.path(), by(name(), &["DEV1-S"])).await.unwrap();
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let of_image = simulator.resources().servers.iter().filter(|it| it["image"]["id"] == image.as_str()).count();
+    assert_eq!(of_image, 1);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn extra_volumes_are_there_when_an_instance_runs_and_go_with_it() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let volumes = |configuration: &mut Configuration| {
+        let new = |kind, size| ExtraVolume::New { kind, size, operations_per_second: None };
+        configuration.server.volumes =
+            vec![new(VolumeKind::Block, 50_000_000_000), new(VolumeKind::Local, 10_000_000_000)];
+    };
+    let group = try_start(policies(), &simulator, folder.path(), volumes).await.unwrap();
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    let there = simulator.resources();
+    let sizes: Vec<u64> = there.volumes.iter().filter_map(|volume| volume["size"].as_u64()).collect();
+    assert!(sizes.contains(&50_000_000_000) && sizes.contains(&10_000_000_000), "{sizes:?}");
+    assert_eq!(sizes.len(), 3);
+    group.decrease(vec![there.servers[0]["name"].as_str().unwrap().to_owned()]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    told(&group).await;
+    let left = simulator.resources();
+    assert_eq!((left.servers.len(), left.volumes.len(), left.ips.len()), (0, 0, 0), "{left:?}");
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_reach_their_instances_while_scaleway_cannot_be_asked() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let group = start(&simulator, folder.path()).await;
+    group.increase(3).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    told(&group).await;
+    assert_eq!(told(&group).await, [State::Running; 3]);
+    let servers = simulator.resources().servers;
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let ids: Vec<String> = servers.iter().map(|server| text(&server["name"])).collect();
+    let mut before = Vec::new();
+    // The last one was never asked for: it is known from the listing alone.
+    for id in &ids[..2] {
+        before.push(group.connect_info(id.clone()).await.unwrap().external_address);
+    }
+    before.push(text(&servers[2]["public_ips"][0]["address"]));
+    for fault in [FaultKind::InternalServerError, FaultKind::Delay(Duration::from_secs(600))] {
+        simulator.add_fault(FaultRule::new("GET", "/**", fault)).unwrap();
+        for _ in 0..9 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            for (id, address) in ids.iter().zip(&before) {
+                let info = group.connect_info(id.clone()).await.unwrap();
+                assert_eq!((&info.external_address, &info.internal_address), (address, address));
+            }
+        }
+        simulator.clear_faults();
+        told(&group).await;
+    }
+    // One that is gone is not told as it was, and after twenty minutes nothing is known any more.
+    let gone = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", FaultKind::NotFound);
+    simulator.add_fault(gone).unwrap();
+    assert!(group.connect_info(ids[0].clone()).await.is_err());
+    simulator.clear_faults();
+    simulator.add_fault(FaultRule::new("GET", "/**", FaultKind::InternalServerError)).unwrap();
+    tokio::time::sleep(Duration::from_secs(21 * 60)).await;
+    assert!(group.connect_info(ids[0].clone()).await.is_err());
+    group.stop().await;
 }

@@ -5,51 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::join_all;
 use futures::stream;
 use tokio::time::Instant;
-use windlass_lifecycle::{Machine, OperationId};
-use windlass_policy::slots::StateMapping;
-use windlass_policy::slots::state_mapping::{
-    Action, Mapping, Operation, Question, Report as Told, Server, ServerState, StateDetail, Verdict,
-};
+use windlass_lifecycle::{Machine, OperationId, OperationState};
+use windlass_policy::slots::state_mapping::{Action, Question, Server, ServerState, StateDetail};
+use windlass_policy::slots::types::{Failure as Cause, FailureClass};
+use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance as scaleway;
 
-use super::book::{Entry, Work};
+use super::entry::{Entry, Phase};
 use super::fleet::Fleet;
+use super::judge::{PARALLEL_LOOKS, ServerTypes, count, judge};
+use super::looks::{HEARTBEAT_PATIENCE, Reports, Seen, Unseen};
+use super::places::Place;
 use crate::observe::names;
-use crate::protocol::{Failure, Report, State, Update};
+use crate::protocol::{Failure, Update};
 
-/// A listing younger than this answers heartbeats.
-pub(super) const FRESH: Duration = Duration::from_secs(10);
-/// Servers that a listing left out are asked for by their ids, so many at a time.
-pub(super) const PARALLEL_LOOKS: usize = 8;
 /// What was not found once is looked at again after this time.
 const BEFORE_GONE: Duration = Duration::from_secs(2);
 
-/// What the last listing led to.
-pub(crate) struct Listing {
-    at: Instant,
-    reports: BTreeMap<String, State>,
-}
-
-/// The server types of a listing, each once: servers refer to them by position.
-#[derive(Default)]
-pub(super) struct ServerTypes(Vec<String>);
-
-impl ServerTypes {
-    pub(super) fn position(&mut self, name: &str) -> u32 {
-        let known = self.0.iter().position(|known| known == name);
-        let position = known.unwrap_or_else(|| {
-            self.0.push(name.to_owned());
-            self.0.len() - 1
-        });
-        u32::try_from(position).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn names(self) -> Vec<String> {
-        self.0
-    }
-}
+/// How long a look waits for one of several zones.
+const ZONE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One bit for each watched tag, from the lowest, that is set where it is among these tags.
 fn watched(watched_tags: &[String], tags: &[String]) -> u64 {
@@ -89,66 +66,62 @@ fn detail(detail: &str) -> StateDetail {
     }
 }
 
-/// A policy's word in fleeting's. `none` is no word at all; `deleting` is one only while a cleanup is in flight.
-pub(super) fn report(told: Told, in_flight: Operation) -> Option<State> {
-    match told {
-        Told::None => None,
-        Told::Creating => Some(State::Creating),
-        Told::Running => Some(State::Running),
-        Told::Deleting => (in_flight == Operation::Cleanup).then_some(State::Deleting),
-        Told::Deleted => Some(State::Deleted),
-        Told::Timeout => Some(State::Timeout),
-        Told::Suspending => Some(State::Suspending),
-        Told::Suspended => Some(State::Suspended),
-        Told::Resuming => Some(State::Resuming),
-    }
+/// What is asked about the servers of one zone.
+#[derive(Default)]
+struct OfZone {
+    ids: Vec<String>,
+    servers: Vec<Server>,
+    server_types: ServerTypes,
 }
 
 impl Fleet {
     /// The state of every instance, as the policy sees it.
     pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
         let began = Instant::now();
-        let mut listing = self.listing.lock().await;
-        let reports = self.look().await?;
-        *listing = Some(Listing { at: began, reports: reports.clone() });
-        drop(listing);
+        let reports = self.looks.now(self.look()).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
-        let answer = reports.iter().map(|(id, state)| Report { instance: id.clone(), state: *state }).collect();
-        let delivered = Box::new(move || self.book.lock().delivered(&reports));
-        Ok(Update { reports: answer, delivered: Some(delivered) })
+        let told = reports.clone();
+        Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
     }
 
     /// Ends well when the last look, or a new one where that is old, found the instance running.
     pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
-        let mut listing = self.listing.lock().await;
-        if listing.as_ref().is_none_or(|listing| listing.at.elapsed() > FRESH) {
-            let at = Instant::now();
-            *listing = Some(Listing { at, reports: self.look().await? });
+        if !self.looks.is_recent() {
+            let fleet = Arc::clone(&self);
+            let look = self.tasks.carry(async move { fleet.looks.unless_recent(fleet.look()).await });
+            // One that takes longer goes on without this call.
+            let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
         }
-        let told = listing.as_ref().and_then(|listing| listing.reports.get(id).copied());
-        drop(listing);
-        match told {
-            Some(State::Running) => Ok(()),
-            Some(state) => Err(Failure(format!("instance is unhealthy: {id} is {state}"))),
-            None => Err(Failure(format!("instance is unhealthy: {id} is gone or cannot be used"))),
-        }
+        self.looks.health(id)
     }
 
     /// Lists, judges, begins the reaps, and answers what to tell about each instance.
-    async fn look(self: &Arc<Self>) -> Result<BTreeMap<String, State>, Failure> {
-        let group = &self.configuration.group;
-        let machines = self
-            .lifecycle
-            .machines(std::slice::from_ref(&self.configuration.zone), Some(group))
-            .await
-            .map_err(|error| Failure::from_error(&error))?;
+    ///
+    /// A zone that cannot be asked takes no other with it: of its instances, what was seen last is told.
+    async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
+        self.catch_up();
+        let began = Instant::now();
+        let listed = join_all(self.zones.iter().map(|zone| self.list(zone))).await;
         let mut servers: BTreeMap<String, scaleway::Server> = BTreeMap::new();
-        for machine in machines {
-            if let Some((id, server)) = self.adopt(machine) {
-                servers.insert(id, server);
+        let mut silent: BTreeMap<Zone, Failure> = BTreeMap::new();
+        for (zone, machines) in self.zones.iter().zip(listed) {
+            match machines {
+                Ok(machines) => {
+                    self.looked.lock().insert(zone.clone(), began);
+                    servers.extend(machines.into_iter().filter_map(|machine| self.adopt(zone, machine)));
+                }
+                Err(failure) => drop(silent.insert(zone.clone(), failure)),
             }
         }
-        let vanished = self.look_for_missing(&mut servers).await;
+        self.note_silence(&silent)?;
+        let vanished = self.look_for_missing(&mut servers, &silent).await;
+        servers.iter().for_each(|(id, server)| self.last_addresses.listed(id, server));
+        {
+            let book = self.book.lock();
+            self.last_addresses.retain(|id| book.get(id).is_some());
+        }
+        self.show_servers(&servers, &silent);
+        self.gauges.policies(&self.policies.status());
         for id in vanished {
             // Its addresses and volumes are still there.
             if let Err(error) = self.begin_cleanup(&id, "its server was deleted by somebody else").await {
@@ -160,63 +133,142 @@ impl Fleet {
             }
         }
         let now = self.lifecycle.now();
-        let (ids, question, mut reports) = self.question(&servers, now);
-        for (id, mapping, reason) in self.judge(ids, question).await {
-            if mapping.action == Action::Reap {
-                self.reap(&id, reason.as_deref()).await;
-            }
-            let told = {
-                let book = self.book.lock();
-                let Some(entry) = book.get(&id) else { continue };
-                entry.first_sight(match (mapping.action, entry.in_flight()) {
-                    // Accepted just now: from here on the cleanup is in flight, whatever the policy wanted to be told.
-                    (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
-                    (_, in_flight) => report(mapping.report, in_flight),
-                })
-            };
-            if let Some(told) = told {
-                reports.insert(id, told);
+        let (questions, mut reports) = self.questions(&servers, now);
+        for (ids, question) in questions {
+            for (id, mapping, reason) in judge(&self.policies, ids, question).await {
+                if mapping.action == Action::Reap {
+                    self.reap(&id, reason.as_deref()).await;
+                }
+                // After the reap: what was accepted just now is in flight.
+                let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
+                if let Some(told) = told {
+                    reports.insert(id, told);
+                }
             }
         }
         count(&reports);
-        Ok(reports)
+        let unseen = self.unseen(&silent, &reports);
+        Ok(Seen { reports, unseen })
+    }
+
+    /// The group's servers in a zone. Where there are others, one that hangs does not keep them waiting for long.
+    pub(super) async fn list(&self, zone: &Zone) -> Result<Vec<Machine>, Failure> {
+        let listing = self.lifecycle.machines(std::slice::from_ref(zone), Some(&self.configuration.group));
+        let machines = if self.zones.len() == 1 {
+            listing.await
+        } else {
+            let late = |_| Failure(format!("{zone} did not answer within {} s", ZONE_PATIENCE.as_secs()));
+            tokio::time::timeout(ZONE_PATIENCE, listing).await.map_err(late)?
+        };
+        machines.map_err(|error| Failure::from_error(&error))
+    }
+
+    /// Goes on without the zones that could not be asked, if that is possible: not where none could, and not where the
+    /// journal has instances in one that was never seen, since the runner would take them for gone.
+    fn note_silence(&self, silent: &BTreeMap<Zone, Failure>) -> Result<(), Failure> {
+        let mut newly = Vec::new();
+        {
+            let mut places = self.places.lock();
+            for zone in &self.zones {
+                let failure = silent.get(zone);
+                let cause = failure.map(|failure| Cause::of_class(FailureClass::Connection, failure.0.clone()));
+                if places.looked(zone, cause)
+                    && let Some(failure) = failure
+                {
+                    newly.push((zone, failure));
+                }
+            }
+        }
+        let seen = self.looked.lock();
+        let unknown = silent.iter().find(|(zone, _)| self.known_zones.contains(zone) && !seen.contains_key(zone));
+        let all = (silent.len() == self.zones.len()).then(|| silent.iter().next()).flatten();
+        match unknown.or(all) {
+            Some((_, failure)) => Err(failure.clone()),
+            None => {
+                for (zone, failure) in newly {
+                    tracing::warn!(%zone, "it cannot be asked, so what was seen there last is told: {failure}");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The instances of zones that could not be asked, with when these were.
+    fn unseen(&self, silent: &BTreeMap<Zone, Failure>, reports: &Reports) -> BTreeMap<String, Unseen> {
+        if silent.is_empty() {
+            return BTreeMap::new();
+        }
+        let (book, looked) = (self.book.lock(), self.looked.lock());
+        let unseen = |id: &String| {
+            let zone = &book.get(id)?.place.zone;
+            Some((id.clone(), Unseen { since: *looked.get(zone)?, why: silent.get(zone)?.clone() }))
+        };
+        reports.keys().filter_map(unseen).collect()
+    }
+
+    fn show_servers(&self, servers: &BTreeMap<String, scaleway::Server>, silent: &BTreeMap<Zone, Failure>) {
+        let book = self.book.lock();
+        let of = |zone: &Zone| {
+            let here = |(id, _): &(&String, &scaleway::Server)| book.get(id).is_some_and(|it| it.place.zone == *zone);
+            servers.iter().filter(here).map(|(_, server)| server.commercial_type.as_str()).collect::<Vec<_>>()
+        };
+        for zone in self.zones.iter().filter(|zone| !silent.contains_key(zone)) {
+            self.gauges.servers(zone, of(zone).into_iter());
+        }
     }
 
     /// Takes a listed server up, also one that this process has not seen before. Servers that were kept on purpose
-    /// belong to people, not to the runner.
-    fn adopt(&self, machine: Machine) -> Option<(String, scaleway::Server)> {
+    /// belong to people, not to the runner; and those that our journal does not know to whoever made them, unless they
+    /// were taken over.
+    fn adopt(&self, zone: &Zone, machine: Machine) -> Option<(String, scaleway::Server)> {
         if machine.kept {
             return None;
         }
         let operation: OperationId = machine.operation?;
         let id = operation.to_string();
+        if machine.operation_state.is_none() && !self.adopted.holds(&id) {
+            if self.strangers.lock().insert(id.clone()) {
+                let host = machine.host.as_deref().unwrap_or("another host");
+                tracing::warn!(
+                    instance = id,
+                    server = machine.id,
+                    "{host} works under the same name and owner and made this, so it is left alone: each needs its own name"
+                );
+            }
+            return None;
+        }
         let mut book = self.book.lock();
         if book.get(&id).is_none() {
             tracing::info!(instance = id, server = machine.id, state = machine.state, "found an instance");
-            let mut entry = Entry::found(operation, Work::Idle);
+            let place = Place { zone: zone.clone(), server_type: machine.server_type.clone() };
+            let mut entry = Entry::found(operation, place, Phase::Idle { suspended: self.suspensions.holds(&id) });
             // Its creation ended well, so it ran once.
-            entry.has_run = machine.operation_state == Some(windlass_lifecycle::OperationState::Done);
-            entry.suspended = self.suspensions.holds(&id);
+            entry.has_run = machine.operation_state == Some(OperationState::Done);
             book.insert(entry);
         }
         book.saw(&id, &machine.id, state(&machine.server.state), self.lifecycle.now());
+        book.has_type(&id, &machine.server_type);
         Some((id, machine.server))
     }
 
     /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves
-    /// nothing. What is found joins the others; what is proven gone is returned.
-    async fn look_for_missing(&self, servers: &mut BTreeMap<String, scaleway::Server>) -> Vec<String> {
-        let missing: Vec<(String, String)> = self
+    /// nothing. What is found joins the others; what is proven gone is returned. Zones that could not be listed are not
+    /// asked again.
+    async fn look_for_missing(
+        &self,
+        servers: &mut BTreeMap<String, scaleway::Server>,
+        silent: &BTreeMap<Zone, Failure>,
+    ) -> Vec<String> {
+        let missing: Vec<(String, Zone, String)> = self
             .book
             .lock()
             .iter()
-            .filter(|(id, entry)| {
-                matches!(entry.work, Work::Idle | Work::Suspending | Work::Resuming) && !servers.contains_key(*id)
-            })
-            .filter_map(|(id, entry)| Some((id.clone(), entry.server.clone()?)))
+            .filter(|(id, entry)| entry.phase().stands() && !servers.contains_key(*id))
+            .filter(|(_, entry)| !silent.contains_key(&entry.place.zone))
+            .filter_map(|(id, entry)| Some((id.clone(), entry.place.zone.clone(), entry.server.clone()?)))
             .collect();
         let looked: Vec<_> = stream::iter(missing)
-            .map(|(id, server)| async move { (id, self.read_server(&server).await) })
+            .map(|(id, zone, server)| async move { (id, self.read_server(&zone, &server).await) })
             .buffer_unordered(PARALLEL_LOOKS)
             .collect()
             .await;
@@ -240,8 +292,12 @@ impl Fleet {
 
     /// A server by its id; nothing where it is proven gone: answered "not found" twice, some seconds apart, so that one
     /// wrong answer costs no running job (assumption: not-found-is-lasting).
-    pub(super) async fn read_server(&self, id: &str) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
-        let instance = self.client.instance(&self.configuration.zone);
+    pub(super) async fn read_server(
+        &self,
+        zone: &Zone,
+        id: &str,
+    ) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
+        let instance = self.client.instance(zone);
         match instance.get_server(id).await {
             Err(error) if error.is_not_found() => tokio::time::sleep(BEFORE_GONE).await,
             answer => return answer.map(Some),
@@ -252,34 +308,35 @@ impl Fleet {
         }
     }
 
-    /// What the policy is asked, about whom, and what is told about the instances that have no server to judge.
-    fn question(
+    /// What the policy is asked, about whom, and what is told about the instances that have no server to judge. A
+    /// question is about one zone.
+    fn questions(
         &self,
         servers: &BTreeMap<String, scaleway::Server>,
         now: u64,
-    ) -> (Vec<String>, Question, BTreeMap<String, State>) {
+    ) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = &self.configuration.watched_tags;
         let book = self.book.lock();
-        let (mut ids, mut judged) = (Vec::new(), Vec::new());
-        let mut server_types = ServerTypes::default();
-        let mut reports = BTreeMap::new();
+        let mut of_zones: BTreeMap<&Zone, OfZone> = BTreeMap::new();
+        let mut reports = Reports::new();
         for (id, entry) in book.iter() {
-            match servers.get(id).filter(|_| !matches!(entry.work, Work::Left | Work::Gone)) {
+            match servers.get(id).filter(|_| entry.phase().is_judged()) {
                 Some(server) => {
+                    let of_zone = of_zones.entry(&entry.place.zone).or_default();
                     // Two clocks: Scaleway's may differ from ours, and no server is older than its operation.
                     let created = server.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
                     let created = created.unwrap_or(now).max(entry.operation.made_at());
                     let since = entry.seen.map_or(now, |(_, since)| since);
-                    ids.push(id.clone());
-                    judged.push(Server {
+                    of_zone.ids.push(id.clone());
+                    of_zone.servers.push(Server {
                         state: state(&server.state),
                         detail: detail(&server.state_detail),
                         age: now.saturating_sub(created),
                         state_age: now.saturating_sub(since),
                         has_run: entry.has_run,
-                        in_flight: entry.in_flight(),
-                        suspended: entry.suspended,
-                        server_type: server_types.position(&server.commercial_type),
+                        in_flight: entry.phase().in_flight(),
+                        suspended: entry.is_suspended(),
+                        server_type: of_zone.server_types.position(&server.commercial_type),
                         watched_tags: watched(watched_tags, &server.tags),
                     });
                 }
@@ -290,102 +347,39 @@ impl Fleet {
                 }
             }
         }
-        let question = Question {
-            now,
-            zone: self.configuration.zone.to_string(),
-            group: Some(self.configuration.group.to_string()),
-            server_types: server_types.names(),
-            watched_tags: watched_tags.clone(),
-            servers: judged,
+        let question = |(zone, of_zone): (&Zone, OfZone)| {
+            let question = Question {
+                now,
+                zone: zone.to_string(),
+                group: Some(self.configuration.group.to_string()),
+                server_types: of_zone.server_types.names(),
+                watched_tags: watched_tags.clone(),
+                servers: of_zone.servers,
+            };
+            (of_zone.ids, question)
         };
-        (ids, question, reports)
-    }
-
-    /// One question for the whole batch.
-    async fn judge(&self, ids: Vec<String>, question: Question) -> Vec<(String, Mapping, Option<String>)> {
-        if ids.is_empty() {
-            return Vec::new();
-        }
-        let decision = self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
-        for fallback in &decision.fallbacks {
-            tracing::warn!(decision = %decision.id, "{fallback}");
-        }
-        ids.into_iter()
-            .zip(decision.answer)
-            .filter_map(|(id, answer)| match answer.verdict {
-                Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
-                // The last link of a chain never defers.
-                Verdict::Defer => None,
-            })
-            .collect()
+        (of_zones.into_iter().map(question).collect(), reports)
     }
 
     /// Removes an instance because the policy says so.
     async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
-        let Some((work, operation)) =
-            self.book.lock().get(id).map(|entry| (entry.work.clone(), entry.operation.clone()))
-        else {
-            return;
-        };
-        match work {
-            Work::Idle | Work::Suspending | Work::Resuming => {
-                metrics::counter!(names::REAPS).increment(1);
-                let why = reason.unwrap_or("the state-mapping policy says so");
-                if let Err(error) = self.begin_cleanup(id, why).await {
-                    tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
-                }
+        let why = reason.unwrap_or("the state-mapping policy says so");
+        let Some(phase) = self.book.lock().get(id).map(|entry| entry.phase().clone()) else { return };
+        if phase.stands() {
+            metrics::counter!(names::REAPS).increment(1);
+            if let Err(error) = self.begin_cleanup(id, why).await {
+                tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
             }
-            Work::Creating => {
-                metrics::counter!(names::REAPS).increment(1);
-                if self.call_off(&operation) {
-                    tracing::warn!(
-                        instance = id,
-                        reason,
-                        "its creation is called off, as the state-mapping policy says"
-                    );
-                    self.book.lock().set_work(id, Work::Undoing);
-                }
-            }
-            Work::Undoing | Work::CleaningUp | Work::Left | Work::Gone => {}
+        } else if self.end_creation(id) {
+            metrics::counter!(names::REAPS).increment(1);
+            tracing::warn!(instance = id, "its creation is called off: {why}");
         }
-    }
-}
-
-/// Sets the gauges.
-pub(super) fn count(reports: &BTreeMap<String, State>) {
-    for state in [
-        State::Creating,
-        State::Running,
-        State::Deleting,
-        State::Timeout,
-        State::Suspending,
-        State::Suspended,
-        State::Resuming,
-    ] {
-        let count = reports.values().filter(|told| **told == state).count();
-        metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn deleting_is_only_told_while_a_cleanup_is_in_flight() {
-        assert_eq!(report(Told::Deleting, Operation::Cleanup), Some(State::Deleting));
-        for in_flight in [Operation::None, Operation::Create, Operation::Suspend, Operation::Resume] {
-            assert_eq!(report(Told::Deleting, in_flight), None);
-        }
-    }
-
-    #[test]
-    fn a_type_has_one_position_in_a_listing() {
-        let mut types = ServerTypes::default();
-        let positions = ["DEV1-S", "GP1-XS", "DEV1-S"].map(|name| types.position(name));
-        assert_eq!(positions, [0, 1, 0]);
-        assert_eq!(types.names(), ["DEV1-S", "GP1-XS"]);
-    }
 
     #[test]
     fn a_watched_tag_sets_its_own_bit_and_no_other_tag_any() {

@@ -39,9 +39,19 @@ pub fn start_logging() {
         Some(Err(error)) => (default(), Some(error)),
     };
     let _ = tracing_subscriber::registry().with(HostLog::new(std::io::stderr()).with_filter(filter)).try_init();
+    // What the standard library writes is no line of the form above, and the host would show it at its finest level.
+    std::panic::set_hook(Box::new(log_panic));
     if let Some(error) = refused {
         tracing::warn!(%error, "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_fleeting=debug`");
     }
+}
+
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let words =
+        payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let place = panic.location().map_or_else(String::new, ToString::to_string);
+    tracing::error!(place, "the plugin has a defect: {}", words.unwrap_or("a panic without words"));
 }
 
 /// Writes each event as one line.

@@ -139,6 +139,14 @@ pub struct Update {
     pub delivered: Option<Box<dyn FnOnce() + Send>>,
 }
 
+impl Update {
+    /// These reports, and what is to be called when they have been handed over.
+    pub fn of(reports: impl IntoIterator<Item = (String, State)>, delivered: impl FnOnce() + Send + 'static) -> Self {
+        let reports = reports.into_iter().map(|(instance, state)| Report { instance, state }).collect();
+        Self { reports, delivered: Some(Box::new(delivered)) }
+    }
+}
+
 impl fmt::Debug for Update {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Update").field("reports", &self.reports).finish_non_exhaustive()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 
@@ -67,8 +67,6 @@ pub enum ServeError {
 pub enum Departure {
     /// The host asked for it.
     Asked,
-    /// The process was told to end (SIGTERM).
-    Terminated,
     /// The host is gone without a word.
     HostGone,
 }
@@ -76,8 +74,10 @@ pub enum Departure {
 /// Serves a group to the host that started this process, and returns when the plugin is to leave.
 ///
 /// *Guarantees*: the handshake line is the first and only thing on standard output, and comes before the group is
-/// touched. SIGINT is ignored, since Ctrl-C reaches the whole process group and the host decides. When the host dies
-/// without a word (it was killed), the plugin leaves too, so that it never holds its group's lock against a successor.
+/// touched. Signals that ask a process to end are ignored while the host lives: Ctrl-C, a closed terminal and a service
+/// manager that stops the host reach the whole process group, the host may drain its jobs for hours after that, and it
+/// needs the group until it asks the plugin to leave. When the host dies without a word (it was killed), the plugin
+/// leaves too, so that it never holds its group's lock against a successor.
 /// Calls in flight get 300 ms once the plugin is leaving, so that the caller has more than a second left of the two
 /// that the host grants.
 ///
@@ -86,8 +86,7 @@ pub enum Departure {
 pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Result<Departure, ServeError> {
     // Before the line is printed: from then on the host may signal or vanish at any time.
     let parent = std::os::unix::process::parent_id();
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+    let mut signals = Requests::listen().map_err(ServeError::Signals)?;
 
     let parent_directory = handshake.socket_parent.clone().unwrap_or_else(std::env::temp_dir);
     let directory = tempfile::Builder::new()
@@ -127,8 +126,7 @@ pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Resul
     let departure = loop {
         tokio::select! {
             () = leaving.cancelled() => break Departure::Asked,
-            _ = terminations.recv() => break Departure::Terminated,
-            _ = interrupts.recv() => tracing::debug!("SIGINT ignored: the host decides when the plugin leaves"),
+            name = signals.next() => tracing::debug!("{name} ignored: the host decides when the plugin leaves"),
             _ = watch.tick() => {
                 if std::os::unix::process::parent_id() != parent {
                     break Departure::HostGone;
@@ -148,4 +146,34 @@ pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Resul
         server.abort();
     }
     Ok(departure)
+}
+
+/// The signals by which a process is asked to end.
+struct Requests {
+    interrupt: Signal,
+    terminate: Signal,
+    quit: Signal,
+    hangup: Signal,
+}
+
+impl Requests {
+    /// From here on none of them ends the process.
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.quit.recv() => "SIGQUIT",
+            _ = self.hangup.recv() => "SIGHUP",
+        }
+    }
 }

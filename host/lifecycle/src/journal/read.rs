@@ -147,6 +147,9 @@ pub(super) fn operations(connection: &Connection, filter: &OperationFilter) -> R
         sql.push_str(" and grouping = ?1");
         parameters.push(group.clone());
     }
+    if filter.not_ended {
+        sql.push_str(" and ended_by is null");
+    }
     sql.push_str(&format!(" order by created_at desc, rowid desc limit {}", filter.limit.unwrap_or(LIMIT)));
     collect(connection, &sql, &parameters, read_operation)
 }

@@ -236,6 +236,8 @@ pub struct OperationFilter {
     pub group: Option<String>,
     /// Only this kind.
     pub kind: Option<OperationKind>,
+    /// Only those that no other operation ended: of creations that are done, those whose servers should be there.
+    pub not_ended: bool,
     /// At most so many, the newest first. Absent: 1,000.
     pub limit: Option<u32>,
 }

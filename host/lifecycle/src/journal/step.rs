@@ -41,6 +41,9 @@ pub(crate) enum Create {
         server_type: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         image: Option<String>,
+        /// In the intent: the id of the address out of a pool that is attached to it. It was there before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pooled_ip: Option<String>,
         /// In the outcome: the volumes that came into being with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         volumes: Vec<ResourceName>,
@@ -150,7 +153,12 @@ mod tests {
         vec![
             Create::Ip { kind: AddressKind::Ipv6 },
             Create::Volume { position: 2, size: None },
-            Create::Server { server_type: "DEV1-S".into(), image: None, volumes: vec![volume] },
+            Create::Server {
+                server_type: "DEV1-S".into(),
+                image: None,
+                pooled_ip: Some("ip".into()),
+                volumes: vec![volume],
+            },
             Create::TagVolume,
             Create::PrivateNic { private_network: "network".into() },
             Create::SetCloudInit,
@@ -190,7 +198,12 @@ mod tests {
     #[test]
     fn what_older_versions_wrote_is_read() {
         let server = json!({ "type": "DEV1-S", "image": "an-image" });
-        let step = Create::Server { server_type: "DEV1-S".into(), image: Some("an-image".into()), volumes: vec![] };
+        let step = Create::Server {
+            server_type: "DEV1-S".into(),
+            image: Some("an-image".into()),
+            pooled_ip: None,
+            volumes: vec![],
+        };
         assert_eq!(Step::read("create-server", &server).unwrap(), Step::Create(step));
         let volume = json!({ "position": 1 });
         let step = Create::Volume { position: 1, size: None };

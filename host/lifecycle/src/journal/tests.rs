@@ -391,6 +391,22 @@ async fn a_migration_that_fails_leaves_the_journal_as_it_was() {
 }
 
 #[tokio::test]
+async fn creations_whose_servers_were_removed_are_not_listed_where_only_the_living_are_asked_for() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    for number in 1..=3 {
+        journal.begin(new(&id(number), number)).await.unwrap();
+        journal.close(closing(&id(number), OperationState::Done)).await.unwrap();
+    }
+    journal.begin(NewOperation { kind: OperationKind::CleanupServer, ..new(&id(4), 9) }).await.unwrap();
+    journal.close(Closing { ends: vec![id(2)], ..closing(&id(4), OperationState::Done) }).await.unwrap();
+    let filter =
+        OperationFilter { kind: Some(OperationKind::CreateServer), not_ended: true, ..OperationFilter::default() };
+    let living: Vec<_> = journal.operations(&filter).unwrap().into_iter().map(|operation| operation.id).collect();
+    assert_eq!(living, [id(3), id(1)]);
+}
+
+#[tokio::test]
 async fn an_empty_file_is_a_journal_that_is_still_to_be_made() {
     let (folder, state) = state();
     std::fs::write(folder.path().join(JOURNAL_FILE), "").unwrap();

@@ -213,9 +213,11 @@ mod tests {
             let error = name.parse::<PoolPrefix>().unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");
         }
-        for good in ["ci-pool-", "windlass-pool-", "tuist-pool-", "p-"] {
+        let longest = format!("{}-", "a".repeat(26));
+        for good in ["ci-pool-", "windlass-pool-", "tuist-pool-", "p-", "1.b-", longest.as_str()] {
             good.parse::<PoolPrefix>().unwrap();
         }
+        assert!(format!("a{longest}").parse::<PoolPrefix>().unwrap_err().to_string().contains("28 bytes"));
     }
 
     #[test]
@@ -226,6 +228,19 @@ mod tests {
         {
             let error = name.parse::<ClaimName>().unwrap_err().to_string();
             assert!(error.contains(part), "{name}: {error}");
+        }
+        assert!("windlass-returning-1".parse::<ClaimName>().unwrap_err().to_string().contains("into a pool"));
+        for good in ["a", "1", "a.b-c", "windlass-claim", &"a".repeat(63)] {
+            let read = good.parse::<ClaimName>().map(|claim| claim.to_string());
+            assert!(
+                matches!(&read, Ok(name) if name == good) || "windlass-claim-pending-".starts_with(good),
+                "{read:?}"
+            );
+        }
+        // An error quotes 126 bytes of a wrong name and no more.
+        for (length, whole) in [(126, true), (127, false)] {
+            let name = "a".repeat(length);
+            assert_eq!(name.parse::<ClaimName>().unwrap_err().to_string().contains(&name), whole);
         }
         let claim: ClaimName = "ci-pool-7".parse().unwrap();
         let error = claim.check_against(&"ci-pool-".parse().unwrap()).unwrap_err().to_string();
@@ -240,6 +255,18 @@ mod tests {
         let prefix: PoolPrefix = "ci-pool-".parse().unwrap();
         assert_eq!(prefix.name(&claim, "h"), "ci-pool-683b0b01-e55e-4fbd-b635-dda2ed89b623");
         assert_eq!(claim.returning("h"), "windlass-returning-0689fdd9-38dd-4479-9609-4033f11d1941");
+    }
+
+    #[test]
+    fn a_host_between_pool_and_claim_is_known_by_its_name() {
+        let pending = pending(Uuid::from_u128(1));
+        assert_eq!(pending, "windlass-claim-pending-00000000-0000-0000-0000-000000000001");
+        let returning = "a-claim".parse::<ClaimName>().unwrap().returning("h");
+        assert!(is_pending(&pending) && !is_returning(&pending) && is_between(&pending));
+        assert!(is_returning(&returning) && !is_pending(&returning) && is_between(&returning));
+        assert!(!is_between("ci-pool-1"));
+        let prefix: PoolPrefix = "ci-pool-".parse().unwrap();
+        assert!(prefix.holds("ci-pool-1") && !prefix.holds("ci-1") && !prefix.holds("a-ci-pool-1"));
     }
 
     proptest! {

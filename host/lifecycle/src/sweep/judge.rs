@@ -354,4 +354,85 @@ mod tests {
         assert!(goes(&judge(&listed(ResourceKind::Ip, "ip", &[]), None, &here, &[])), "nobody uses it");
         assert!(goes(&judge(&listed(ResourceKind::Ip, "ip", &["server"]), None, &here, &["server"])));
     }
+
+    #[test]
+    fn what_is_unexplained_says_why_by_what_became_of_its_operation() {
+        let why =
+            |resource: &Listed, known: &Known| match judge(resource, Some(known), &[("server", Presence::Gone)], &[]) {
+                Standing::Unexplained { why, .. } => why,
+                other => panic!("{other:?}"),
+            };
+        let (ip, server) = (listed(ResourceKind::Ip, "ip", &[]), listed(ResourceKind::Server, "another", &[]));
+        for (resource, state, ended, words) in [
+            (&ip, OperationState::Done, false, "the server of operation ci-0nqrsxtrgyns is gone"),
+            (&server, OperationState::Done, false, "operation ci-0nqrsxtrgyns made another one in its place"),
+            (&ip, OperationState::Done, true, "operation ci-0nqrsxtrgyns made it, and its server was cleaned up"),
+            (&server, OperationState::Done, true, "operation ci-0nqrsxtrgyns made it, and its server was cleaned up"),
+            (&ip, OperationState::Kept, false, "operation ci-0nqrsxtrgyns ended and did not keep it"),
+            (&ip, OperationState::Undone, false, "operation ci-0nqrsxtrgyns failed and should have removed it"),
+        ] {
+            assert_eq!(why(resource, &known(state, ended, &[])), words);
+        }
+    }
+
+    #[test]
+    fn what_an_operation_changed_before_the_lists_were_read_is_judged() {
+        let mut known = known(OperationState::Undone, false, &[]);
+        let ip = listed(ResourceKind::Ip, "ip", &[]);
+        known.operation.updated_at = 10;
+        assert!(goes(&judge(&ip, Some(&known), &[], &[])));
+        known.operation.state = OperationState::Open;
+        known.operation.updated_at = 0;
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Explained);
+    }
+
+    #[test]
+    fn what_operations_that_ended_did_not_make_stays() {
+        for (state, ended) in [(OperationState::Undone, false), (OperationState::Done, true)] {
+            let known = known(state, ended, &[lost("create-server")]);
+            assert!(stays(&judge(&listed(ResourceKind::Ip, "another", &[]), Some(&known), &[], &[])));
+            assert!(goes(&judge(&listed(ResourceKind::Ip, "ip", &[]), Some(&known), &[], &[])));
+        }
+    }
+
+    #[test]
+    fn what_hangs_on_the_living_server_of_its_operation_is_explained_by_it() {
+        let known = known(OperationState::Done, false, &[]);
+        let here = [("server", Presence::Here)];
+        let volume = |attached: &[&str]| listed(ResourceKind::BlockVolume, "later", attached);
+        assert_eq!(judge(&volume(&["server"]), Some(&known), &here, &[]), Standing::Explained);
+        assert!(stays(&judge(&volume(&[]), Some(&known), &here, &[])));
+        assert!(stays(&judge(&volume(&["other"]), Some(&known), &here, &[])));
+        assert_eq!(judge(&listed(ResourceKind::Server, "server", &[]), Some(&known), &[], &[]), Standing::Explained);
+    }
+
+    #[test]
+    fn what_an_unknown_operation_made_is_left_alone_for_the_time_of_grace() {
+        let judged =
+            |later: u64, running_too: bool, kind: ResourceKind, tagged: &[(OperationId, String)], going: &[&str]| {
+                Case {
+                    servers: &Servers::default(),
+                    going: &going.iter().map(|&id| id.to_owned()).collect(),
+                    tagged,
+                    listed_from: 10,
+                    now: id().made_at() + later,
+                    grace: Duration::from_millis(100),
+                    running_too,
+                }
+                .judge(&listed(kind, "a", &[]), None)
+            };
+        for later in [0, 99] {
+            assert_eq!(judged(later, true, ResourceKind::Server, &[], &[]), Standing::Explained);
+        }
+        for later in [100, 101] {
+            assert!(goes(&judged(later, true, ResourceKind::Server, &[], &[])));
+            assert!(stays(&judged(later, false, ResourceKind::Server, &[], &[])));
+            assert!(goes(&judged(later, false, ResourceKind::Ip, &[], &[])));
+        }
+        // A server of the same operation that stays may only be without it for a moment.
+        let other = OperationId::parse("ci-0nqrsxtrgynt").unwrap();
+        assert!(stays(&judged(100, false, ResourceKind::Ip, &[(id(), "b".to_owned())], &[])));
+        assert!(goes(&judged(100, false, ResourceKind::Ip, &[(id(), "b".to_owned())], &["b"])));
+        assert!(goes(&judged(100, false, ResourceKind::Ip, &[(other, "b".to_owned())], &[])));
+    }
 }

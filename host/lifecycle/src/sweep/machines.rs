@@ -1,11 +1,13 @@
 //! The list of our servers, with what the journal knows of them.
 
-use serde::Serialize;
-use windlass_scaleway::Zone;
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
 use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::{Client, Zone};
 
 use crate::cleanup::CleanupSpecification;
-use crate::identifier::{GroupName, OperationId};
+use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
 use crate::{Error, tags};
@@ -39,10 +41,37 @@ pub struct Machine {
     pub operation_state: Option<OperationState>,
     /// What is being done to it now.
     pub in_flight: Option<OperationKind>,
+    /// The host on which it was made, by its tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Marked as kept on purpose.
     pub kept: bool,
     /// When Scaleway created it, RFC 3339.
     pub created_at: String,
+}
+
+/// What open cleanups remove. Read once for a whole listing: in mass removals there are many of both.
+struct Cleaned {
+    servers: HashSet<String>,
+    creations: HashSet<OperationId>,
+}
+
+impl Cleaned {
+    fn of(cleanups: &[Operation]) -> Self {
+        let mut cleaned = Self { servers: HashSet::new(), creations: HashSet::new() };
+        for cleanup in cleanups {
+            // One that cannot be read hides nothing: its end is seen all the same.
+            if let Ok(target) = CleanupSpecification::deserialize(&cleanup.specification) {
+                cleaned.servers.extend(target.server);
+                cleaned.creations.extend(target.creation);
+            }
+        }
+        cleaned
+    }
+
+    fn holds(&self, server: &str, creation: Option<&OperationId>) -> bool {
+        self.servers.contains(server) || creation.is_some_and(|creation| self.creations.contains(creation))
+    }
 }
 
 impl Lifecycle {
@@ -54,22 +83,12 @@ impl Lifecycle {
         let shared = &self.shared;
         let mut wanted = vec![tags::owner_tag(&shared.owner)];
         wanted.extend(group.map(tags::group_tag));
-        let open: Vec<Operation> = shared.journal.operations(&OperationFilter {
+        let cleaned = Cleaned::of(&shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open],
+            kind: Some(OperationKind::CleanupServer),
             limit: Some(10_000),
             ..OperationFilter::default()
-        })?;
-        let cleaning = |server: &str, creation: Option<&OperationId>| {
-            open.iter().any(|operation| {
-                operation.kind == OperationKind::CleanupServer
-                    && serde_json::from_value::<CleanupSpecification>(operation.specification.clone()).is_ok_and(
-                        |target| {
-                            target.server.as_deref() == Some(server)
-                                || (target.creation.is_some() && target.creation.as_ref() == creation)
-                        },
-                    )
-            })
-        };
+        })?);
         let mut machines = Vec::new();
         for zone in zones {
             let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
@@ -91,7 +110,7 @@ impl Lifecycle {
                     }
                 }
                 let row = operation.as_ref().and_then(|id| shared.journal.operation(id).ok());
-                let in_flight = if cleaning(&server.id, operation.as_ref()) {
+                let in_flight = if cleaned.holds(&server.id, operation.as_ref()) {
                     Some(OperationKind::CleanupServer)
                 } else if row.as_ref().is_some_and(|row| row.state == OperationState::Open) {
                     Some(OperationKind::CreateServer)
@@ -110,6 +129,7 @@ impl Lifecycle {
                     operation_state: row.map(|row| row.state),
                     operation,
                     in_flight,
+                    host: tags::host_of(&server.tags).map(str::to_owned),
                     kept: tags::is_kept(&server.tags),
                     created_at: server.creation_date.clone(),
                     server,
@@ -118,4 +138,53 @@ impl Lifecycle {
         }
         Ok(machines)
     }
+}
+
+/// A server that says by its tags which group it belongs to, whoever made it.
+#[derive(Clone, Debug)]
+pub struct GroupMember {
+    /// Scaleway's id.
+    pub id: String,
+    /// The zone.
+    pub zone: Zone,
+    /// Whose it is.
+    pub owner: OwnerName,
+    /// The operation that created it.
+    pub operation: OperationId,
+    /// The host on which it was made, where it says so.
+    pub host: Option<String>,
+}
+
+/// The servers of a group of this name, of every owner: for who does not know yet whether it is alone with that name.
+/// Only those of the client's default project, where it has one, and none that was kept on purpose.
+///
+/// # Errors
+/// [`Error::Scaleway`] when the zone cannot be listed.
+pub async fn members_of_group(client: &Client, zone: &Zone, group: &GroupName) -> Result<Vec<GroupMember>, Error> {
+    let project = client.settings().project_id();
+    let request = ListServers {
+        project: project.map(str::to_owned),
+        tags: vec![tags::group_tag(group)],
+        ..ListServers::default()
+    };
+    let servers = client
+        .instance(zone)
+        .list_servers(&request)
+        .await
+        .map_err(|error| Error::scaleway("listing the servers of the group", error))?;
+    let ours = |server: &Server| {
+        tags::group_of(&server.tags) == Some(group.as_str())
+            && !tags::is_kept(&server.tags)
+            && project.is_none_or(|project| server.project == project)
+    };
+    let member = |server: Server| {
+        Some(GroupMember {
+            owner: tags::owner_of(&server.tags)?,
+            operation: tags::operation_of(&server.tags)?,
+            host: tags::host_of(&server.tags).map(str::to_owned),
+            id: server.id,
+            zone: zone.clone(),
+        })
+    };
+    Ok(servers.into_iter().filter(ours).filter_map(member).collect())
 }

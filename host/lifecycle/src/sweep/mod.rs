@@ -26,7 +26,7 @@ use crate::{Error, metric_names, tags};
 use judge::{Case, Known, Standing};
 use listing::{Listed, Presence, Servers};
 
-pub use machines::Machine;
+pub use machines::{GroupMember, Machine, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
 
 /// Where and how to sweep.
@@ -70,6 +70,15 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// Takes in the sweep of other zones.
+    pub(crate) fn extend(&mut self, other: Self) {
+        let Self { unexplained, kept, explained, cleanups } = other;
+        self.unexplained.extend(unexplained);
+        self.kept.extend(kept);
+        self.explained += explained;
+        self.cleanups.extend(cleanups);
+    }
+
     /// Whether nothing that is to be removed is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {

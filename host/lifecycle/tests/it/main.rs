@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod address_pool;
 mod capabilities;
 mod chaos;
 mod hostile;
@@ -9,6 +10,7 @@ mod kill;
 mod late;
 mod machines;
 mod named;
+mod own_images;
 mod ownership;
 mod supervising;
 mod support;

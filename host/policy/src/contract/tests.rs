@@ -26,7 +26,7 @@ use crate::policy::LoadedPolicy;
 use crate::shadow::Shadows;
 use crate::slots::types::{Failure, FailureClass};
 use crate::slots::{
-    CONTRACT_VERSION, CONTRACT_VERSIONS, Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName,
+    CONTRACT_VERSION, CONTRACT_VERSIONS, Deferred, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName,
     StateMapping, retry, sealed,
 };
 
@@ -439,4 +439,5 @@ fn every_slot_has_an_adapter_for_every_version_that_the_host_speaks() {
     speaks::<Rollback>();
     speaks::<Release>();
     speaks::<Provisioning>();
+    speaks::<Placement>();
 }

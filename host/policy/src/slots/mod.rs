@@ -4,6 +4,7 @@
 //! The types serialise as the contract spells them (kebab-case; a variant without payload is a string, one with payload
 //! an object with one key), so a decision record, a command line's JSON and the WIT use the same words.
 
+pub mod placement;
 pub mod provisioning;
 pub mod release;
 pub mod retry;
@@ -19,6 +20,7 @@ use wasmtime::component::{ComponentType, Lift, Lower};
 
 use crate::contract::Adapter;
 
+pub use placement::Placement;
 pub use provisioning::Provisioning;
 pub use release::Release;
 pub use retry::Retry;
@@ -48,12 +50,20 @@ pub enum SlotName {
     Release,
     /// [`Provisioning`].
     Provisioning,
+    /// [`Placement`].
+    Placement,
 }
 
 impl SlotName {
     /// All slots, in the order of the contract.
-    pub const ALL: [SlotName; 5] =
-        [SlotName::StateMapping, SlotName::Retry, SlotName::Rollback, SlotName::Release, SlotName::Provisioning];
+    pub const ALL: [SlotName; 6] = [
+        SlotName::StateMapping,
+        SlotName::Retry,
+        SlotName::Rollback,
+        SlotName::Release,
+        SlotName::Provisioning,
+        SlotName::Placement,
+    ];
 
     /// The name as configuration, records and the contract write it.
     pub const fn as_str(self) -> &'static str {
@@ -63,6 +73,7 @@ impl SlotName {
             SlotName::Rollback => "rollback",
             SlotName::Release => "release",
             SlotName::Provisioning => "provisioning",
+            SlotName::Placement => "placement",
         }
     }
 
@@ -74,6 +85,7 @@ impl SlotName {
             SlotName::Rollback => "windlass:policy/rollback",
             SlotName::Release => "windlass:policy/release",
             SlotName::Provisioning => "windlass:policy/provisioning",
+            SlotName::Placement => "windlass:policy/placement",
         }
     }
 
@@ -127,7 +139,7 @@ pub enum OnFailure {
     Keep,
 }
 
-/// One decision point. Implemented by the five unit types of this module and by nothing else.
+/// One decision point. Implemented by the six unit types of this module and by nothing else.
 pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// Its name.
     const NAME: SlotName;
@@ -231,7 +243,7 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     fn example() -> Self::Question;
 }
 
-/// A sixth slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.
+/// A seventh slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.
 pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::StateMapping {}
@@ -239,6 +251,7 @@ pub(crate) mod sealed {
     impl Sealed for super::Rollback {}
     impl Sealed for super::Release {}
     impl Sealed for super::Provisioning {}
+    impl Sealed for super::Placement {}
 }
 
 /// Runs `$body` with `$slot` standing for the slot type that `$name` names.
@@ -264,6 +277,10 @@ macro_rules! with_slot {
             }
             $crate::slots::SlotName::Provisioning => {
                 type $slot = $crate::slots::Provisioning;
+                $body
+            }
+            $crate::slots::SlotName::Placement => {
+                type $slot = $crate::slots::Placement;
                 $body
             }
         }

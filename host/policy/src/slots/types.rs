@@ -107,6 +107,27 @@ pub struct Failure {
     pub ambiguous: bool,
 }
 
+impl Failure {
+    /// The longest message, in bytes.
+    pub const LONGEST_MESSAGE: usize = 1024;
+
+    /// A failure without a call. The message is cut at a character within the bound.
+    #[must_use]
+    pub fn of_class(class: FailureClass, message: impl AsRef<str>) -> Self {
+        let message = message.as_ref();
+        Self {
+            class,
+            message: message[..message.floor_char_boundary(Self::LONGEST_MESSAGE)].to_owned(),
+            method: None,
+            path: None,
+            status: None,
+            error_type: None,
+            resource: None,
+            ambiguous: false,
+        }
+    }
+}
+
 /// The kinds of resources that an operation makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use windlass_policy::slots::{
-    Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
-    rollback,
+    Deferred, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, placement, provisioning,
+    release, retry, rollback,
 };
 use windlass_policy::{Host, Link, Policies};
 
@@ -16,6 +16,7 @@ fn noisy(slot: SlotName) -> Guest {
     let word = match slot {
         // The batch has no random word: its instant serves.
         SlotName::StateMapping => "(local.get $now)",
+        SlotName::Placement => "(local.get $random)",
         _ => "(i64.load (i32.add (local.get $question) (i32.const 8)))",
     };
     let tame = match slot {
@@ -90,6 +91,7 @@ fn arbitrary_answers_never_break_a_decision() {
         count(decides::<Rollback>(&host, rollback::Question { random, ..Rollback::example() }));
         count(decides::<Release>(&host, release::Question { random, ..Release::example() }));
         count(decides::<Provisioning>(&host, provisioning::Question { random, ..Provisioning::example() }));
+        count(decides::<Placement>(&host, placement::Question { random, ..Placement::example() }));
         let mut question = StateMapping::example();
         question.now = random;
         count(decides::<StateMapping>(&host, question));

@@ -101,6 +101,7 @@ fn the_types_of_every_slot_have_the_shapes_of_the_contract() {
     compare::<slots::Rollback>(&folder()).unwrap();
     compare::<slots::Release>(&folder()).unwrap();
     compare::<slots::Provisioning>(&folder()).unwrap();
+    compare::<slots::Placement>(&folder()).unwrap();
 }
 
 /// The error of the comparison with a contract in which one place of one file reads otherwise.
@@ -220,6 +221,7 @@ fn questions_and_answers_are_json_in_the_words_of_the_contract_for_the_host_and_
     speaks_the_contracts_words::<slots::Rollback, sdk::rollback::Question, sdk::rollback::Answer>();
     speaks_the_contracts_words::<slots::Release, sdk::release::Question, sdk::release::Answer>();
     speaks_the_contracts_words::<slots::Provisioning, sdk::provisioning::Question, sdk::provisioning::Answer>();
+    speaks_the_contracts_words::<slots::Placement, sdk::placement::Question, sdk::placement::Answer>();
 }
 
 fn check_slot<S: Slot>() {
@@ -238,4 +240,5 @@ fn the_last_resort_of_every_slot_passes_its_own_check_and_defers_nothing() {
     check_slot::<slots::Rollback>();
     check_slot::<slots::Release>();
     check_slot::<slots::Provisioning>();
+    check_slot::<slots::Placement>();
 }

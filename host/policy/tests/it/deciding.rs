@@ -1,6 +1,6 @@
 //! Chains of the built-in defaults.
 
-use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping, retry, rollback};
+use windlass_policy::slots::{Placement, Retry, Rollback, Slot, SlotName, StateMapping, placement, retry, rollback};
 use windlass_policy::{DecidedBy, Outcome};
 
 use crate::support::{State, any, run};
@@ -39,4 +39,14 @@ fn a_batch_of_ten_thousand_servers_is_within_the_default_limits() {
     let decision = run(host.pin().decide::<StateMapping>(question, any));
     assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
     assert_eq!(decision.answer.len(), 10_000);
+}
+
+#[test]
+fn servers_are_placed_where_retry_lets_them_be_tried() {
+    let state = State::new();
+    let host = state.host();
+    let decision = run(host.pin().decide::<Placement>(Placement::example(), any));
+    let expected = vec![placement::Assignment { count: 3, places: vec![1] }];
+    assert_eq!(decision.answer.verdict, placement::Verdict::Place(expected));
+    assert_eq!(decision.reason.as_deref(), Some("1 of 4 places back off"));
 }

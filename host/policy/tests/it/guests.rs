@@ -29,6 +29,8 @@ pub(crate) struct Guest {
     pub(crate) interfaces: &'static str,
     /// Tables, globals, functions, data.
     pub(crate) declarations: String,
+    /// Runs first when the host asks for memory.
+    pub(crate) allocate: &'static str,
     /// Takes `$settings` and `$length`, leaves the address of a `result<_, string>`.
     pub(crate) configure: &'static str,
     /// Takes the question, leaves the address of the answer.
@@ -47,6 +49,7 @@ impl Guest {
             world: "",
             interfaces: INTERFACES,
             declarations: String::new(),
+            allocate: "",
             configure: "(i32.const 64)",
             decide: decide.into(),
         }
@@ -77,6 +80,11 @@ impl Guest {
                 "(param $now i64) (param i32 i32) (param i32 i32 i32) (param i32 i32) (param i32 i32) \
                  (param $servers i32) (param $count i32)"
             }
+            // Between the random word and the places: operation, group, how many are wanted.
+            SlotName::Placement => {
+                "(param $now i64) (param $random i64) (param i32 i32) (param i32 i32 i32) (param $wanted i32) \
+                 (param $places i32) (param $count i32)"
+            }
             _ => "(param $question i32)",
         };
         let mut texts = String::new();
@@ -103,7 +111,7 @@ impl Guest {
       (if (i32.eq (memory.grow (i32.const 1)) (i32.const -1)) (then unreachable))
       (br $more)))
     (local.get $at))
-  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (call $room (local.get 3)))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) {allocate} (call $room (local.get 3)))
   (func (export "windlass:policy/policy@0.1.0#describe") (result i32) (i32.const 16))
   (func (export "windlass:policy/policy@0.1.0#configure") (param $settings i32) (param $length i32) (result i32) {configure})
   (func (export "{slot}@0.1.0#decide") {parameters} (result i32) (local $i i32) (local $at i32) {decide})
@@ -111,6 +119,7 @@ impl Guest {
   (data (i32.const {TEXTS}) "{texts}"))"#,
             imports = self.imports,
             declarations = self.declarations,
+            allocate = self.allocate,
             configure = self.configure,
             decide = self.decide,
         );

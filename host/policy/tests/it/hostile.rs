@@ -80,22 +80,24 @@ fn a_memory_bomb_is_stopped_at_its_memory_limit() {
     fails(&guest, &[], FailureKind::MemoryLimit, "memory_bytes");
 }
 
+/// Loads the guest for `retry` and returns the refusal.
+fn refused(guest: &Guest, limits: &[(&str, u64)]) -> String {
+    let state = State::new();
+    let link =
+        limits.iter().fold(Link::bytes(guest.component()), |link, (limit, value)| link.with_limit(limit, *value));
+    state.host().configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap_err().to_string()
+}
+
 #[test]
 fn a_table_bomb_is_refused_when_it_is_loaded() {
-    let state = State::new();
-    let host = state.host();
-    let refused = |guest: &Guest| {
-        let link = Link::bytes(guest.component());
-        host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap_err().to_string()
-    };
     // A table that grows can't be part of a snapshot, so no policy can have one.
     let mut guest = harmful("(loop $more (drop (table.grow $bomb (ref.null func) (i32.const 1000))) (br $more))");
     guest.declarations = "(table $bomb 1 funcref)".into();
-    let error = refused(&guest);
+    let error = refused(&guest, &[]);
     assert!(error.contains("table.grow"), "{error}");
     let mut guest = harmful("");
     guest.declarations = "(table $bomb 15000 funcref)".into();
-    let error = refused(&guest);
+    let error = refused(&guest, &[]);
     assert!(error.contains("table_elements"), "{error}");
 }
 
@@ -246,6 +248,131 @@ fn a_log_flood_is_cut_counted_and_harmless() {
     assert_eq!(record.asked[0].log.len(), 32);
     assert_eq!(record.asked[0].log_dropped, 5000 - 32);
     assert_eq!(record.asked[0].log[0].message, "test-guest1.2.3A gue");
+}
+
+#[test]
+fn an_allocator_that_never_ends_is_stopped_before_it_has_seen_the_question() {
+    // The example's texts are shorter than the harmful question's, so that it passes the dry run.
+    let mut guest = harmful("");
+    guest.allocate = "(if (i32.eq (local.get 3) (i32.const 777)) (then (loop $for_ever (br $for_ever))))";
+    let state = State::new();
+    let host = state.host();
+    let link = Link::bytes(guest.component()).with_limit("time_ms", 50);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let question = retry::Question { step: "h".repeat(777), ..Retry::example() };
+    let decision = run(host.pin().decide::<Retry>(question, any));
+    assert_eq!(decision.fallbacks[0].kind, FailureKind::TimeLimit, "{decision:?}");
+}
+
+#[test]
+fn what_never_ends_after_its_answer_is_stopped_too() {
+    let mut guest = harmful("(global.set $harmful (i32.const 1))");
+    guest.declarations = format!(
+        r#"(global $harmful (mut i32) (i32.const 0))
+           (func (export "cabi_post_{}@0.1.0#decide") (param i32) (loop $for_ever (br_if $for_ever (global.get $harmful))))"#,
+        SlotName::Retry.interface()
+    );
+    fails(&guest, &[("time_ms", 50)], FailureKind::TimeLimit, "50 ms");
+}
+
+#[test]
+fn what_never_ends_before_it_is_described_is_refused() {
+    let mut guest = harmful("");
+    guest.declarations = "(func $begin (loop $for_ever (br $for_ever))) (start $begin)".into();
+    let error = refused(&guest, &[("configure_time_ms", 50)]);
+    assert!(error.contains("instantiation") && error.contains("50 ms"), "{error}");
+}
+
+#[test]
+fn lists_of_an_answer_that_lie_on_each_other_are_stopped_before_they_are_copied() {
+    // 4,000 steps whose `after` are all the same 4,000 numbers: 64 MB from 80 KB.
+    let mut guest = planning(&[]);
+    guest.declarations = "(data (i32.const 4096) \"\")".into();
+    guest.decide = format!(
+        "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) (then \
+         (local.set $at (call $room (i32.const 64000))) \
+         (loop $more \
+           (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 8))) (local.get $at)) \
+           (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 12))) (i32.const 4000)) \
+           (local.set $i (i32.add (local.get $i) (i32.const 1))) \
+           (br_if $more (i32.lt_u (local.get $i) (i32.const 4000)))) \
+         (i32.store8 (i32.const {ANSWER}) (i32.const 1)) (i32.store (i32.const {}) (local.get $at)) \
+         (i32.store (i32.const {}) (i32.const 4000)))) (i32.const {ANSWER})",
+        ANSWER + 4,
+        ANSWER + 8,
+    );
+    let state = State::new();
+    let host = state.host();
+    host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(guest.component()))).unwrap();
+    let question = windlass_policy::slots::rollback::Question { group: "harm".into(), ..Rollback::example() };
+    let decision = run(host.pin().decide::<Rollback>(question, any));
+    assert_eq!(decision.fallbacks[0].kind, FailureKind::AnswerLimit, "{decision:?}");
+}
+
+#[test]
+fn what_would_steer_a_terminal_or_forge_a_line_is_neither_a_reason_nor_logged() {
+    // Erases the screen, begins a line of its own and turns the direction round.
+    const STEERING: &str = "fine\u{1b}[2J\nERROR all servers deleted \u{202e}dnah yb";
+    let escaped: String = STEERING.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    let mut guest = harmful(&format!(
+        "(call $log (i32.const 2) (i32.const 4096) (i32.const {length})) (i32.store8 (i32.const {ANSWER}) (i32.const 2)) \
+         (i32.store8 (i32.const {}) (i32.const 1)) (i32.store (i32.const {}) (i32.const 4096)) \
+         (i32.store (i32.const {}) (i32.const {length}))",
+        ANSWER + 16,
+        ANSWER + 20,
+        ANSWER + 24,
+        length = STEERING.len(),
+    ));
+    guest.imports = IMPORT_LOG;
+    guest.declarations = format!("(data (i32.const 4096) \"{escaped}\")");
+    let state = State::new();
+    let host = state.host();
+    host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
+    let decision = run(host.pin().decide::<Retry>(harm(), any));
+    assert!(decision.fallbacks.is_empty(), "{decision:?}");
+    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let told = [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
+    for text in told.map(|text| text.expect("it said something")) {
+        assert!(text.contains("ERROR all servers deleted"), "{text:?}");
+        assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
+    }
+}
+
+#[test]
+fn what_a_guest_remembers_of_a_question_is_gone_at_the_next() {
+    // Waits as many milliseconds as it was asked before.
+    let mut guest = Guest::new(
+        SlotName::Retry,
+        format!(
+            "(i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (global.get $asked)) \
+             (global.set $asked (i64.add (global.get $asked) (i64.const 1))) (i32.const {ANSWER})"
+        ),
+    );
+    guest.declarations = "(global $asked (mut i64) (i64.const 0))".into();
+    let state = State::new();
+    let host = state.host();
+    host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
+    let pin = host.pin();
+    for _ in 0..3 {
+        let decision = run(pin.decide::<Retry>(harm(), any));
+        assert_eq!(decision.answer.verdict, retry::Verdict::Wait(0));
+    }
+}
+
+#[test]
+fn what_is_not_the_same_on_every_machine_or_shared_between_threads_is_refused() {
+    for (declarations, words) in [
+        ("(func (atomic.fence))", "threads"),
+        ("(memory $other 1)", "multiple memories"),
+        ("(func (param v128) (drop (i32x4.relaxed_trunc_f32x4_s (local.get 0))))", "relaxed SIMD"),
+        ("(func $end (return_call $end))", "tail calls"),
+        ("(func (i64.add128 (i64.const 0) (i64.const 0) (i64.const 0) (i64.const 0)) drop drop)", "wide arithmetic"),
+    ] {
+        let mut guest = harmful("");
+        guest.declarations = declarations.into();
+        let error = refused(&guest, &[]);
+        assert!(error.contains(words), "{declarations}: {error}");
+    }
 }
 
 #[test]

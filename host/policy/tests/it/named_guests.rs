@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass_policy::slots::{
-    Deferred, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry,
-    rollback,
+    Deferred, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, placement, provisioning,
+    release, retry, rollback,
 };
 use windlass_policy::{DecidedBy, Decision, FailureKind, Host, Link, LogLevel, Outcome, Policies};
 use windlass_test_guests as guests;
@@ -49,6 +49,7 @@ fn fails_everywhere(behaviour: &str, limit: Option<(&str, u64)>, kind: FailureKi
     failed::<Rollback>(&host, rollback::Question { random, ..Rollback::example() }, kind);
     failed::<Release>(&host, release::Question { random, ..Release::example() }, kind);
     failed::<Provisioning>(&host, provisioning::Question { random, ..Provisioning::example() }, kind);
+    failed::<Placement>(&host, placement::Question { random, ..Placement::example() }, kind);
 }
 
 #[test]
@@ -144,6 +145,23 @@ fn every_bad_plan_is_refused_and_the_default_undoes_everything_that_is_ours() {
             "{behaviour}"
         );
         Rollback::check(&question, &decision.answer).unwrap();
+        assert!(matches!(decision.decided_by, DecidedBy::Policy(_)), "{behaviour}");
+    }
+}
+
+#[test]
+fn a_placement_that_is_nowhere_or_more_than_is_wanted_is_refused_and_the_default_places() {
+    for (behaviour, words) in [
+        ("invalid-answer", "names place 4, and there are only 4"),
+        ("invalid-answer-too", "create 4 servers, and only 3 are wanted"),
+    ] {
+        let state = State::new();
+        let host = host_with(&state, behaviour, None);
+        let question = placement::Question { random: 1, ..Placement::example() };
+        let decision = run(host.pin().decide::<Placement>(question, any));
+        assert_eq!(decision.fallbacks[0].kind, FailureKind::RejectedAnswer, "{behaviour}");
+        assert!(decision.fallbacks[0].reason.contains(words), "{}", decision.fallbacks[0]);
+        assert_eq!(decision.answer.verdict, Placement::keep(&Placement::example()).verdict);
         assert!(matches!(decision.decided_by, DecidedBy::Policy(_)), "{behaviour}");
     }
 }
@@ -261,6 +279,7 @@ fn every_policy_takes_the_defaults_that_its_schema_shows() {
         (SlotName::Rollback, guests::ROLLBACK),
         (SlotName::Release, guests::RELEASE),
         (SlotName::Provisioning, guests::PROVISIONING),
+        (SlotName::Placement, guests::PLACEMENT),
         (SlotName::StateMapping, guests::GRACE_FOR_STOPPED),
         (SlotName::Rollback, guests::KEEP_VOLUMES_FOR_INSPECTION),
         (SlotName::Provisioning, guests::KEEP_NEW_NODES_FOR_INSPECTION),

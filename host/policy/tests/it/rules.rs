@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_policy::slots::{
-    Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, provisioning, release, retry, rollback,
-    state_mapping, types,
+    Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, placement, provisioning, release,
+    retry, rollback, state_mapping, types,
 };
 use windlass_policy::{
     DecidedBy, Decision, FailureKind, Host, HostOptions, Link, Policies, Replay, ReplayAgainst, RulesFile,
@@ -373,6 +373,39 @@ fn the_example_for_provisioning_keeps_nodes_and_chooses_them() {
     assert_eq!(deleted(ruled.decide(short)), expected);
 }
 
+#[test]
+fn the_example_for_placement_prefers_small_types_at_night_and_heeds_quota_and_a_limit() {
+    let ruled = example("small-types-at-night.rules.toml");
+    // Nothing backs off, and the small type is the second one.
+    let at = |hour: u64, change: fn(&mut placement::Place)| {
+        let mut question = Placement::example();
+        question.now += hour * 3_600_000;
+        question.places.iter_mut().for_each(|place| place.backoff_until = None);
+        question.places.swap(0, 1);
+        question.places.iter_mut().for_each(change);
+        let decision = ruled.decide::<Placement>(question);
+        let placement::Verdict::Place(assignments) = &decision.answer.verdict else { panic!("{decision:?}") };
+        let places = assignments.iter().flat_map(|assignment| assignment.places.clone()).collect::<Vec<_>>();
+        (is_decided_by_rules(&decision), places)
+    };
+    let nothing = |_: &mut placement::Place| {};
+    assert_eq!(at(19, nothing), (false, vec![0, 1]), "by day no rule applies");
+    assert_eq!(at(20, nothing), (true, vec![1, 0]));
+    let quota = |place: &mut placement::Place| {
+        if place.zone == "fr-par-1" {
+            place.last_failure = Some(failure(types::FailureClass::QuotaExceeded));
+        }
+    };
+    assert_eq!(at(12, quota), (true, vec![2, 3]));
+    let limit = |place: &mut placement::Place| place.servers = 20;
+    assert_eq!(at(12, limit), (true, vec![0, 1]));
+    let everywhere_else = |place: &mut placement::Place| {
+        place.servers = 20;
+        place.backoff_until = (place.zone == "fr-par-1").then_some(u64::MAX);
+    };
+    assert_eq!(at(12, everywhere_else), (true, vec![]));
+}
+
 /// The blocks of a page that are files of rules.
 fn files_of(page: &str) -> Vec<String> {
     let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
@@ -384,7 +417,7 @@ fn every_file_on_the_page_about_rules_and_every_example_can_be_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/rules.md")).unwrap();
     let mut files = files_of(&page);
-    assert!(files.len() >= 5, "a page for each slot");
+    assert!(files.len() >= 6, "a page for each slot");
     let examples: Vec<PathBuf> =
         fs::read_dir(root.join("guest/examples")).unwrap().map(|it| it.unwrap().path()).collect();
     files

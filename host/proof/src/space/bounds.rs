@@ -97,6 +97,27 @@ const PROVISIONING: &[(&str, Row)] = &[
     ("nodes[].group", Same),
 ];
 
+const PLACEMENT: &[(&str, Row)] = &[
+    ("now", Same),
+    ("random", Same),
+    ("operation", Same),
+    ("group", Same),
+    ("wanted", Numbers(&[0, 1, 5, MAX_U32])),
+    ("places", Items(2)),
+    ("places[].zone", Texts(&["fr-par-1", "fr-par-2"])),
+    ("places[].server-type", Same),
+    ("places[].servers", Numbers(&[0, 1, 7])),
+    ("places[].creating", Same),
+    ("places[].failures", Numbers(&[0, 1])),
+    ("places[].last-failure.class", Same),
+    ("places[].last-failure.status", Same),
+    ("places[].last-failure.ambiguous", Same),
+    ("places[].failed-at", Same),
+    ("places[].backoff-until", Numbers(&[NOW, NOW + 1])),
+    ("places[].price-per-hour.currency", Same),
+    ("places[].price-per-hour.micros", Numbers(&[8_976, 19_800])),
+];
+
 const STATE_MAPPING: &[(&str, Row)] = &[
     ("now", Same),
     ("zone", Same),
@@ -115,7 +136,7 @@ const FAILURE: &[(&str, Row)] =
     &[("message", Same), ("method", Same), ("path", Same), ("error-type", Same), ("resource", Same)];
 
 /// Where failures stand.
-const FAILURES: [&str; 3] = ["failure", "refusal.failure", "cause"];
+const FAILURES: [&str; 4] = ["failure", "refusal.failure", "cause", "places[].last-failure"];
 
 /// What a table says of a place. None: nothing, so its type has to.
 pub(super) fn of(slot: SlotName, path: &str) -> Option<Values> {
@@ -139,6 +160,7 @@ fn table(slot: SlotName) -> &'static [(&'static str, Row)] {
         SlotName::Rollback => ROLLBACK,
         SlotName::Release => RELEASE,
         SlotName::Provisioning => PROVISIONING,
+        SlotName::Placement => PLACEMENT,
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use windlass_policy::slots::{Provisioning, Release, Retry, Rollback, StateMapping};
+use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, StateMapping};
 
 use super::*;
 
@@ -105,6 +105,7 @@ fn a_question_is_made_in_the_contracts_own_order() {
     is_made_by_name::<Rollback>();
     is_made_by_name::<Release>();
     is_made_by_name::<Provisioning>();
+    is_made_by_name::<Placement>();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use windlass_policy::slots::SlotName;
 use windlass_proof::fixture::Fixture;
 use windlass_proof::{ProofOptions, prove};
 use windlass_test_guests::{
-    FAULTS, FAULTY_PROVISIONING, FAULTY_RELEASE, FAULTY_RETRY, FAULTY_ROLLBACK, FAULTY_STATE_MAPPING,
+    FAULTS, FAULTY_PLACEMENT, FAULTY_PROVISIONING, FAULTY_RELEASE, FAULTY_RETRY, FAULTY_ROLLBACK, FAULTY_STATE_MAPPING,
 };
 
 use crate::support::{Scene, a_part, laws_of};
@@ -23,6 +23,7 @@ fn faulty(slot: SlotName) -> Link {
             SlotName::Rollback => FAULTY_ROLLBACK,
             SlotName::Release => FAULTY_RELEASE,
             SlotName::Provisioning => FAULTY_PROVISIONING,
+            SlotName::Placement => FAULTY_PLACEMENT,
         }
         .bytes,
     )
@@ -97,4 +98,9 @@ fn every_fault_of_release_is_found() {
 #[test]
 fn every_fault_of_provisioning_is_found() {
     every_fault_is_found(SlotName::Provisioning);
+}
+
+#[test]
+fn every_fault_of_placement_is_found() {
+    every_fault_is_found(SlotName::Placement);
 }

@@ -39,6 +39,7 @@ pub(crate) fn laws_of(slot: SlotName) -> Vec<Law> {
         SlotName::Rollback => include_str!("../../../../guest/rollback/laws.toml"),
         SlotName::Release => include_str!("../../../../guest/release/laws.toml"),
         SlotName::Provisioning => include_str!("../../../../guest/provisioning/laws.toml"),
+        SlotName::Placement => include_str!("../../../../guest/placement/laws.toml"),
     };
     let laws = Laws::parse(text).unwrap_or_else(|error| panic!("{slot}: {error}"));
     assert_eq!(laws.slot, slot);

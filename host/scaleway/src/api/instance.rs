@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Paging, map};
+use super::{Paging, list, map};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Zone;
-use crate::types::instance::{Image, PlacementGroup, SecurityGroup, ServerType, Stock};
+use crate::types::instance::{Architecture, Image, ListImages, PlacementGroup, SecurityGroup, ServerType, Stock};
 
 /// The Instance API v1 of one zone. A clone is cheap.
 #[derive(Debug, Clone)]
@@ -53,6 +53,16 @@ impl InstanceApi {
     pub async fn get_image(&self, image_id: &str) -> Result<Image, Error> {
         let call = self.here(Call::get("/instance/v1/zones/{zone}/images/{image_id}")).with("image_id", image_id);
         self.client.call_and(call, |answer| answer.object(Some("image"))).await
+    }
+
+    /// All images that match; all pages. Filter again: the list was never recorded (assumption: own-image-listing).
+    pub async fn list_images(&self, request: &ListImages) -> Result<Vec<Image>, Error> {
+        let call = self
+            .here(Call::get("/instance/v1/zones/{zone}/images"))
+            .query_if("project", request.project.as_ref())
+            .query_if("public", request.public.map(|public| if public { "true" } else { "false" }))
+            .query_if("arch", request.arch.as_ref().map(Architecture::as_str));
+        list(&self.client, Paging::Header, call, "images").await
     }
 
     /// One security group.

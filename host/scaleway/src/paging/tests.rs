@@ -81,6 +81,45 @@ async fn a_quiet_list_comes_in_order_and_costs_one_call_more_than_it_has_pages()
 async fn a_server_that_gives_shorter_pages_than_asked_for_is_read_to_its_end() {
     let list = List::new(0..50, 7, |_, _| {});
     assert_eq!(list.read().await.unwrap().len(), 50);
+    // Eight pages to its end, and seven back: it has all that its total says, so no page after the short one is read.
+    assert_eq!(list.requests(), 8 + 7);
+}
+
+#[tokio::test]
+async fn a_short_page_in_the_middle_is_not_the_end_while_the_total_says_more() {
+    let requests = AtomicUsize::new(0);
+    let fetch = |page: u64| {
+        requests.fetch_add(1, Ordering::Relaxed);
+        let on_it = [0..0, 0..7, 7..12, 12..19].get(page as usize).cloned().unwrap_or(0..0);
+        async move { Ok(Page { items: items(on_it), total: Some(19) }) }
+    };
+    assert_eq!(ids(&all_pages("/list", false, fetch, error).await.unwrap()), (0..19).collect::<Vec<_>>());
+    assert_eq!(requests.load(Ordering::Relaxed), 4 + 3, "and the page after the last");
+}
+
+#[tokio::test]
+async fn a_list_that_grows_beyond_the_end_that_its_first_page_told_ends_with_its_short_page() {
+    let list = List::new(0..300, PAGE_SIZE, |number, ids| {
+        if number == 1 {
+            ids.extend(300..350);
+        }
+    });
+    assert_eq!(ids(&list.read().await.unwrap()), (0..350).collect::<Vec<_>>());
+    assert_eq!(list.requests(), 3 + 3, "pages 1, 3 and 4, and back");
+}
+
+#[tokio::test]
+async fn a_thousand_pages_are_read_and_not_one_more() {
+    let most = u32::try_from(PAGES as usize * PAGE_SIZE).unwrap();
+    for (count, tells_total, is_read) in
+        [(most - 50, true, true), (most - 50, false, true), (most, true, false), (most, false, false)]
+    {
+        let mut list = List::new(0..count, PAGE_SIZE, |_, _| {});
+        list.tells_total = tells_total;
+        let answer = list.read().await;
+        assert_eq!(answer.is_ok(), is_read, "{count} {tells_total}");
+        assert!(answer.is_err() || answer.unwrap().len() == count as usize);
+    }
 }
 
 #[tokio::test]

@@ -159,6 +159,22 @@ fn every_metric_is_described() {
 }
 
 #[test]
+fn a_list_that_does_not_add_up_is_counted_each_time_it_is_read_again() {
+    let (counters, _) = observed(async || {
+        let (client, _) = client_with(settings(), |_| async {
+            let mut answer = response(200, r#"{"servers": []}"#);
+            answer.headers_mut().insert("x-total-count", 2.into());
+            Ok(answer)
+        });
+        client.instance(&zone()).list_servers(&Default::default()).await.unwrap_err();
+        let (client, _) = client_answered(200, r#"{"servers": []}"#);
+        client.instance(&zone()).list_servers(&Default::default()).await.unwrap();
+    });
+    let read_again = format!("{} path=/instance/v1/zones/{{zone}}/servers", metric_names::LISTS_READ_AGAIN);
+    assert_eq!(counters.get(&read_again), Some(&1), "{counters:?}");
+}
+
+#[test]
 fn the_key_is_in_no_log_and_no_error_even_when_an_answer_repeats_it() {
     let shouted = KEY.to_uppercase();
     let (_, log) = observed(async || {

@@ -2,7 +2,7 @@
 
 use windlass_cluster::{ClusterSpecification, Format};
 
-use crate::support::{is_read_again, is_short};
+use crate::support::{is_read_from, is_short};
 
 const LONGEST_WORDS: usize = 2 * 1024;
 
@@ -12,7 +12,7 @@ fn a_specification_that_is_taken_is_stored_as_it_is_and_any_other_refused_in_few
         let Ok(text) = std::str::from_utf8(input) else { return };
         for format in [Format::Toml, Format::Yaml] {
             match ClusterSpecification::parse(text, format) {
-                Ok(specification) => is_read_again(&specification),
+                Ok(specification) => is_read_from(&specification.with_secrets().unwrap().to_string(), &specification),
                 Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
             }
         }

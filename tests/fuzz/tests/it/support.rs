@@ -27,8 +27,12 @@ pub(crate) fn folder() -> tempfile::TempDir {
 
 /// What is written is read again, equal.
 pub(crate) fn is_read_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
-    let written = serde_json::to_string(value).unwrap();
-    let read: T = serde_json::from_str(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
+    is_read_from(&serde_json::to_string(value).unwrap(), value);
+}
+
+/// The same of a form of it that was written already.
+pub(crate) fn is_read_from<T: DeserializeOwned + PartialEq + Debug>(written: &str, value: &T) {
+    let read: T = serde_json::from_str(written).unwrap_or_else(|error| panic!("{error}: {written}"));
     assert_eq!(&read, value, "{written}");
 }
 

@@ -28,10 +28,11 @@ choices! {
         HugeAnswer = "huge-answer",
         /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for
         /// an empty listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not
-        /// exist, release a return to the pool for a machine without one, provisioning a node that does not exist.
+        /// exist, release a return to the pool for a machine without one, provisioning a node that does not exist, placement
+        /// a place that does not exist.
         InvalidAnswer = "invalid-answer",
-        /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. Otherwise
-        /// like `invalid-answer`.
+        /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. placement:
+        /// more than is wanted. Otherwise like `invalid-answer`.
         InvalidAnswerToo = "invalid-answer-too",
         /// rollback: deletes every resource, also what is not ours. state-mapping: reaps every server. release:
         /// terminates. Otherwise defers.
@@ -221,4 +222,21 @@ impl Provisioning for Hostile {
     }
 }
 
-export_policy!(Hostile: state_mapping, retry, rollback, release, provisioning);
+impl Placement for Hostile {
+    fn decide(&self, question: placement::Question) -> placement::Answer {
+        use placement::{Answer, Assignment};
+        let behaviour = self.now(question.random);
+        if behaviour != Behaviour::Defer {
+            self.misbehave();
+        }
+        let placed = |count, place| Answer::place(vec![Assignment { count, places: vec![place] }]);
+        match behaviour {
+            Behaviour::HugeAnswer => Answer { reason: self.reason(), ..Answer::place(Vec::new()) },
+            Behaviour::InvalidAnswer => placed(1, question.places.len() as u32),
+            Behaviour::InvalidAnswerToo => placed(question.wanted.saturating_add(1), 0),
+            _ => Answer::defer(),
+        }
+    }
+}
+
+export_policy!(Hostile: state_mapping, retry, rollback, release, provisioning, placement);

@@ -138,7 +138,7 @@ fn with_json(source: &str) -> String {
 
 #[test]
 fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
-    let slots = ["state_mapping", "retry", "rollback", "release", "provisioning"];
+    let slots = ["state_mapping", "retry", "rollback", "release", "provisioning", "placement"];
     for bindings in [imports(), policy()].into_iter().chain(slots.map(slot)) {
         let path = root().join(format!("guest/sdk/src/bindings/{}.rs", bindings.module));
         let module = bindings.module;

@@ -67,13 +67,16 @@ fn pages(guest: Guest) -> Vec<u64> {
         .collect()
 }
 
-const DEFAULTS: [(Guest, &str); 5] = [
+const DEFAULTS: [(Guest, &str); 6] = [
     (guests::STATE_MAPPING, "state-mapping"),
     (guests::RETRY, "retry"),
     (guests::ROLLBACK, "rollback"),
     (guests::RELEASE, "release"),
     (guests::PROVISIONING, "provisioning"),
+    (guests::PLACEMENT, "placement"),
 ];
+
+const SLOTS: [&str; 6] = ["state-mapping", "retry", "rollback", "release", "provisioning", "placement"];
 
 /// Where a panic is heard.
 const LOG: &str = "windlass:policy/log@0.1.0";
@@ -101,7 +104,7 @@ fn an_example_imports_what_its_source_uses_and_nothing_else() {
 fn what_evaluates_rules_decides_every_slot_and_imports_nothing_but_the_log() {
     let rules = Decoded::new(guests::RULES);
     assert_eq!(rules.imports(), [LOG]);
-    assert_eq!(rules.exports(), policy(&["state-mapping", "retry", "rollback", "release", "provisioning"]));
+    assert_eq!(rules.exports(), policy(&SLOTS));
     println!("rules: {} bytes, {:?} pages", guests::RULES.bytes.len(), pages(guests::RULES));
     assert!(guests::RULES.bytes.len() < LARGEST_RULES_BYTES, "{} bytes", guests::RULES.bytes.len());
     // Its stack is larger than that of other policies (guest/rules/build.rs).
@@ -110,8 +113,7 @@ fn what_evaluates_rules_decides_every_slot_and_imports_nothing_but_the_log() {
 
 #[test]
 fn one_component_can_export_every_slot() {
-    let slots = ["state-mapping", "retry", "rollback", "release", "provisioning"];
-    assert_eq!(Decoded::new(guests::HOSTILE).exports(), policy(&slots));
+    assert_eq!(Decoded::new(guests::HOSTILE).exports(), policy(&SLOTS));
 }
 
 #[test]

@@ -14,7 +14,15 @@ const WRITE: &str = "WINDLASS_WRITE_POLICIES";
 const PREBUILT: [(&str, &[Guest]); 2] = [
     (
         "host/policy",
-        &[guests::STATE_MAPPING, guests::RETRY, guests::ROLLBACK, guests::RELEASE, guests::PROVISIONING, guests::RULES],
+        &[
+            guests::STATE_MAPPING,
+            guests::RETRY,
+            guests::ROLLBACK,
+            guests::RELEASE,
+            guests::PROVISIONING,
+            guests::PLACEMENT,
+            guests::RULES,
+        ],
     ),
     ("host/cli", &[guests::GRACE_FOR_STOPPED]),
 ];

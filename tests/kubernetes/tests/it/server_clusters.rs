@@ -448,7 +448,9 @@ async fn an_operation_is_called_off_by_its_number_and_by_deletion() -> Result<()
     })
     .await?;
     farm.delete().await?;
-    ensure!(farm.done().len() == 2, "what was never configured is not decommissioned: {:?}", farm.done());
+    // Its nodes may hold data, since their configuring had begun.
+    let done = farm.done();
+    ensure!(done.len() == 3 && done[2].starts_with("decommission "), "{done:?}");
     farm.scene.end().await
 }
 

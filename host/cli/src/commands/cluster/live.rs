@@ -32,6 +32,9 @@ async fn draw(mut events: UnboundedReceiver<ClusterEvent>, output: Output, nodes
     let mut view = View::new(nodes_too);
     while let Some(event) = events.recv().await {
         let lines = view.lines(&event);
+        if output.is_lines() {
+            output.document(&event);
+        }
         bar.set_message(view.summary());
         for line in lines {
             if bar.is_hidden() { output.say(&line) } else { bar.suspend(|| output.say(&line)) }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
-    ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters, Error, Node,
-    progress,
+    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
+    Error, Node, progress,
 };
 
-use super::{failure_of, live, work};
+use super::{failure_of, failure_words, live, work};
 use crate::arguments::{self, NameCluster, ValidateCluster};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -31,8 +31,21 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
             }
         }
     }
+    let mut unseen = arguments.offline.then(|| "--offline".to_owned()).or(look.unreachable.clone());
+    if unseen.is_none() && status.nodes.iter().any(|node| node.server.is_some()) {
+        let (compared, asked) = look.clusters.compare(name).await.map_err(|error| failure_of(&error))?;
+        status = compared;
+        unseen = asked.err().map(|failed| failure_words(&failed));
+    }
+    if let Some(why) = &unseen {
+        context.output.say(&format!("note: Scaleway was not asked about the nodes: {why}"));
+    }
     context.output.result(&status, || told(&status));
     Ok(())
+}
+
+pub(crate) async fn watch_one(context: &Context, name: &ClusterName) -> Result<(), Failure> {
+    status(context, &arguments::ClusterStatus { name: name.clone(), watch: true, offline: false }).await
 }
 
 /// Follows the operation under way until there is none. `None`: the cluster has gone with it.
@@ -59,7 +72,12 @@ async fn watch(
         let events = clusters.events(name, of_operation, seen).await.map_err(|error| failure_of(&error))?;
         for event in &events {
             seen = event.sequence;
-            view.lines(event).iter().for_each(|line| context.output.say(line));
+            let lines = view.lines(event);
+            if context.output.is_lines() {
+                context.output.document(event);
+            } else {
+                lines.iter().for_each(|line| context.output.say(line));
+            }
         }
         status = match clusters.status(name).await {
             Ok(status) => status,
@@ -67,6 +85,26 @@ async fn watch(
             Err(error) => return Err(failure_of(&error)),
         };
     }
+}
+
+/// How old what is told is, and whether Scaleway agrees.
+fn known(status: &ClusterStatus) -> String {
+    let Some(seen) = &status.seen else {
+        return format!(
+            "since {} ({} ago), when an operation last wrote it",
+            instant(status.cluster.updated_at),
+            age(status.cluster.updated_at)
+        );
+    };
+    let differences: Vec<String> = seen
+        .nodes
+        .iter()
+        .flat_map(|node| node.differences.iter().map(|difference| format!("{}: {difference}", node.node)))
+        .collect();
+    if differences.is_empty() {
+        return "now: Scaleway was asked, and agrees".to_owned();
+    }
+    format!("Scaleway was asked, and differs; the next operation takes it up:\n{}", differences.join("\n"))
 }
 
 /// A cluster for people.
@@ -78,6 +116,7 @@ pub(super) fn told(status: &ClusterStatus) -> String {
         ("zone", cluster.specification.zone.to_string()),
         ("created", format!("{} ({} ago)", instant(cluster.created_at), age(cluster.created_at))),
     ];
+    lines.push(("known", known(status)));
     if let Some(operation) = &status.operation {
         let lives = if status.operation_lives { "" } else { "; its process has ended: windlass cluster resume" };
         lines.push((
@@ -86,7 +125,12 @@ pub(super) fn told(status: &ClusterStatus) -> String {
         ));
     }
     if status.deletion_requested {
-        lines.push(("", "its deletion is requested".to_owned()));
+        let words = if status.operation_lives {
+            "requested; it follows the operation under way"
+        } else {
+            "requested, and not begun: the next `windlass cluster resume` begins it, `windlass cluster cancel` withdraws it"
+        };
+        lines.push(("deletion", words.to_owned()));
     }
     for (position, reason) in cluster.reasons.iter().enumerate() {
         lines.push((if position == 0 { "why" } else { "" }, reason.clone()));
@@ -146,7 +190,14 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
                     cluster.specification.zone.to_string(),
                     groups.join(" "),
                     age(cluster.created_at),
-                    operation.map(|open| format!("{} at {}", open.kind, open.stage)).unwrap_or_default(),
+                    match operation {
+                        Some(open) if status.deletion_requested => {
+                            format!("{} at {}, deletion requested", open.kind, open.stage)
+                        }
+                        Some(open) => format!("{} at {}", open.kind, open.stage),
+                        None if status.deletion_requested => "deletion requested".to_owned(),
+                        None => String::new(),
+                    },
                 ]
             }),
         )
@@ -281,12 +332,15 @@ pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> 
 pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result<(), Failure> {
     let look = context.clusters_to_look_at()?;
     let name = &arguments.name;
-    let requested = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
-    context.output.result(&json!({ "cluster": name, "requested": requested }), || {
-        if requested {
-            format!("the operation of cluster {name} will be called off; windlass cluster status {name} --watch\n")
-        } else {
-            format!("no operation of cluster {name} is under way\n")
+    let called_off = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
+    let requested = called_off != CalledOff::Nothing;
+    context.output.result(&json!({ "cluster": name, "requested": requested, "called_off": called_off }), || {
+        match called_off {
+            CalledOff::Operation(_) => {
+                format!("the operation of cluster {name} will be called off; windlass cluster status {name} --watch\n")
+            }
+            CalledOff::Deletion => format!("the requested deletion of cluster {name} is withdrawn\n"),
+            CalledOff::Nothing => format!("no operation of cluster {name} is under way\n"),
         }
     });
     Ok(())

@@ -1,11 +1,12 @@
 //! `windlass cluster`: groups of servers that belong together, created, scaled and terminated as one thing.
 
+mod change;
 mod live;
 mod look;
 mod plan;
 mod work;
 
-use windlass_cluster::{ClusterFailure, ClusterStatus, Error, Node, NodeState};
+use windlass_cluster::{ClusterFailure, ClusterStatus, Error, Node};
 
 use super::failure_words;
 use crate::arguments::ClusterCommand;
@@ -15,11 +16,16 @@ use crate::failure::{Exit, Failure, Leftover};
 pub(crate) async fn run(context: &Context, command: ClusterCommand) -> Result<(), Failure> {
     match command {
         ClusterCommand::Create(arguments) => work::create(context, &arguments).await,
+        ClusterCommand::Apply(arguments) => change::apply(context, &arguments).await,
+        ClusterCommand::Diff(arguments) => change::diff(context, &arguments).await,
+        ClusterCommand::Export(arguments) => change::export(context, &arguments).await,
+        ClusterCommand::Replace(arguments) => change::replace(context, &arguments).await,
         ClusterCommand::Scale(arguments) => work::scale(context, &arguments).await,
         ClusterCommand::Terminate(arguments) => work::terminate(context, &arguments).await,
         ClusterCommand::Resume => work::resume(context).await,
         ClusterCommand::Cancel(arguments) => look::cancel(context, &arguments).await,
         ClusterCommand::Status(arguments) => look::status(context, &arguments).await,
+        ClusterCommand::Watch(arguments) => look::watch_one(context, &arguments.name).await,
         ClusterCommand::List => look::list(context).await,
         ClusterCommand::History(arguments) => look::history(context, &arguments).await,
         ClusterCommand::Validate(arguments) => look::validate(context, &arguments).await,
@@ -49,8 +55,26 @@ fn failure_of(error: &Error) -> Failure {
             Failure::new(Exit::Left, error.to_string()).remedy("windlass cluster resume")
         }
         Error::Failed(failed) => operation_failure(failed, None),
-        Error::Store(_) => Failure::usage("the clusters' store cannot be used").caused_by(error),
+        Error::Unrecorded { nodes, source, cluster, .. } => {
+            let mut failure = Failure::new(Exit::Left, error.to_string()).because(source.to_string());
+            failure.message = failure.message.replace(&format!(": {source}"), "");
+            failure.left = nodes.iter().map(left_open).collect();
+            failure.remedy(format!(
+                "make room or mend what is wrong with the state directory, then: windlass cluster resume, and windlass cluster status {cluster}"
+            ))
+        }
+        Error::Store(_) => Failure::usage("the clusters' store cannot be used; nothing was touched").caused_by(error),
         other => Failure::undone("the clusters cannot be worked on").caused_by(other),
+    }
+}
+
+/// A node of an operation that nobody could note any more.
+fn left_open(node: &Node) -> Leftover {
+    Leftover {
+        kind: "node".to_owned(),
+        id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
+        zone: String::new(),
+        reason: format!("it was {} when its operation stopped", node.state),
     }
 }
 
@@ -81,6 +105,9 @@ fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) ->
     }
     failure.remedy = match failed.state {
         Some(windlass_cluster::ClusterState::Active) | None => Some(format!("windlass cluster history {name}")),
+        Some(_) if status.is_some_and(|status| status.nodes.is_empty()) => {
+            Some("windlass cluster create again, after the cause is removed".to_owned())
+        }
         Some(_) if failure.left.is_empty() => Some(format!("windlass cluster terminate {name}, and create it again")),
         Some(_) => Some(format!(
             "windlass cluster status {name}; after the cause is removed: windlass cluster scale {name} ..., or windlass cluster terminate {name}"
@@ -91,23 +118,13 @@ fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) ->
 
 /// A node that exists and does not serve, and why.
 fn unserving(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
-    let hooks = &status.cluster.specification.hooks;
-    let reason = match node.state {
-        _ if !node.exists() => return None,
-        NodeState::Left => node.problem.clone().unwrap_or_else(|| "it should be gone, and is not".to_owned()),
-        NodeState::Running if node.decommissioned => "decommissioned, and not removed".to_owned(),
-        NodeState::Running if hooks.configure.is_some() && !node.configured => {
-            "it runs and is not configured".to_owned()
-        }
-        NodeState::Running if hooks.start.is_some() && !node.started => "it is configured and not started".to_owned(),
-        NodeState::Running if !node.configured => "it runs, and its cluster was not finished".to_owned(),
-        NodeState::Running => return None,
-        other => format!("it is {other}"),
-    };
+    if !node.exists() {
+        return None;
+    }
     Some(Leftover {
         kind: "server".to_owned(),
         id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
         zone: status.cluster.specification.zone.to_string(),
-        reason,
+        reason: node.problem_in_serving()?,
     })
 }

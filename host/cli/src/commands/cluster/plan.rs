@@ -13,7 +13,7 @@ pub(super) fn show(context: &Context, plan: &ClusterPlan) -> Result<(), Failure>
     Ok(())
 }
 
-fn told(plan: &ClusterPlan) -> String {
+pub(super) fn told(plan: &ClusterPlan) -> String {
     let names = |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join("\n") };
     let mut text = fields(&[
         ("cluster", plan.cluster.to_string()),

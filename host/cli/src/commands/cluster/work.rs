@@ -52,6 +52,7 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
         Confirmation::source(arguments.yes, "cluster scale", DRY_RUN)?
     };
     confirm_leaving(confirmation, clusters, &plan).await?;
+    withdraw_deletion(context, clusters, name).await?;
     // What an earlier process left open is ended in between, and may change who leaves.
     let still_confirmed = async || {
         let now = clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
@@ -63,6 +64,25 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
             .remedy(format!("look at it with `windlass cluster status {name}`, and scale it again")))
     };
     operate(context, &work, name, still_confirmed, async |control| clusters.scale(name, &request, control).await).await
+}
+
+/// Whoever scales a cluster wants it: a deletion that was requested, and whose process died, is withdrawn.
+pub(super) async fn withdraw_deletion(
+    context: &Context,
+    clusters: &Clusters,
+    name: &ClusterName,
+) -> Result<(), Failure> {
+    let status = match clusters.status(name).await {
+        Err(Error::Unknown { .. }) => return Ok(()),
+        status => status.map_err(|error| failure_of(&error))?,
+    };
+    if status.deletion_requested
+        && !status.operation_lives
+        && clusters.withdraw(name).await.map_err(|error| failure_of(&error))?
+    {
+        context.output.say(&format!("note: the deletion of cluster {name} that was requested earlier is withdrawn"));
+    }
+    Ok(())
 }
 
 pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -> Result<(), Failure> {
@@ -83,7 +103,11 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
 }
 
 /// Shows the nodes that would leave, and asks.
-async fn confirm_leaving(confirmation: Confirmation, clusters: &Clusters, plan: &ClusterPlan) -> Result<(), Failure> {
+pub(super) async fn confirm_leaving(
+    confirmation: Confirmation,
+    clusters: &Clusters,
+    plan: &ClusterPlan,
+) -> Result<(), Failure> {
     let name = &plan.cluster;
     let status = clusters.status(name).await.map_err(|error| failure_of(&error))?;
     let planned = leaving(plan, &status);
@@ -134,15 +158,45 @@ pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failu
     })
 }
 
-/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked
-/// whether what was confirmed still holds.
-async fn operate(
+/// Runs one operation and tells its result.
+pub(super) async fn operate(
     context: &Context,
     work: &ClusterWork,
     name: &ClusterName,
     still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
     operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
 ) -> Result<(), Failure> {
+    perform(context, work, name, still_confirmed, operation).await?.tell(context, name)
+}
+
+/// An operation that ended without an error.
+pub(super) struct Performed {
+    outcome: ClusterOutcome,
+    status: Option<ClusterStatus>,
+    was_interrupted: bool,
+}
+
+impl Performed {
+    /// Writes the result on stdout, where nothing else follows it.
+    pub(super) fn tell(&self, context: &Context, name: &ClusterName) -> Result<(), Failure> {
+        done(context, name, &self.outcome, self.status.as_ref(), self.was_interrupted)
+    }
+
+    /// Whether the cluster was deleted meanwhile.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.outcome.state == OperationState::Cancelled
+    }
+}
+
+/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked
+/// whether what was confirmed still holds.
+pub(super) async fn perform(
+    context: &Context,
+    work: &ClusterWork,
+    name: &ClusterName,
+    still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
+    operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
+) -> Result<Performed, Failure> {
     let (control, events) = ClusterControl::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let live = live::Live::follow(events, context.output, context.verbose());
@@ -157,7 +211,7 @@ async fn operate(
     live.end().await;
     let status = work.clusters.status(name).await.ok();
     match ended? {
-        Ok(outcome) => done(context, name, &outcome, status.as_ref(), was_interrupted),
+        Ok(outcome) => Ok(Performed { outcome, status, was_interrupted }),
         Err(error) => Err(failed(&error, status.as_ref(), was_interrupted)),
     }
 }
@@ -234,7 +288,7 @@ fn resumed_words(resumed: &ResumedCluster) -> String {
             let state = failed.state.map_or("gone".to_owned(), |state| state.to_string());
             format!("{what}; the cluster is {state} now: {}", failed.reasons.join("; "))
         }
-        Err(error) => format!("{what}: {error}"),
+        Err(error) => format!("{what}, and could not be ended: {error}"),
     }
 }
 

@@ -28,7 +28,7 @@ struct Act {
 
 impl Narrator {
     fn act(&mut self, title: &str) {
-        if !self.output.is_json() {
+        if !self.output.is_document() {
             print(&format!("\n{} {}\n", bold(&format!("{}", self.acts.len() + 1)), bold(title)));
         }
         self.acts.push(Act { title: title.to_owned(), lines: Vec::new() });
@@ -37,7 +37,7 @@ impl Narrator {
     /// One line of the act. `paint` colours it for people.
     fn line(&mut self, line: &str, paint: fn(&str) -> String) {
         let line = printable(line);
-        if !self.output.is_json() {
+        if !self.output.is_document() {
             print(&format!("  {}\n", paint(&line)));
         }
         if let Some(act) = self.acts.last_mut() {
@@ -63,7 +63,7 @@ struct Cost {
 pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(), Failure> {
     let began = Instant::now();
     let mut narrator = Narrator { output, acts: Vec::new() };
-    if !output.is_json() {
+    if !output.is_document() {
         print(&format!("{}\n", dim("A simulated Scaleway, a temporary state directory: no account, nothing to pay.")));
     }
     let mut stage = Stage::set(arguments.seed, arguments.pace)?;

@@ -28,7 +28,7 @@ pub(crate) async fn run(global: Global) -> Result<(), Failure> {
         output.result(&examination, || examination.told());
         return Ok(());
     }
-    if !output.is_json() {
+    if !output.is_document() {
         print(&examination.told());
     }
     let count = if failed.len() == 1 { "a check".to_owned() } else { format!("{} checks", failed.len()) };

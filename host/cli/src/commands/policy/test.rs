@@ -212,7 +212,7 @@ async fn test(
         context.output.result(&results, || words(context, &results));
         return Ok(());
     }
-    if !context.output.is_json() {
+    if !context.output.is_document() {
         crate::output::print(&words(context, &results));
     }
     Err(Failure::undone(format!("{failed} of {} cases failed", results.cases.len()))

@@ -17,9 +17,11 @@ fn the_three_kinds_are_read_and_written_again_alike() {
         "time_limit = '1h'\nssh = { command = 'uptime', key_file = 'key', user = 'admin', port = 2222, address = 'private', parallel = 3 }",
     ] {
         let hook = parse(text).unwrap();
-        let stored = serde_json::to_string(&hook).unwrap();
-        assert_eq!(serde_json::from_str::<Hook>(&stored).unwrap(), hook, "{text}");
-        assert_eq!(toml::from_str::<Hook>(&toml::to_string(&hook).unwrap()).unwrap(), hook, "{text}");
+        let mut of_cluster = crate::ClusterSpecification::new("farm".parse().unwrap(), "fr-par-1".parse().unwrap());
+        of_cluster.groups.insert("web".parse().unwrap(), crate::NodeGroup::new(1, "DEV1-S", "ubuntu_noble"));
+        of_cluster.hooks.start = Some(hook);
+        let stored = of_cluster.with_secrets().unwrap();
+        assert_eq!(serde_json::from_value::<crate::ClusterSpecification>(stored).unwrap(), of_cluster, "{text}");
     }
     assert_eq!(parse("program = { command = 'true' }").unwrap().time_limit, DEFAULT_TIME_LIMIT);
 }
@@ -58,29 +60,36 @@ fn what_is_wrong_is_refused_with_the_remedy() {
 fn paths_are_relative_to_the_specifications_folder_and_names_without_a_slash_are_looked_for_in_path() {
     let resolved = |text: &str| {
         let mut hook = parse(text).unwrap();
-        hook.resolve(Path::new("/srv/farm"));
+        hook.resolve(Path::new("/srv/cluster"));
         hook.action
     };
     let HookAction::Program(program) = resolved("program = { command = './hooks/go.sh' }") else { panic!() };
-    assert_eq!(program.command, "/srv/farm/hooks/go.sh");
-    assert_eq!(program.working_directory.as_deref(), Some(Path::new("/srv/farm")));
+    assert_eq!(program.command, "/srv/cluster/hooks/go.sh");
+    assert_eq!(program.working_directory.as_deref(), Some(Path::new("/srv/cluster")));
     let HookAction::Program(program) = resolved("program = { command = 'go', working_directory = 'w' }") else {
         panic!()
     };
-    assert_eq!((program.command.as_str(), program.working_directory.unwrap().to_str()), ("go", Some("/srv/farm/w")));
+    assert_eq!((program.command.as_str(), program.working_directory.unwrap().to_str()), ("go", Some("/srv/cluster/w")));
     let HookAction::Ssh(ssh) = resolved("ssh = { command = 'a', key_file = '/etc/key' }") else { panic!() };
     assert_eq!(ssh.key_file, Path::new("/etc/key"));
     let HookAction::Webhook(webhook) = resolved("webhook = { url = 'https://a.example', secret_file = 's' }") else {
         panic!()
     };
-    assert_eq!(webhook.secret_file.as_deref(), Some(Path::new("/srv/farm/s")));
+    assert_eq!(webhook.secret_file.as_deref(), Some(Path::new("/srv/cluster/s")));
 }
 
 #[test]
-fn words_about_a_hook_hold_no_query() {
+fn words_about_a_hook_hold_scheme_and_host_of_its_url_and_what_is_shown_is_never_taken_for_the_url() {
     let hook = parse("webhook = { url = 'https://a.example/h?token=hush#x', secret_env = 'S' }").unwrap();
-    assert_eq!(hook.to_string(), "webhook https://a.example/h");
+    assert_eq!(hook.to_string(), "webhook https://a.example/…");
     assert!(!format!("{hook:?}").contains("hush"));
+    for path in ["hush", "services/hush?token=hush", "?hush", "#hush"] {
+        let hook = parse(&format!("webhook = {{ url = 'https://a.example:8443/{path}', secret_env = 'S' }}")).unwrap();
+        let shown = serde_json::to_string(&hook).unwrap();
+        assert!(shown.contains("https://a.example:8443/…") && !shown.contains("hush"), "{shown}");
+        let refused = serde_json::from_str::<Hook>(&shown).unwrap_err().to_string();
+        assert!(refused.contains("write the whole URL"), "{refused}");
+    }
     let ssh = parse("ssh = { command = \"\"\"systemctl start\nfarm\"\"\", key_file = 'k' }").unwrap();
     assert_eq!(ssh.to_string(), "ssh command `systemctl start…`");
 }

@@ -299,9 +299,18 @@ impl ClusterStore for KubernetesClusterStore {
         self.write("writing", name.as_str(), work).await.map(drop)
     }
 
-    async fn request(&self, name: &ClusterName, requests: Requests) -> Result<bool, StoreError> {
-        let work: Work = Box::new(move |status| Ok(record::request(status, requests)));
+    async fn request(&self, name: &ClusterName, operation: u64, requests: Requests) -> Result<bool, StoreError> {
+        let work: Work = Box::new(move |status| Ok(record::request(status, operation, requests)));
         match self.write("writing a request", name.as_str(), work).await {
+            Ok(answer) => Ok(answer.there),
+            Err(StoreError::Gone) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn withdraw(&self, name: &ClusterName) -> Result<bool, StoreError> {
+        let work: Work = Box::new(|status| Ok(record::withdraw(status)));
+        match self.write("withdrawing a request", name.as_str(), work).await {
             Ok(answer) => Ok(answer.there),
             Err(StoreError::Gone) => Ok(false),
             Err(error) => Err(error),

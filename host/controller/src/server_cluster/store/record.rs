@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_cluster::{
     Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node,
-    NodeState, OperationState, Recovery, Requests, StoreError, StoredCluster,
+    NodeState, OperationKind, OperationState, Recovery, Requests, StoreError, StoredCluster,
 };
 use windlass_policy::cut;
 
@@ -106,7 +106,9 @@ fn node_status(node: &Node) -> NodeStatus {
         server_type: node.server_type.clone(),
         addresses: texts(&node.addresses),
         private_addresses: texts(&node.private_addresses),
+        decommission_began: node.decommission_began,
         decommissioned: node.decommissioned,
+        configure_began: node.configure_began,
         configured: node.configured,
         started: node.started,
         problem: node.problem.as_deref().map(|problem| cut(problem, LONGEST_PROBLEM)),
@@ -132,7 +134,9 @@ fn node(status: &NodeStatus) -> Result<Node, StoreError> {
         private_addresses: addresses(&status.private_addresses)?,
         // Hooks over ssh do not run here.
         ssh_host_key: None,
+        decommission_began: status.decommission_began,
         decommissioned: status.decommissioned,
+        configure_began: status.configure_began,
         configured: status.configured,
         started: status.started,
         problem: status.problem.clone(),
@@ -384,9 +388,8 @@ pub(super) fn begin(status: &mut ServerClusterStatus, begin: &Begin) -> Result<A
         status.established = false;
     }
     let record = status.record.get_or_insert_default();
-    if !exists {
-        record.delete = false;
-    }
+    // Whatever begins takes the place of a request to delete.
+    record.delete = false;
     record.fence = new_fence();
     record.cancel = false;
     let fence = record.fence;
@@ -419,12 +422,21 @@ pub(super) fn take_over(status: &mut ServerClusterStatus, expected: Fence, runne
     Ok(Answer { fence, number, there: true })
 }
 
-/// Adds requests.
-pub(super) fn request(status: &mut ServerClusterStatus, requests: Requests) -> Answer {
-    let there = status.state.is_some();
+/// Adds requests to the operation of this number, while it is open.
+pub(super) fn request(status: &mut ServerClusterStatus, operation: u64, requests: Requests) -> Answer {
+    let there = status.state.is_some() && open(status).is_some_and(|open| open.number == operation);
     if there && let Some(record) = &mut status.record {
         record.cancel |= requests.cancel;
         record.delete |= requests.delete;
+    }
+    Answer { there, ..Answer::default() }
+}
+
+/// Takes a request to delete back.
+pub(super) fn withdraw(status: &mut ServerClusterStatus) -> Answer {
+    let mut there = false;
+    if let Some(record) = &mut status.record {
+        there = std::mem::take(&mut record.delete);
     }
     Answer { there, ..Answer::default() }
 }
@@ -455,6 +467,8 @@ pub(super) fn commit(status: &mut ServerClusterStatus, fence: Fence, change: &Ch
         status.progress = None;
         if let Some(record) = &mut status.record {
             record.cancel = false;
+            // A termination is itself what was requested.
+            record.delete &= operation.kind != OperationKind::Terminate;
         }
     }
     if change.forget_cluster {

@@ -170,6 +170,11 @@ async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_to_delete_ends_with_whatever_begins_next() {
+    laws::a_request_to_delete_ends_with_whatever_begins_next(&store(&api_server())).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn old_operations_are_forgotten_with_their_events() {
     laws::old_operations_are_forgotten_with_their_events(&store(&api_server()), record::KEPT_OPERATIONS).await;
 }

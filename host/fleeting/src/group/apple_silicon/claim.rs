@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_lifecycle::{AdoptedMachine, ClaimName, Error, OperationId, OrderRequest, Pool};
+use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
-use windlass_policy::slots::{Retry, retry};
 
 use super::Hosts;
-use crate::group::book::{Entry, Work};
+use super::start::UNIQUE_DIGITS;
+use crate::group::entry::{Entry, Event, Phase};
 use crate::group::fleet::now_ms;
-use crate::group::pause::is_hopeless;
+use crate::group::pause::{is_hopeless, pause_after};
 use crate::observe::names;
 use crate::protocol::Failure;
 
@@ -49,7 +50,7 @@ impl Hosts {
         for _ in 0..accepted {
             let (claim, operation) = self.new_claim()?;
             self.known_since.lock().insert(claim.to_string(), now_ms());
-            self.book.lock().insert(Entry::demanded(operation));
+            self.book.lock().insert(Entry::demanded(operation, self.place()));
             self.spawn_claim(claim);
         }
         Ok(accepted)
@@ -58,16 +59,17 @@ impl Hosts {
     /// A name that no host ever had.
     fn new_claim(&self) -> Result<(ClaimName, OperationId), Failure> {
         let unique = uuid::Uuid::new_v4().simple().to_string();
-        let name = format!("{}{}", self.claims, &unique[..12]);
+        let name = format!("{}{}", self.claims, &unique[..UNIQUE_DIGITS]);
         self.claim_of(&name).ok_or_else(|| Failure(format!("the plugin has a defect: {name} is no name for a host")))
     }
 
     fn spawn_claim(self: &Arc<Self>, claim: ClaimName) {
         let hosts = Arc::clone(self);
+        let accepted = Instant::now();
         self.tasks.spawn(async move {
             let ended = loop {
                 if hosts.is_called_off(claim.as_str()) {
-                    hosts.book.lock().set_work(claim.as_str(), Work::Gone);
+                    hosts.apply(claim.as_str(), &Event::Ended);
                     return;
                 }
                 let ended = hosts.claim(&claim).await;
@@ -79,16 +81,16 @@ impl Hosts {
                 };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = hosts.leaving.cancelled() => return,
+                    () = hosts.tasks.leaving().cancelled() => return,
                 }
             };
-            hosts.claim_ended(&claim, ended);
+            hosts.claim_ended(&claim, accepted, ended);
         });
     }
 
     /// Whether the runner does not want it any more.
     fn is_called_off(&self, id: &str) -> bool {
-        self.book.lock().get(id).is_some_and(|entry| entry.work == Work::Undoing)
+        self.book.lock().get(id).is_some_and(|entry| *entry.phase() == Phase::CalledOff)
     }
 
     async fn claim(&self, claim: &ClaimName) -> Result<AdoptedMachine, Error> {
@@ -117,25 +119,19 @@ impl Hosts {
         self.lifecycle.order_machine(&order, &self.control).await
     }
 
-    fn claim_ended(self: &Arc<Self>, claim: &ClaimName, ended: Result<AdoptedMachine, Error>) {
+    fn claim_ended(self: &Arc<Self>, claim: &ClaimName, accepted: Instant, ended: Result<AdoptedMachine, Error>) {
         let id = claim.as_str();
         match ended {
             Ok(adopted) => {
                 tracing::info!(instance = id, host = adopted.server.id, status = %adopted.server.status, "claimed");
                 metrics::counter!(names::CREATIONS, "outcome" => "done").increment(1);
-                self.pause.lock().succeeded();
-                let mut book = self.book.lock();
-                if let Some(entry) = book.get_mut(id) {
-                    entry.server = Some(adopted.server.id.clone());
+                if self.pause.lock().succeeded(accepted) {
+                    self.gauges.unpaused(&self.place());
                 }
-                // Looked at and changed under one lock: whoever calls it off meanwhile either sees it claimed or is
-                // seen here.
-                let called_off = book.get(id).is_some_and(|entry| entry.work == Work::Undoing);
-                if !called_off {
-                    book.set_work(id, Work::Idle);
-                }
-                drop(book);
-                if called_off {
+                self.book.lock().has_server(id, &adopted.server.id);
+                self.remember(id);
+                // Whoever calls it off meanwhile either sees it claimed or is seen here.
+                if self.apply(id, &Event::Created).is_some_and(|before| before.is_unwanted()) {
                     self.spawn_release(claim.clone(), adopted.server.id);
                 }
             }
@@ -144,40 +140,36 @@ impl Hosts {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
                 tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");
                 // A host that came of an order all the same carries the claim, and is shown as soon as it is listed.
-                self.book.lock().set_work(id, Work::Gone);
+                self.apply(id, &Event::Ended);
                 let (step, cause) = cause(&error);
                 if is_hopeless(cause.class) {
                     let hosts = Arc::clone(self);
-                    self.tasks.spawn(async move { hosts.pause_after(step, cause).await });
+                    self.tasks.spawn(async move { hosts.pause_after(accepted, step, cause).await });
                 }
             }
         }
     }
 
     /// Asks the retry policy how long nothing is claimed, as the operation `increase-group`.
-    async fn pause_after(&self, step: String, cause: Cause) {
-        let now = Instant::now();
-        let (attempt, elapsed) = self.pause.lock().failed(now);
+    async fn pause_after(&self, accepted: Instant, step: String, cause: Cause) {
         let question = retry::Question {
             now: now_ms(),
             random: uuid::Uuid::new_v4().as_u64_pair().0,
             operation: "increase-group".to_owned(),
             step,
             undoing: false,
-            attempt,
-            elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            attempt: 1,
+            elapsed: 0,
             time_left: None,
-            failure: cause.clone(),
+            failure: cause,
             zone: self.configuration.zone.to_string(),
             group: Some(self.configuration.group.to_string()),
             server_type: Some(self.configuration.server_type.clone()),
         };
-        let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
-        let wait = match decision.answer.verdict {
-            retry::Verdict::Wait(wait) => Some(Duration::from_millis(wait)),
-            retry::Verdict::GiveUp | retry::Verdict::Defer => None,
-        };
-        self.pause.lock().begin(now, wait, &cause, decision.reason.as_deref());
+        let class = question.failure.class;
+        if let Some(rest) = pause_after(&self.pause, &self.policies, accepted, question).await {
+            self.gauges.paused(&self.place(), class, now_ms(), rest);
+        }
     }
 }
 
@@ -190,15 +182,5 @@ fn cause(error: &Error) -> (String, Cause) {
         Error::MachineLimit { .. } => FailureClass::QuotaExceeded,
         _ => FailureClass::Other,
     };
-    let failure = Cause {
-        class,
-        message: error.to_string(),
-        method: None,
-        path: None,
-        status: None,
-        error_type: None,
-        resource: None,
-        ambiguous: false,
-    };
-    ("claim-host".to_owned(), failure)
+    ("claim-host".to_owned(), Cause::of_class(class, error.to_string()))
 }

@@ -23,26 +23,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{ClaimName, Control, Lifecycle, OperationId, Supervisor, SupervisorOptions};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
-use super::book::{Book, Work};
+use super::book::{self, Book};
+use super::entry::{Event, Phase};
+use super::fleet::{SHUTDOWN_INTERVAL, SHUTDOWN_PATIENCE, flush_decisions};
+use super::ids::Ids;
+use super::looks::Looks;
 use super::pause::Pause;
+use super::places::Place;
 use super::start::Lock;
 #[cfg(test)]
 use super::start::StartError;
+use super::tasks::Tasks;
 use crate::configuration::AppleSiliconConfiguration;
-use crate::protocol::{ConnectorConfig, Failure, ProviderInfo};
+use crate::observe::Gauges;
+use crate::protocol::{ConnectorConfig, ProviderInfo};
 
-pub(super) use start::start;
-
-/// How long Shutdown waits for hosts to be released, where the configuration asks for that.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(25);
-/// How long the decision log may take to be written out.
-const FLUSH_PATIENCE: Duration = Duration::from_millis(200);
+pub(super) use start::{adopt, start};
 
 /// The group after Init.
 pub(crate) struct Hosts {
@@ -59,15 +59,18 @@ pub(crate) struct Hosts {
     book: Mutex<Book>,
     /// Claims that were released and that a host may still carry: it was kept, or its deletion is scheduled.
     released: Mutex<BTreeSet<String>>,
+    /// Claims of this state directory: longer known than the journal remembers how they were made.
+    known: Ids,
+    /// Claims of the group that somebody else made, as far as the log has named them.
+    strangers: Mutex<BTreeSet<String>>,
     /// Since when this process knows of each, in milliseconds since 1970.
     known_since: Mutex<BTreeMap<String, u64>>,
     pause: Mutex<Pause>,
-    /// The last look, for heartbeats. Held while one is taken, so that all who wait share it.
-    last_look: tokio::sync::Mutex<Option<update::Look>>,
+    gauges: Gauges,
+    looks: Looks,
     /// Ends operations when the process is to end.
     control: Control,
-    leaving: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
     /// Held as long as the group lives.
     _lock: Lock,
     /// Reloads policies as their files change.
@@ -87,6 +90,21 @@ impl Hosts {
         }
     }
 
+    /// The group's work beside its calls.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Where its hosts are.
+    fn place(&self) -> Place {
+        Place { zone: self.configuration.zone.clone(), server_type: self.configuration.server_type.clone() }
+    }
+
+    /// Takes in what happened to a host. Answers the phase before it, where it changed anything.
+    fn apply(&self, id: &str, event: &Event) -> Option<Phase> {
+        book::apply(&self.book, id, event)
+    }
+
     /// The claim that a host's name is, where it is one of this group.
     fn claim_of(&self, name: &str) -> Option<(ClaimName, OperationId)> {
         let unique = name.strip_prefix(&self.claims)?;
@@ -97,37 +115,35 @@ impl Hosts {
         Some((name.parse().ok()?, OperationId::parse(name).ok()?))
     }
 
-    /// The runner shuts down. Hosts stay claimed unless the configuration says otherwise.
-    pub(crate) async fn shutdown(self: &Arc<Self>) -> Result<(), Failure> {
-        if !self.configuration.delete_on_shutdown {
-            return Ok(());
+    /// The runner shuts down. Hosts stay claimed unless the configuration says otherwise, or the runner has asked for
+    /// their release a moment ago: that is waited for.
+    pub(crate) async fn shutdown(self: &Arc<Self>) {
+        let everything = self.configuration.delete_on_shutdown;
+        if everything {
+            let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
+            tracing::info!(hosts = all.len(), "releasing all hosts, as delete_on_shutdown says");
+            self.decrease(all);
         }
-        let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
-        tracing::info!(hosts = all.len(), "letting all hosts go, as delete_on_shutdown says");
-        self.decrease(all);
         let ended = async {
-            while self.book.lock().iter().any(|(_, entry)| !matches!(entry.work, Work::Gone | Work::Left)) {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            let goes_on = || {
+                let book = self.book.lock();
+                book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged())
+            };
+            while goes_on() {
+                tokio::time::sleep(SHUTDOWN_INTERVAL).await;
             }
         };
-        // The runner waits for this answer; what takes longer keeps its claim, and the next start shows it.
+        // What takes longer keeps its claim, and the next start shows it.
         if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
             tracing::warn!("not every host is released yet; the next start of the plugin shows those that are left");
         }
-        Ok(())
     }
 
     /// Ends all background work at its next call and waits for it, no longer than `patience`.
     pub(crate) async fn leave(&self, patience: Duration) {
-        self.leaving.cancel();
         self.control.leave();
-        self.tasks.close();
-        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
-            tracing::info!("operations are left in the journal in the middle of a call; the next start takes them up");
-        }
-        let policies = Arc::clone(&self.policies);
-        let flush = tokio::task::spawn_blocking(move || policies.flush_decisions());
-        let _ = tokio::time::timeout(FLUSH_PATIENCE, flush).await;
+        self.tasks.leave(patience).await;
+        flush_decisions(&self.policies).await;
     }
 
     /// Ends what nobody works on, looks again for hosts whose order was not answered, and forgets old operations.

@@ -7,7 +7,7 @@ use windlass_lifecycle::{ClaimName, Error, OperationKind, ReleaseOutcome, Releas
 use windlass_policy::slots::release::Requested;
 
 use super::Hosts;
-use crate::group::book::Work;
+use crate::group::entry::{Event, Phase};
 use crate::observe::names;
 
 /// The wait before a release is asked for again: at least what the policy says, and twice as long each time from the
@@ -23,16 +23,14 @@ impl Hosts {
     /// by the next process, and is released when the runner asks it.
     pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
         for id in &instances {
-            let mut book = self.book.lock();
-            let known = book.get(id).map(|entry| (entry.work.clone(), entry.server.clone()));
-            if let Some((Work::Creating, _)) = known {
-                // The claim ends as it may; then the host is released.
-                book.set_work(id, Work::Undoing);
-            }
-            drop(book);
+            let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
             match known {
                 None => tracing::info!(instance = id, "asked to release a host that is not there: it counts as gone"),
-                Some((Work::Idle, Some(host))) => self.begin_release(id, host, "the runner no longer wants it"),
+                // The claim ends as it may; then the host is released.
+                Some((Phase::Creating { .. }, _)) => drop(self.apply(id, &Event::Unwanted { told: true })),
+                Some((Phase::Idle { .. }, Some(host))) => {
+                    self.begin_release(id, host, "the runner no longer wants it");
+                }
                 Some(_) => {}
             }
         }
@@ -41,10 +39,11 @@ impl Hosts {
 
     /// Begins to release a host. `why` is for the log.
     pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, why: &str) {
-        if self.book.lock().claim_for_cleanup(id).is_none() {
+        let Some((claim, _)) = self.claim_of(id) else { return };
+        // Of several who want it released one begins.
+        if self.apply(id, &Event::RemovalBegan { by: None }).is_none() {
             return;
         }
-        let Some((claim, _)) = self.claim_of(id) else { return };
         tracing::info!(instance = id, host, "releasing it: {why}");
         self.spawn_release(claim, host);
     }
@@ -67,7 +66,7 @@ impl Hosts {
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
-                    () = hosts.leaving.cancelled() => return,
+                    () = hosts.tasks.leaving().cancelled() => return,
                 }
                 request.attempt = request.attempt.saturating_add(1);
             }
@@ -136,7 +135,7 @@ impl Hosts {
             outcome => tracing::info!(instance = id, host, ?outcome, "released: {reason}"),
         }
         self.released.lock().insert(id.to_owned());
-        self.book.lock().set_work(id, Work::Gone);
+        self.apply(id, &Event::Ended);
         // Last: who reads the counter finds the host gone from the group.
         metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
         None
@@ -147,7 +146,7 @@ impl Hosts {
         if attempt == 1 {
             metrics::counter!(names::CLEANUPS, "outcome" => "left").increment(1);
         }
-        self.book.lock().set_work(id, Work::Left);
+        self.apply(id, &Event::LeftBehind { by: None });
         let doubled = AGAIN.0.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(AGAIN.1);
         policy.max(doubled)
     }

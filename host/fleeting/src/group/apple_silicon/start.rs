@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Durability, Lifecycle, Options, StateDirectory};
+use windlass_lifecycle::{
+    Control, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory,
+};
 use windlass_policy::{Compiler, Host};
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
 use windlass_scaleway::{Client, Error, ErrorClass};
@@ -16,9 +16,12 @@ use windlass_scaleway::{Client, Error, ErrorClass};
 use super::Hosts;
 use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors, OperatingSystem, Problem};
 use crate::group::book::Book;
+use crate::group::ids::Ids;
+use crate::group::looks::Looks;
 use crate::group::pause::Pause;
-use crate::group::start::{StartError, lock, owner_of_group, policy_host};
-use crate::observe;
+use crate::group::start::{StartError, ids, lock, owner_of_group, policy_host};
+use crate::group::tasks::Tasks;
+use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
 
 /// The runner gives a minute to everything; an API that doesn't answer must be told as such.
@@ -27,6 +30,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LISTING_SERVES: Duration = Duration::from_secs(2);
 /// Hexadecimal digits of the owner's mark in names.
 const MARK_BYTES: usize = 3;
+/// The file with the claims of this state directory that hosts carry.
+const CLAIMED: &str = "claimed";
+/// Operations that are read from the journal at most.
+const MOST_OPERATIONS: u32 = 100_000;
+/// Hexadecimal digits of the rest of a name.
+pub(super) const UNIQUE_DIGITS: usize = 12;
 
 /// Starts the group.
 pub(in crate::group) async fn start(
@@ -90,15 +99,16 @@ pub(super) async fn start_with(
             None
         }
     };
+    let folder = state.clone();
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state);
     options.owner =
         configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     options.limits.machine_interval = LISTING_SERVES;
     options.durability = durability;
     let lifecycle = Lifecycle::open(options)?;
-    let mark = hex::encode(&Sha256::digest(lifecycle.owner().as_str().as_bytes())[..MARK_BYTES]);
-    let claims = format!("{}-{mark}-", configuration.group);
-    tell_of_others(&configuration, &claims, &names);
+    let claims = claims_of(&configuration, &lifecycle);
+    let known = ids(&folder, CLAIMED)?;
+    settle(&configuration, &lifecycle, &folder, &known, &claims, &names)?;
     let hosts = Arc::new(Hosts {
         configuration,
         operating_system,
@@ -109,12 +119,14 @@ pub(super) async fn start_with(
         claims,
         book: Mutex::new(Book::default()),
         released: Mutex::new(BTreeSet::new()),
+        known,
+        strangers: Mutex::default(),
         known_since: Mutex::new(BTreeMap::new()),
         pause: Mutex::new(Pause::default()),
-        last_look: tokio::sync::Mutex::new(None),
+        gauges: Gauges::new(BTreeMap::new()),
+        looks: Looks::default(),
         control: Control::new(),
-        leaving: CancellationToken::new(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
     });
@@ -122,29 +134,119 @@ pub(super) async fn start_with(
     Ok(hosts)
 }
 
-/// Hosts that look like this group's and are not: another state directory claimed them. They cost, and nobody but
-/// people can tell whether somebody still works on them.
-fn tell_of_others(configuration: &AppleSiliconConfiguration, claims: &str, names: &[String]) {
-    let group = format!("{}-", configuration.group);
-    let looks_alike = |name: &&String| {
-        let mut parts = name.strip_prefix(&group).unwrap_or_default().split('-');
-        let (mark, unique, more) = (parts.next(), parts.next(), parts.next());
-        let hexadecimal =
-            |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-        mark.is_some_and(|mark| hexadecimal(mark, 2 * MARK_BYTES))
-            && unique.is_some_and(|unique| hexadecimal(unique, 12))
-            && more.is_none()
-            && !name.starts_with(claims)
-    };
-    let others: Vec<&String> = names.iter().filter(looks_alike).collect();
-    if !others.is_empty() {
-        tracing::warn!(
-            hosts = ?others,
-            "hosts carry the name of this group and the mark of another owner: they were claimed with another state_dir or \
-             owner, and are left alone. If that is lost, give them back by hand; with `owner` in plugin_config it does not \
-             happen again"
-        );
+/// What the names of the group's hosts begin with.
+fn claims_of(configuration: &AppleSiliconConfiguration, lifecycle: &Lifecycle) -> String {
+    let mark = hex::encode(&Sha256::digest(lifecycle.owner().as_str().as_bytes())[..MARK_BYTES]);
+    format!("{}-{mark}-", configuration.group)
+}
+
+/// Takes over the hosts of a group, and begins nothing.
+pub(in crate::group) async fn adopt(
+    configuration: &AppleSiliconConfiguration,
+    client: Client,
+    policies: Arc<Host>,
+) -> Result<Vec<String>, StartError> {
+    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
+    let state = StateDirectory::open(&folder)?;
+    let _lock = lock(&state, configuration.group.as_str()).await?;
+    let Learned { names, .. } = check(&client, configuration).await?;
+    let mut options = Options::new(client, policies, state.clone());
+    options.owner =
+        configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
+    let lifecycle = Lifecycle::open(options)?;
+    let claims = claims_of(configuration, &lifecycle);
+    settle(configuration, &lifecycle, &state, &ids(&state, CLAIMED)?, &claims, &names)
+}
+
+/// Whose the hosts are that carry the group's name: those that our journal claimed are ours. What carries our mark and
+/// was claimed by another state directory somebody with our owner works on, or worked on and lost his; what carries
+/// another mark is another owner's. Which of the two it is only people can tell. Answers the names of those that were
+/// taken over.
+///
+/// # Errors
+/// [`StartError::StrangeHosts`] where nothing is configured, or where hosts of another owner are to be taken over.
+fn settle(
+    configuration: &AppleSiliconConfiguration,
+    lifecycle: &Lifecycle,
+    state: &StateDirectory,
+    known: &Ids,
+    claims: &str,
+    names: &[String],
+) -> Result<Vec<String>, StartError> {
+    let (mut unknown, mut others) = (Vec::new(), Vec::new());
+    for name in names {
+        if name.starts_with(claims) {
+            if is_claim(name, claims) && !known.holds(name) && !was_claimed(lifecycle, name)? {
+                unknown.push(name.as_str());
+            }
+        } else if is_of_another_owner(name, configuration.group.as_str()) {
+            others.push(name.as_str());
+        }
     }
+    let strange = |others: bool, found: &[&str]| StartError::StrangeHosts {
+        group: configuration.group.to_string(),
+        zone: configuration.zone.to_string(),
+        state: state.path().to_owned(),
+        remedy: if others { OF_ANOTHER_OWNER } else { OF_OUR_OWNER },
+        found: found.join(", "),
+    };
+    match configuration.adopt {
+        _ if unknown.is_empty() && others.is_empty() => Ok(Vec::new()),
+        Some(false) => {
+            let found = [unknown, others].concat();
+            tracing::info!(hosts = ?found, "left to whoever claimed them, as `adopt = false` says");
+            Ok(Vec::new())
+        }
+        _ if !others.is_empty() => Err(strange(true, &others)),
+        None => Err(strange(false, &unknown)),
+        Some(true) => {
+            tracing::warn!(hosts = ?unknown, "taking over, as `adopt` says");
+            known.remember(unknown.iter().copied()).map_err(|source| windlass_lifecycle::Error::StateDirectory {
+                path: state.path().join(CLAIMED),
+                source,
+            })?;
+            Ok(unknown.into_iter().map(str::to_owned).collect())
+        }
+    }
+}
+
+/// What helps where hosts carry our owner's mark.
+const OF_OUR_OWNER: &str = "If another host with the same `owner` works on them, this group needs a `name` of its own, \
+    or adopt = false, which leaves them alone. If their state_dir was lost, adopt = true takes them over";
+/// What helps where they carry another's.
+const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group needs \
+    a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool by hand, \
+    after a wipe; with `owner` in plugin_config it does not happen again";
+
+/// The part of a name that no two claims share.
+fn is_unique_part(text: &str) -> bool {
+    text.len() == UNIQUE_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_claim(name: &str, claims: &str) -> bool {
+    name.strip_prefix(claims).is_some_and(is_unique_part)
+}
+
+/// Whether a name is a claim of this group under some mark.
+fn is_of_another_owner(name: &str, group: &str) -> bool {
+    let rest = name.strip_prefix(group).and_then(|rest| rest.strip_prefix('-'));
+    let Some((mark, unique)) = rest.and_then(|rest| rest.split_once('-')) else { return false };
+    mark.len() == 2 * MARK_BYTES && mark.bytes().all(|b| b.is_ascii_hexdigit()) && is_unique_part(unique)
+}
+
+/// Whether our journal says that a host was to get this name: also one whose order was not answered.
+pub(super) fn was_claimed(lifecycle: &Lifecycle, claim: &str) -> Result<bool, windlass_lifecycle::Error> {
+    for kind in [OperationKind::AdoptMachine, OperationKind::OrderMachine] {
+        let mut filter = OperationFilter::default();
+        filter.kind = Some(kind);
+        filter.limit = Some(MOST_OPERATIONS);
+        let ours = |operation: &Operation| operation.owner == lifecycle.owner().as_str();
+        let operations = lifecycle.journal().operations(&filter)?;
+        if operations.iter().any(|operation| ours(operation) && operation.specification["claim"] == claim) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What was learned on the way.

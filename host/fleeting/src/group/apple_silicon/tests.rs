@@ -457,7 +457,7 @@ fn groups_with_another_state_or_a_longer_name_leave_each_others_hosts_alone() {
         hosts.increase(1).unwrap();
         until_running(&hosts, 1).await;
         let elsewhere = tempfile::tempdir().unwrap();
-        let same_name = world.start(json!({"state_dir": elsewhere.path()})).await;
+        let same_name = world.start(json!({"state_dir": elsewhere.path(), "adopt": false})).await;
         let longer = world.start(json!({"name": "macs-more"})).await;
         for other in [&same_name, &longer] {
             assert!(round(other).await.is_empty());
@@ -473,6 +473,72 @@ fn groups_with_another_state_or_a_longer_name_leave_each_others_hosts_alone() {
         for group in [hosts, same_name, longer] {
             group.leave(Duration::from_secs(5)).await;
         }
+    });
+}
+
+#[test]
+fn two_hosts_with_one_group_of_macs_notice_each_other_and_take_over_only_on_purpose() {
+    for owner in [Some("team"), None] {
+        paused(async {
+            let world = World::of_three();
+            let elsewhere = tempfile::tempdir().unwrap();
+            let here = || json!({ "owner": owner });
+            let there = |adopt: Option<bool>| json!({ "owner": owner, "adopt": adopt, "state_dir": elsewhere.path() });
+            let first = world.start(here()).await;
+            first.increase(1).unwrap();
+            let ids = until_running(&first, 1).await;
+            let refused = world.try_start(there(None)).await.err().unwrap().to_string();
+            assert!(refused.contains(&ids[0]) && refused.contains("adopt = false"), "{refused}");
+            let remedy = if owner.is_some() { "adopt = true takes them over" } else { "the name of a pool by hand" };
+            assert!(refused.contains(remedy), "{refused}");
+
+            // Told to live with it, each has its own, also what it does not know from its start.
+            let second = world.start(there(Some(false))).await;
+            assert!(round(&second).await.is_empty());
+            second.increase(1).unwrap();
+            until_running(&second, 1).await;
+            tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
+            assert_eq!(until_running(&first, 1).await, ids);
+            second.leave(Duration::from_secs(5)).await;
+            drop(second);
+            let taken_over = world.try_start(there(Some(true))).await;
+            let Some(_) = owner else {
+                let refused = taken_over.err().unwrap().to_string();
+                assert!(refused.contains("mark of another `owner`"), "{refused}");
+                return first.leave(Duration::from_secs(5)).await;
+            };
+            first.leave(Duration::from_secs(5)).await;
+            drop(first);
+            let second = taken_over.unwrap();
+            until_running(&second, 2).await;
+            second.leave(Duration::from_secs(5)).await;
+            drop(second);
+            // What was taken over stays so, also when it is no longer asked for; the first says that it lost nothing.
+            let second = world.start(there(None)).await;
+            let both = until_running(&second, 2).await;
+            second.decrease(both);
+            until_none(&second).await;
+            assert_eq!(world.in_pool(), 3);
+            world.assert_nothing_lost(3);
+            second.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
+#[test]
+fn a_claim_is_known_for_longer_than_the_journal_remembers_it_and_no_longer_than_a_host_carries_it() {
+    paused(async {
+        let world = World::of_three();
+        let hosts = world.start(json!({})).await;
+        hosts.increase(1).unwrap();
+        let ids = until_running(&hosts, 1).await;
+        assert!(hosts.known.holds(&ids[0]), "whatever becomes of the journal");
+        hosts.decrease(ids.clone());
+        until_none(&hosts).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        round(&hosts).await;
+        assert!(!hosts.known.holds(&ids[0]));
+        hosts.leave(Duration::from_secs(5)).await;
     });
 }
 

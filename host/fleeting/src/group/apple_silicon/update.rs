@@ -6,22 +6,17 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
-use windlass_policy::slots::StateMapping;
-use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Question, Verdict};
+use windlass_policy::slots::state_mapping::{Action, Question};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
+use super::start::was_claimed;
 use super::{Hosts, mapping};
-use crate::group::book::{Entry, Work};
+use crate::group::entry::{Entry, Event, Phase};
 use crate::group::fleet::now_ms;
-use crate::group::update::{FRESH, PARALLEL_LOOKS, ServerTypes, count, report};
+use crate::group::judge::{PARALLEL_LOOKS, ServerTypes, count, judge};
+use crate::group::looks::{HEARTBEAT_PATIENCE, Reports, Seen};
 use crate::observe::names;
-use crate::protocol::{Failure, Report, State, Update};
-
-/// What the last listing led to.
-pub(super) struct Look {
-    at: Instant,
-    reports: BTreeMap<String, State>,
-}
+use crate::protocol::{Failure, Update};
 
 /// What became of a host that was not listed under its claim.
 enum Whereabouts {
@@ -35,34 +30,25 @@ impl Hosts {
     /// The state of every host, as the policy sees it.
     pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
         let began = Instant::now();
-        let mut last = self.last_look.lock().await;
-        let reports = self.look().await?;
-        *last = Some(Look { at: began, reports: reports.clone() });
-        drop(last);
+        let reports = self.looks.now(self.look()).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
-        let answer = reports.iter().map(|(id, state)| Report { instance: id.clone(), state: *state }).collect();
-        let delivered = Box::new(move || self.book.lock().delivered(&reports));
-        Ok(Update { reports: answer, delivered: Some(delivered) })
+        let told = reports.clone();
+        Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
     }
 
     /// Ends well when the last look, or a new one where that is old, found the host running.
     pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
-        let mut last = self.last_look.lock().await;
-        if last.as_ref().is_none_or(|look| look.at.elapsed() > FRESH) {
-            let at = Instant::now();
-            *last = Some(Look { at, reports: self.look().await? });
+        if !self.looks.is_recent() {
+            let hosts = Arc::clone(&self);
+            let look = self.tasks.carry(async move { hosts.looks.unless_recent(hosts.look()).await });
+            // One that takes longer goes on without this call.
+            let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
         }
-        let told = last.as_ref().and_then(|look| look.reports.get(id).copied());
-        drop(last);
-        match told {
-            Some(State::Running) => Ok(()),
-            Some(state) => Err(Failure(format!("instance is unhealthy: {id} is {state}"))),
-            None => Err(Failure(format!("instance is unhealthy: {id} is gone or cannot be used"))),
-        }
+        self.looks.health(id)
     }
 
     /// Lists, judges, begins the reaps, and answers what to tell about each host.
-    async fn look(self: &Arc<Self>) -> Result<BTreeMap<String, State>, Failure> {
+    async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
         let zone = &self.configuration.zone;
         let listing = self.lifecycle.hosts(zone).await.map_err(|error| Failure::from_error(&error))?;
         let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
@@ -72,30 +58,31 @@ impl Hosts {
             }
         }
         // What no host carries any more need not be remembered.
-        self.released.lock().retain(|claim| listing.machines.iter().any(|host| host.name == *claim));
+        self.released.lock().retain(|claim| {
+            let is_carried = listing.machines.iter().any(|host| host.name == *claim);
+            if !is_carried {
+                self.known.forget(claim);
+            }
+            is_carried
+        });
         self.look_for_missing(&mut hosts).await;
+        self.gauges.servers(&self.configuration.zone, hosts.values().map(|host| host.server_type.as_str()));
+        self.gauges.policies(&self.policies.status());
 
         let now = now_ms();
         let (ids, question, mut reports) = self.question(&hosts, now);
-        for (id, mapping, reason) in self.judge(ids, question).await {
+        for (id, mapping, reason) in judge(&self.policies, ids, question).await {
             if mapping.action == Action::Reap {
                 self.reap(&id, reason.as_deref());
             }
-            let book = self.book.lock();
-            let Some(entry) = book.get(&id) else { continue };
-            let told = entry.first_sight(match (mapping.action, entry.in_flight()) {
-                // Accepted just now: from here on the release is in flight, whatever the policy wanted to be told.
-                (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
-                (_, in_flight) => report(mapping.report, in_flight),
-            });
+            // After the reap: what was accepted just now is in flight.
+            let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
             if let Some(told) = told {
                 reports.insert(id, told);
             }
         }
         count(&reports);
-        let left = self.book.lock().iter().filter(|(_, entry)| entry.work == Work::Left).count();
-        metrics::gauge!(names::LEFT).set(left as f64);
-        Ok(reports)
+        Ok(reports.into())
     }
 
     /// Whether a listed host is one of the group, and then takes it up, also one that this process has not seen before.
@@ -104,6 +91,9 @@ impl Hosts {
         let Some((_, operation)) = self.claim_of(&host.name) else { return false };
         let id = host.name.as_str();
         if host.deletion_scheduled || self.released.lock().contains(id) {
+            return false;
+        }
+        if self.book.lock().get(id).is_none() && !self.is_ours(host) {
             return false;
         }
         let mut book = self.book.lock();
@@ -115,10 +105,49 @@ impl Hosts {
         if book.get(id).is_none() {
             tracing::info!(instance = id, host = host.id, status = %host.status, "found a host of this group");
             self.known_since.lock().insert(id.to_owned(), now_ms());
-            book.insert(Entry::found(operation, Work::Idle));
+            book.insert(Entry::found(operation, self.place(), Phase::Idle { suspended: false }));
         }
         book.saw(id, &host.id, mapping::state(host).0, now_ms());
         true
+    }
+
+    /// Whether a host with a claim of the group was claimed by this state directory, or taken over. Others may work
+    /// under the same name and owner.
+    fn is_ours(&self, host: &Host) -> bool {
+        let name = host.name.as_str();
+        if self.known.holds(name) {
+            return true;
+        }
+        // No name comes twice, so a stranger's never becomes ours.
+        if self.strangers.lock().contains(name) {
+            return false;
+        }
+        match was_claimed(&self.lifecycle, name) {
+            Ok(true) => {
+                self.remember(name);
+                return true;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(instance = name, error = &error as &dyn std::error::Error, "whose it is cannot be read");
+                return false;
+            }
+        }
+        self.strangers.lock().insert(name.to_owned());
+        tracing::warn!(
+            instance = name,
+            host = host.id,
+            "another host works under the same name and owner and claimed this, so it is left alone: each needs its own \
+             name"
+        );
+        false
+    }
+
+    /// Remembers that a claim is ours, for longer than the journal does.
+    pub(super) fn remember(&self, claim: &str) {
+        if let Err(error) = self.known.remember([claim]) {
+            tracing::warn!(instance = claim, %error, "that it is ours cannot be written down");
+        }
     }
 
     /// Asks by id for hosts that should be there and were not listed with their claim.
@@ -127,7 +156,7 @@ impl Hosts {
             .book
             .lock()
             .iter()
-            .filter(|(id, entry)| entry.work == Work::Idle && !hosts.contains_key(*id))
+            .filter(|(id, entry)| entry.phase().stands() && !hosts.contains_key(*id))
             .filter_map(|(id, entry)| Some((id.clone(), entry.server.clone()?)))
             .collect();
         let api = self.client.apple_silicon(&self.configuration.zone);
@@ -168,7 +197,7 @@ impl Hosts {
                 }
                 Whereabouts::NotOurs(why) => {
                     tracing::warn!(instance = id, "its host is lost to the group: {why}");
-                    self.book.lock().set_work(&id, Work::Gone);
+                    self.apply(&id, &Event::Ended);
                 }
                 Whereabouts::Unknown => {}
             }
@@ -176,21 +205,21 @@ impl Hosts {
     }
 
     /// What the policy is asked, about whom, and what is told about those that have no host to judge.
-    fn question(&self, hosts: &BTreeMap<String, Host>, now: u64) -> (Vec<String>, Question, BTreeMap<String, State>) {
+    fn question(&self, hosts: &BTreeMap<String, Host>, now: u64) -> (Vec<String>, Question, Reports) {
         let book = self.book.lock();
         let mut known_since = self.known_since.lock();
         known_since.retain(|id, _| book.get(id).is_some());
         let (mut ids, mut servers) = (Vec::new(), Vec::new());
         let mut server_types = ServerTypes::default();
-        let mut reports = BTreeMap::new();
+        let mut reports = Reports::new();
         for (id, entry) in book.iter() {
-            match hosts.get(id).filter(|_| !matches!(entry.work, Work::Left | Work::Gone)) {
+            match hosts.get(id).filter(|_| entry.phase().is_judged()) {
                 Some(host) => {
                     let since = entry.seen.map_or(now, |(_, since)| since);
                     let known = known_since.get(id).copied().unwrap_or(now);
                     let server_type = server_types.position(&host.server_type);
                     ids.push(id.clone());
-                    servers.push(mapping::question(host, server_type, entry.in_flight(), known, since, now));
+                    servers.push(mapping::question(host, server_type, entry.phase().in_flight(), known, since, now));
                 }
                 None => {
                     if let Some(state) = entry.without_server() {
@@ -211,38 +240,16 @@ impl Hosts {
         (ids, question, reports)
     }
 
-    /// One question for the whole batch.
-    async fn judge(&self, ids: Vec<String>, question: Question) -> Vec<(String, Mapping, Option<String>)> {
-        if ids.is_empty() {
-            return Vec::new();
-        }
-        let decision = self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
-        for fallback in &decision.fallbacks {
-            tracing::warn!(decision = %decision.id, "{fallback}");
-        }
-        ids.into_iter()
-            .zip(decision.answer)
-            .filter_map(|(id, answer)| match answer.verdict {
-                Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
-                // The last link of a chain never defers.
-                Verdict::Defer => None,
-            })
-            .collect()
-    }
-
     /// Releases a host because the state-mapping policy says so.
     fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
-        let Some((work, host)) = self.book.lock().get(id).map(|entry| (entry.work.clone(), entry.server.clone()))
-        else {
-            return;
-        };
+        let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
         let why = reason.unwrap_or("the state-mapping policy says so");
-        match (work, host) {
-            (Work::Idle, Some(host)) => {
+        match known {
+            Some((Phase::Idle { .. }, Some(host))) => {
                 metrics::counter!(names::REAPS).increment(1);
                 self.begin_release(id, host, why);
             }
-            (Work::Creating, _) => {
+            Some((Phase::Creating { .. }, _)) => {
                 metrics::counter!(names::REAPS).increment(1);
                 tracing::warn!(instance = id, "its claim is called off: {why}");
                 self.decrease(vec![id.to_owned()]);

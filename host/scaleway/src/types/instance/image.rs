@@ -43,3 +43,21 @@ answers! {
         pub zone: String,
     }
 }
+
+impl Image {
+    /// When it was created, when Scaleway's text can be read.
+    pub fn created_at(&self) -> Option<jiff::Timestamp> {
+        crate::types::instant(&self.creation_date)
+    }
+}
+
+/// What to list of a zone's images (SDK).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ListImages {
+    /// Only of this project.
+    pub project: Option<String>,
+    /// Only those that everybody may use, or only the others.
+    pub public: Option<bool>,
+    /// Only for this processor architecture.
+    pub arch: Option<Architecture>,
+}

@@ -12,7 +12,7 @@ pub use group::{
     PlacementGroup, PlacementGroupPolicyMode, PlacementGroupPolicyType, SecurityGroup, SecurityGroupPolicy,
     SecurityGroupState,
 };
-pub use image::{Image, ImageState};
+pub use image::{Image, ImageState, ListImages};
 pub use ip::{CreateIp, Ip, IpState, IpType, ListIps, UpdateIp};
 pub use private_nic::{CreatePrivateNic, ListPrivateNics, PrivateNic, PrivateNicState};
 pub use product::{ServerType, ServerTypeNetwork, SizeConstraint, Stock};

@@ -28,6 +28,24 @@ pub(super) fn get(world: &World, zone: &str, id: &str) -> Outcome {
     Ok(Answer::ok(&json!({"image": world.show_image(&image)})))
 }
 
+// Assumption: the fields are the SDK's, and what is absent stays; no change of an image was recorded.
+pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Outcome {
+    let image = world.image(zone, id).ok_or_else(|| Refusal::not_found("instance_image", id))?;
+    if image.public {
+        // Assumption: a public image is somebody else's.
+        return Err(Refusal::permissions_denied("write", "compute_images"));
+    }
+    let fields = call.fields()?;
+    let (name, tags) = (fields.text("name")?, fields.texts("tags")?);
+    let modified = world.stamp();
+    if let Some(image) = world.images.get_mut(id) {
+        image.name = name.unwrap_or_else(|| image.name.clone());
+        image.tags = tags.unwrap_or_else(|| image.tags.clone());
+        image.modified = modified;
+    }
+    get(world, zone, id)
+}
+
 pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
     let image = world.image(zone, id).ok_or_else(|| Refusal::not_found("instance_image", id))?;
     if image.public {

@@ -68,6 +68,7 @@ pub(super) fn v1(world: &mut World, call: &Call, zone: &str, path: &[&str]) -> O
 
         ("GET", ["images"]) => image::list(world, call, zone),
         ("GET", ["images", id]) => image::get(world, zone, id),
+        ("PATCH", ["images", id]) => image::update(world, call, zone, id),
         ("DELETE", ["images", id]) => image::delete(world, zone, id),
 
         ("GET", ["security_groups"]) => security_group::list(world, call, zone),

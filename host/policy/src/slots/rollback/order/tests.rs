@@ -55,6 +55,22 @@ fn a_volume_is_deleted_only_after_it_has_left_its_server() {
     }
 }
 
+#[test]
+fn a_step_of_another_resource_or_of_another_kind_releases_no_volume() {
+    use Action::{Delete, Detach, PowerOff};
+    let [server, volume, other] = [ResourceKind::Server, ResourceKind::BlockVolume, ResourceKind::BlockVolume];
+    let resources = [resource(server, None, true), resource(volume, Some(0), true), resource(other, Some(0), true)];
+    for steps in [
+        plan(&[(0, PowerOff, &[]), (2, Detach, &[0]), (1, Delete, &[0, 1])]),
+        plan(&[(1, PowerOff, &[]), (1, Delete, &[0])]),
+    ] {
+        let Verdict::Plan(steps) = &steps.verdict else { unreachable!("it was made as a plan") };
+        let refusal = check(&resources, steps).unwrap_err();
+        assert!(refusal.contains("deletes BlockVolume id without waiting"), "{refusal}");
+        assert!(refusal.contains("left its server Server id"), "{refusal}");
+    }
+}
+
 fn any_resource(count: u32) -> impl Strategy<Value = Resource> {
     (
         prop::sample::select(vec![

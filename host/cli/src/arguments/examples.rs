@@ -1,0 +1,136 @@
+//! Examples at the end of each command's help: command lines to copy, each of which a test reads.
+
+use clap::Command;
+
+/// A command's path, and lines that show it at work.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("demo", &["windlass demo"]),
+    (
+        "server create",
+        &[
+            "windlass server create --group ci --count 3 --type DEV1-S,PLAY2-PICO --image ubuntu_noble",
+            "windlass server create --group db --type DEV1-M --image ubuntu_noble --extra-volume block:20GB",
+        ],
+    ),
+    ("server list", &["windlass server list --group ci", "windlass server list -o json"]),
+    ("server show", &["windlass server show web-1"]),
+    ("server delete", &["windlass server delete web-1", "windlass server delete --group ci --yes"]),
+    ("cluster create", &["windlass cluster create farm.toml --dry-run", "windlass cluster create farm.toml"]),
+    (
+        "cluster apply",
+        &["windlass cluster apply farm.toml --dry-run", "windlass cluster apply farm.toml --replace --at-a-time 2"],
+    ),
+    ("cluster diff", &["windlass cluster diff farm.toml"]),
+    ("cluster export", &["windlass cluster export farm"]),
+    (
+        "cluster scale",
+        &["windlass cluster scale farm workers=5 cache=1", "windlass cluster scale farm --remove farm-workers-2"],
+    ),
+    (
+        "cluster replace",
+        &[
+            "windlass cluster replace farm farm-workers-2",
+            "windlass cluster replace farm --group workers --at-a-time 2",
+        ],
+    ),
+    ("cluster terminate", &["windlass cluster terminate farm", "windlass cluster terminate farm --force --yes"]),
+    ("cluster cancel", &["windlass cluster cancel farm"]),
+    ("cluster resume", &["windlass cluster resume"]),
+    ("cluster status", &["windlass cluster status farm", "windlass cluster status farm --offline -o json"]),
+    ("cluster watch", &["windlass cluster watch farm", "windlass cluster watch farm -o json-lines"]),
+    ("cluster list", &["windlass cluster list"]),
+    ("cluster history", &["windlass cluster history farm", "windlass cluster history farm --operation 3"]),
+    ("cluster validate", &["windlass cluster validate farm.toml", "windlass cluster validate farm.toml --offline"]),
+    ("operation list", &["windlass operation list --open"]),
+    ("operation show", &["windlass operation show ci-0nqrsxtrgyns"]),
+    ("operation resume", &["windlass operation resume"]),
+    ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
+    ("doctor", &["windlass doctor"]),
+    ("policy new", &["windlass policy new gentle-retry --slot retry --language rules"]),
+    ("policy build", &["windlass policy build gentle-retry --out gentle-retry.wasm"]),
+    ("policy schema", &["windlass policy schema --slot retry"]),
+    ("policy test", &["windlass policy test gentle-retry"]),
+    ("policy inspect", &["windlass policy inspect gentle-retry.wasm"]),
+    ("policy check", &["windlass policy check gentle-retry.wasm"]),
+    ("policy run", &["windlass policy run gentle-retry.wasm --slot retry --example"]),
+    ("policy prove", &["windlass policy prove gentle-retry.wasm --slot retry"]),
+    ("policy diff", &["windlass policy diff old.wasm new.wasm --slot retry"]),
+    ("policy bench", &["windlass policy bench gentle-retry.wasm"]),
+    ("policy list", &["windlass policy list"]),
+    ("policy status", &["windlass policy status"]),
+    ("policy shadow", &["windlass policy shadow --slot rollback"]),
+    ("decision list", &["windlass decision list"]),
+    ("decision show", &["windlass decision show 01JD0000000000000000000000"]),
+    ("decision replay", &["windlass decision replay 01JD0000000000000000000000"]),
+    ("conformance", &["windlass conformance --help"]),
+    ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),
+    ("completions", &["windlass completions bash"]),
+];
+
+/// The command with its examples.
+pub(super) fn add(command: Command) -> Command {
+    let mut command = command;
+    for (path, lines) in EXAMPLES {
+        let words: Vec<&str> = path.split(' ').collect();
+        command = with(command, &words, lines);
+    }
+    command
+}
+
+fn with(command: Command, path: &[&str], lines: &[&str]) -> Command {
+    match path.split_first() {
+        None => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
+        Some((first, rest)) => {
+            let rest = rest.to_vec();
+            command.mut_subcommand(*first, |of| with(of, &rest, lines))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, error::ErrorKind};
+
+    use super::super::Arguments;
+    use super::*;
+
+    #[test]
+    fn each_command_has_examples_and_each_of_them_is_read() {
+        let command = add(Arguments::command());
+        let mut leaves = Vec::new();
+        collect(&command, String::new(), &mut leaves);
+        for leaf in &leaves {
+            assert!(EXAMPLES.iter().any(|(path, _)| path == leaf), "{leaf} has no example");
+        }
+        for (path, lines) in EXAMPLES {
+            assert!(leaves.iter().any(|leaf| leaf == path), "there is no command {path}");
+            for line in *lines {
+                assert!(line.starts_with(&format!("windlass {path}")), "{line}");
+                match add(Arguments::command()).try_get_matches_from(line.split_whitespace()) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::DisplayHelp => {}
+                    Err(error) => panic!("{line}: {error}"),
+                }
+            }
+        }
+    }
+
+    fn collect(command: &Command, path: String, leaves: &mut Vec<String>) {
+        let mut below = command.get_subcommands().filter(|below| below.get_name() != "help").peekable();
+        if below.peek().is_none() {
+            return leaves.push(path);
+        }
+        for below in below {
+            let path = if path.is_empty() { String::new() } else { format!("{path} ") };
+            collect(below, path + below.get_name(), leaves);
+        }
+    }
+
+    #[test]
+    fn the_help_of_a_command_ends_with_its_examples() {
+        let asked = add(Arguments::command()).try_get_matches_from(["windlass", "cluster", "scale", "--help"]);
+        let Err(help) = asked else { panic!("help is told as an error") };
+        let help = help.to_string();
+        assert!(help.trim_end().ends_with("windlass cluster scale farm --remove farm-workers-2"), "{help}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Links between the pages, and to their sections.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+/// Every page of the project.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut pages = BTreeMap::new();
+    let mut folders =
+        vec![root.join("docs"), root.join("guest"), root.join("host"), root.join("tests"), root.join("wit")];
+    pages.insert(root.join("README.md"), std::fs::read_to_string(root.join("README.md")).unwrap());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if name.ends_with(".md") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                pages.insert(path, text);
+            }
+        }
+    }
+    pages
+}
+
+/// Its lines outside of examples.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut example = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        example ^= fence;
+        !example && !fence
+    })
+}
+
+/// The names by which its sections are linked to, as GitHub and GitLab make them of headings.
+fn sections(text: &str) -> BTreeSet<String> {
+    let mut sections = BTreeSet::new();
+    for heading in prose(text).filter(|line| line.starts_with('#')) {
+        let name: String = heading
+            .trim_start_matches('#')
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|character| character.is_alphanumeric() || matches!(character, ' ' | '-' | '_'))
+            .map(|character| if character == ' ' { '-' } else { character })
+            .collect();
+        let again = (1..).map(|number| format!("{name}-{number}"));
+        sections.extend(std::iter::once(name.clone()).chain(again).find(|name| !sections.contains(name)));
+    }
+    sections
+}
+
+/// What it links to, other people's pages left out.
+fn links(text: &str) -> Vec<String> {
+    let whole = prose(text).collect::<Vec<_>>().join("\n");
+    let inline = whole.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let defined = whole.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ")).map(|(_, target)| target);
+    let ours = |target: &&str| !target.contains("://") && !target.starts_with("mailto:") && !target.contains(' ');
+    inline.chain(defined).filter(ours).map(str::to_owned).collect()
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[test]
+fn every_link_between_pages_leads_to_a_file_and_a_section_that_exist() {
+    let pages = pages();
+    let mut seen = 0;
+    let mut dead = Vec::new();
+    for (page, text) in &pages {
+        for link in links(text) {
+            seen += 1;
+            let (file, section) = link.split_once('#').map_or((link.as_str(), None), |(file, name)| (file, Some(name)));
+            let target = if file.is_empty() { page.clone() } else { normal(&page.parent().unwrap().join(file)) };
+            let found = match (pages.get(&target), section) {
+                (Some(text), Some(section)) => sections(text).contains(section),
+                (_, None) => target.exists(),
+                // A line of a file of code, for example.
+                (None, Some(_)) => target.exists(),
+            };
+            if !found {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} links were seen");
+    assert!(dead.is_empty(), "{dead:#?}");
+}

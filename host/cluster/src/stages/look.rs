@@ -1,0 +1,111 @@
+//! Looking at the nodes that are there, before hooks are told about them: addresses change, and servers are deleted by
+//! others.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use futures::stream;
+use windlass_policy::slots::types::Failure;
+use windlass_scaleway::types::instance::{ListServers, Server};
+
+use crate::name::MOST_INDEX;
+use crate::record::{Node, NodeRole, NodeState, Stage};
+use crate::run::{Run, Stop};
+use crate::stages::wait::{private_addresses, public_addresses};
+
+/// Ids in one query at most: about 4 KiB of URL.
+const IDS: usize = 100;
+/// Servers that are read by their id at a time.
+const PARALLEL: usize = 16;
+
+/// These servers by their ids; absent from the answer is what does not exist. A list proves presence, never absence:
+/// what it lacks is read by its id.
+pub(crate) async fn see(
+    client: &windlass_scaleway::Client,
+    zone: &windlass_scaleway::Zone,
+    ids: &[String],
+) -> Result<BTreeMap<String, Server>, Failure> {
+    let instance = client.instance(zone);
+    let of_error = |error| windlass_lifecycle::failure_of(&error);
+    let requests: Vec<ListServers> =
+        ids.chunks(IDS).map(|ids| ListServers { servers: ids.to_vec(), ..ListServers::default() }).collect();
+    let lists = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)));
+    let listed = lists.await.map_err(of_error)?.into_iter().flatten();
+    let mut seen: BTreeMap<String, Server> = listed.map(|server| (server.id.clone(), server)).collect();
+    let unlisted: Vec<String> = ids.iter().filter(|id| !seen.contains_key(*id)).cloned().collect();
+    let instance = &instance;
+    let read: Vec<_> = stream::iter(unlisted)
+        .map(|id| async move { instance.get_server(&id).await })
+        .buffer_unordered(PARALLEL)
+        .collect()
+        .await;
+    for server in read {
+        match server {
+            Ok(server) => drop(seen.insert(server.id.clone(), server)),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(of_error(error)),
+        }
+    }
+    Ok(seen)
+}
+
+/// Looks at every node that runs: its addresses are those that it has now. A server that somebody deleted can neither
+/// serve nor be decommissioned: its node leaves, and in a group that it was to stay in another takes its place.
+pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
+    let nodes = run.names(|node| node.state == NodeState::Running && node.server.is_some());
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let step = run.begin_step(stage, "look at the nodes", nodes.len()).await?;
+    let (zone, ids) = {
+        let book = run.book.lock();
+        let ids: Vec<String> =
+            nodes.iter().filter_map(|name| book.nodes.get(name)).filter_map(|node| node.server.clone()).collect();
+        (book.cluster.specification.zone.clone(), ids)
+    };
+    let seen = run.attempt(step, || see(&run.shared.client, &zone, &ids)).await?;
+    let mut private = private_addresses(run, step, &nodes, &seen, None).await?;
+    let at = run.now();
+    let mut gone = Vec::new();
+    run.change(|book, change| {
+        let mut replacements = Vec::new();
+        for name in &nodes {
+            let Some(node) = book.nodes.get_mut(name) else { continue };
+            let id = node.server.clone().unwrap_or_default();
+            match seen.get(&id) {
+                Some(server) => {
+                    node.addresses = public_addresses(server);
+                    node.private_addresses = private.remove(name).unwrap_or_default();
+                    change.events.push((at, Run::done(step, name)));
+                }
+                None => {
+                    let words = format!("server {id} is gone: somebody deleted it");
+                    node.state = NodeState::Left;
+                    node.problem = Some(words.clone());
+                    (node.addresses, node.private_addresses) = (Vec::new(), Vec::new());
+                    if node.role == NodeRole::Staying {
+                        node.role = NodeRole::Leaving;
+                        replacements.push(node.group.clone());
+                    }
+                    change.events.push((at, Run::failed(step, name, &words)));
+                    gone.push(format!("{name}: {words}"));
+                }
+            }
+            change.nodes.push(node.clone());
+        }
+        for group in replacements {
+            let last = book.cluster.last_index.entry(group.clone()).or_default();
+            if *last >= MOST_INDEX {
+                continue;
+            }
+            *last += 1;
+            let node = Node::planned(&book.cluster.name, &group, *last);
+            change.nodes.push(node.clone());
+            book.nodes.insert(node.name.clone(), node);
+            change.cluster = Some(book.cluster.clone());
+        }
+    })
+    .await?;
+    gone.into_iter().for_each(|words| run.add_reason(words));
+    Ok(())
+}

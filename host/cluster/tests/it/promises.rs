@@ -1,0 +1,274 @@
+//! What users were promised, one by one; the model has them in all mixtures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_cluster::{ClusterControl, ClusterState, Error, NodeState, OperationState, Stage};
+use windlass_simulator::{FaultKind, FaultRule};
+
+use crate::model::{Trouble, Turning};
+use crate::support::{Behaviour, World, farm, quiet, run, scale, specification, zone};
+
+/// A whole farm of so many nodes in `web`.
+async fn farm_of(world: &World, count: u32) -> windlass_cluster::Clusters {
+    let clusters = world.start();
+    clusters.create(specification(&[("web", count)]), &quiet()).await.unwrap();
+    world.hooks.calls.lock().clear();
+    clusters
+}
+
+fn server_of(world: &World, name: &str) -> String {
+    let servers = world.resources().servers;
+    let server = servers.iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no server {name}"));
+    server["id"].as_str().unwrap().to_owned()
+}
+
+/// As somebody does in Scaleway's console.
+async fn delete_at_scaleway(world: &World, id: &str) {
+    let path = format!("/instance/v1/zones/{}/servers/{id}/action", zone());
+    world.client.send_raw("POST", &path, Some(r#"{"action":"terminate"}"#.into())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(!world.resources().servers.iter().any(|server| server["id"] == id));
+}
+
+#[test]
+fn a_scaling_that_fails_for_another_reason_makes_no_cluster_active_whose_nodes_do_not_serve() {
+    run(async {
+        let world = World::new(31).await;
+        let clusters = farm_of(&world, 2).await;
+        world.hooks.behave("configure", Behaviour::ExitCode(1));
+        clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap_err();
+        world.hooks.behaviours.lock().clear();
+        let refused = FaultRule::new("GET", "/instance/v1/zones/*/products/servers", FaultKind::PermissionDenied);
+        world.simulator.add_fault(refused).unwrap();
+        let Err(Error::Failed(failed)) = clusters.scale(&farm(), &scale(&[("web", 4)], &[]), &quiet()).await else {
+            panic!("it cannot be validated")
+        };
+        assert_eq!((failed.stage, failed.state), (Stage::Validate, Some(ClusterState::Error)));
+        let status = clusters.status(&farm()).await.unwrap();
+        assert_eq!(status.cluster.state, ClusterState::Error);
+        let why = "farm-web-3: it runs and is not configured";
+        assert!(status.cluster.reasons.iter().any(|reason| reason == why), "{:?}", status.cluster.reasons);
+        world.simulator.clear_faults();
+        clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap();
+        assert_eq!(clusters.status(&farm()).await.unwrap().cluster.state, ClusterState::Active);
+    });
+}
+
+#[test]
+fn a_node_that_is_half_configured_is_decommissioned_before_it_leaves() {
+    run(async {
+        let world = World::new(32).await;
+        let clusters = farm_of(&world, 1).await;
+        world.hooks.behave("configure", Behaviour::ExitCode(1));
+        clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap_err();
+        world.hooks.behaviours.lock().clear();
+        world.hooks.calls.lock().clear();
+        clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+        assert_eq!(world.hooks.log(), ["decommission farm-web-2"]);
+        let told = world.hooks.calls.lock()[0].nodes[0].configured;
+        assert!(!told, "the hook is told that it is half configured");
+        assert_eq!(world.servers(), ["farm-web-1"]);
+    });
+}
+
+#[test]
+fn nodes_for_which_a_hook_was_done_when_it_was_called_off_stay_done() {
+    for leaves in [false, true] {
+        run(async {
+            let world = World::new(33).await;
+            let clusters = farm_of(&world, 1).await;
+            world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
+            let control = ClusterControl::new();
+            let end = async {
+                while world.hooks.log().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                tokio::time::sleep(Duration::from_secs(150)).await;
+                if leaves { control.leave() } else { control.cancel() }
+            };
+            let asked = scale(&[("web", 4)], &[]);
+            let name = farm();
+            let (ended, ()) = futures::future::join(clusters.scale(&name, &asked, &control), end).await;
+            assert!(ended.is_err(), "{ended:?}");
+            let status = clusters.status(&farm()).await.unwrap();
+            let done = status.nodes.iter().filter(|node| node.configured).count();
+            assert_eq!(done, 2, "the one that there was, and the one that was done: {:?}", status.nodes);
+        });
+    }
+}
+
+#[test]
+fn a_hook_that_took_long_before_it_asked_to_be_tried_again_is_tried_again() {
+    run(async {
+        let world = World::new(34).await;
+        let clusters = farm_of(&world, 1).await;
+        world.hooks.behave("configure", Behaviour::TakesThenExitCode(Duration::from_secs(5_000), 75));
+        clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap_err();
+        let attempts = world.hooks.stages().iter().filter(|stage| *stage == "configure").count();
+        assert!(attempts > 1, "a hook's own time is no waiting: {attempts} attempt");
+    });
+}
+
+#[test]
+fn a_node_whose_server_somebody_deleted_is_replaced_and_told_to_no_hook() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 3).await;
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-2")).await;
+        clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-1", "farm-web-3", "farm-web-4"]);
+        assert_eq!(world.hooks.log(), ["configure farm-web-4", "start farm-web-4"]);
+        for call in world.hooks.calls.lock().iter() {
+            assert!(call.others.iter().all(|node| node.name != "farm-web-2"), "{call:?}");
+        }
+        world.assert_whole("replaced");
+        let status = clusters.status(&farm()).await.unwrap();
+        assert_eq!((status.cluster.state, status.nodes.len()), (ClusterState::Active, 3));
+    });
+}
+
+#[test]
+fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
+    run(async {
+        let world = World::new(36).await;
+        let clusters = farm_of(&world, 2).await;
+        let (same, asked) = clusters.compare(&farm()).await.unwrap();
+        asked.unwrap();
+        assert!(same.seen.unwrap().nodes.iter().all(|node| node.differences.is_empty()));
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
+        let known = clusters.status(&farm()).await.unwrap();
+        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        asked.unwrap();
+        assert_eq!((&status.cluster, &status.nodes), (&known.cluster, &known.nodes));
+        let seen = status.seen.unwrap();
+        assert_eq!((seen.nodes[0].node.as_str(), seen.nodes[0].state.as_deref()), ("farm-web-1", None));
+        assert!(seen.nodes[0].differences[0].contains("gone"), "{seen:?}");
+        assert_eq!(seen.nodes[1].differences, Vec::<String>::new());
+        // A list that lacks a server proves nothing.
+        let short = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(2));
+        world.simulator.add_fault(short).unwrap();
+        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        asked.unwrap();
+        assert_eq!(status.seen.unwrap().nodes[1].state.as_deref(), Some("running"));
+        world.simulator.clear_faults();
+        // Who does not answer is no reason to say nothing.
+        let away = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::PermissionDenied);
+        world.simulator.add_fault(away).unwrap();
+        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        assert!(asked.is_err() && status.seen.is_none() && status.nodes.len() == 2);
+    });
+}
+
+#[test]
+fn what_a_full_disk_stopped_is_told_with_what_exists_and_ended_by_the_next_start() {
+    run(async {
+        let world = World::new(37).await;
+        let turning = Arc::new(Turning::default());
+        *turning.trouble.lock() = Some(Trouble::DiskFull { at: 12 });
+        let clusters = crate::model::process(&world, &turning);
+        let ended = clusters.create(specification(&[("web", 3)]), &quiet()).await;
+        let Err(Error::Unrecorded { nodes, number: 1, .. }) = &ended else { panic!("{ended:?}") };
+        assert!(!nodes.is_empty() && !world.servers().is_empty(), "{ended:?}");
+        drop(clusters);
+        let next = world.start();
+        next.resume(&quiet()).await.unwrap();
+        world.assert_empty("undone");
+        // Where not even its beginning could be written, nothing was touched.
+        *turning.trouble.lock() = Some(Trouble::DiskFull { at: 0 });
+        let full = crate::model::process(&world, &turning);
+        let ended = full.create(specification(&[("web", 3)]), &quiet()).await;
+        assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
+        world.assert_empty("not begun");
+    });
+}
+
+#[test]
+fn a_creation_that_left_nothing_does_not_block_its_name() {
+    run(async {
+        let world = World::new(38).await;
+        let clusters = world.start();
+        world.hooks.behave("configure", Behaviour::ExitCode(1));
+        clusters.create(specification(&[("web", 2)]), &quiet()).await.unwrap_err();
+        let status = clusters.status(&farm()).await.unwrap();
+        assert_eq!((status.cluster.state, status.nodes.len()), (ClusterState::Error, 0));
+        world.hooks.behaviours.lock().clear();
+        let created = clusters.create(specification(&[("db", 1)]), &quiet()).await.unwrap();
+        assert_eq!((created.number, created.nodes.len()), (2, 1));
+        let again = clusters.create(specification(&[("web", 1)]), &quiet()).await.unwrap_err();
+        assert!(matches!(again, Error::Exists { .. }), "what has nodes does: {again}");
+        assert_eq!(world.servers(), ["farm-db-1"]);
+    });
+}
+
+#[test]
+fn an_operations_id_is_never_that_of_one_before_the_state_was_lost() {
+    run(async {
+        let world = World::new(39).await;
+        farm_of(&world, 1).await.terminate(&farm(), false, &quiet()).await.unwrap();
+        let before = world.hooks.calls.lock()[0].operation_id.clone();
+        for entry in std::fs::read_dir(world.folder.path()).unwrap().map(Result::unwrap) {
+            if entry.file_name().to_string_lossy().starts_with("clusters.sqlite") {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        let clusters = world.start();
+        clusters.create(specification(&[("web", 1)]), &quiet()).await.unwrap();
+        world.hooks.calls.lock().clear();
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        let after = world.hooks.calls.lock()[0].operation_id.clone();
+        assert!(before.starts_with("farm-") && before.ends_with("-2") && after.ends_with("-2"), "{before} {after}");
+        assert_ne!(before, after);
+    });
+}
+
+#[test]
+fn a_requested_deletion_whose_process_died_is_seen_and_can_be_withdrawn() {
+    run(async {
+        let world = World::new(40).await;
+        let turning = Arc::new(Turning::default());
+        farm_of(&world, 2).await;
+        *turning.trouble.lock() = Some(Trouble::DeleteThenCrash { at: 4 });
+        let clusters = crate::model::process(&world, &turning);
+        tokio::select! {
+            biased;
+            () = turning.dead.cancelled() => {}
+            ended = async { clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await } => panic!("{ended:?}"),
+        }
+        drop(clusters);
+        let next = world.start();
+        assert!(next.status(&farm()).await.unwrap().deletion_requested);
+        assert!(next.withdraw(&farm()).await.unwrap());
+        next.resume(&quiet()).await.unwrap();
+        let status = next.status(&farm()).await.unwrap();
+        assert!(!status.deletion_requested && status.operation.is_none());
+        assert_eq!(world.servers(), ["farm-web-1", "farm-web-2"]);
+        assert!(status.nodes.iter().all(|node| node.state == NodeState::Running), "{status:?}");
+        assert_eq!(next.history(&farm()).await.unwrap()[0].operation.state, OperationState::Recovered);
+    });
+}
+
+#[test]
+fn a_node_whose_decommission_ended_well_and_could_not_be_noted_never_serves_again() {
+    for at in 1..12 {
+        run(async {
+            let world = World::new(41).await;
+            farm_of(&world, 2).await;
+            let turning = Arc::new(Turning::default());
+            *turning.trouble.lock() = Some(Trouble::DiskFull { at });
+            let full = crate::model::process(&world, &turning);
+            let _ = full.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await;
+            drop(full);
+            let next = world.start();
+            next.resume(&quiet()).await.unwrap();
+            next.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+            let done = world.hooks.done.lock().clone();
+            for node in next.status(&farm()).await.unwrap().nodes {
+                let server = node.server.clone().unwrap();
+                let spent = done.contains(&("decommission".to_owned(), server));
+                assert!(!spent, "full from write {at} on: {} serves, and was decommissioned", node.name);
+            }
+            assert_eq!(world.servers().len(), 2, "full from write {at} on");
+        });
+    }
+}

@@ -1,0 +1,420 @@
+//! One member of a group, an instance or a Mac: what is being done with it, and what the runner is told of it. Pure
+//! data: no calls, no clock. Every change of what is being done with it is a line of [`Phase::after`].
+//!
+//! Three properties of the runner's loop decide what is told (they are facts of fleeting's source):
+//! - Each member that `Increase` accepted stays *pending*, and eats capacity, until it has been seen in an update once.
+//! - One that was told as `deleting` is forgotten as soon as it is left out; one that was told as `running` or
+//!   `creating` and is left out holds its capacity for five more updates; one that is told as `deleted` is forgotten at
+//!   once.
+//! - Nobody ever asks for the deletion of one that is told as `deleting`.
+
+use windlass_lifecycle::OperationId;
+use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
+
+use super::places::Place;
+use crate::protocol::State;
+
+/// What is being done with a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It is being created; a Mac is being claimed.
+    Creating {
+        /// Nobody wants it any more, and who creates it cannot be told so. It is removed when it is there.
+        unwanted: bool,
+    },
+    /// Who creates it was told to end. What was made is removed.
+    CalledOff,
+    /// Its creation failed or was called off and is being undone.
+    Undoing,
+    /// Nothing.
+    Idle {
+        /// Whether it was suspended and not resumed since.
+        suspended: bool,
+    },
+    /// It is being stopped in place.
+    Suspending,
+    /// It is being powered on again.
+    Resuming,
+    /// It is being removed with everything that belongs to it; a Mac is being released.
+    Removing {
+        /// The operation that does it; none while it is being journalled, and of a Mac.
+        by: Option<OperationId>,
+    },
+    /// A removal ended and could not remove everything. It is tried again in the background.
+    Left {
+        /// The operation that left something.
+        by: Option<OperationId>,
+    },
+    /// Nothing of it is left.
+    Gone,
+}
+
+/// What happens to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Its creation ended well.
+    Created,
+    /// Its creation is being undone.
+    UndoBegan,
+    /// Nobody wants it any more while it is being created. `told`: whether its creation could be told to end.
+    Unwanted { told: bool },
+    /// Its removal is accepted. `by`: the operation, where one is in the journal.
+    RemovalBegan { by: Option<OperationId> },
+    /// Its removal could not be accepted.
+    RemovalRefused,
+    /// Something of it is left.
+    LeftBehind { by: Option<OperationId> },
+    /// Nothing of it is left.
+    Ended,
+    /// It is to be suspended.
+    SuspendBegan,
+    /// It is to be resumed.
+    ResumeBegan,
+    /// A suspension or resumption ended so.
+    Rests { suspended: bool },
+}
+
+impl Phase {
+    /// What follows when this happens to a member that `creation` made. `None`: it changes nothing.
+    fn after(&self, event: &Event, creation: &OperationId) -> Option<Self> {
+        let idle = |suspended| Some(Self::Idle { suspended });
+        match (self, event) {
+            // Nothing brings back what is gone.
+            (Self::Gone, _) => None,
+            (_, Event::Ended) => Some(Self::Gone),
+            (_, Event::LeftBehind { by }) => Some(Self::Left { by: by.clone() }),
+            (Self::Creating { .. }, Event::Unwanted { told: true }) => Some(Self::CalledOff),
+            (Self::Creating { unwanted: false }, Event::Unwanted { told: false }) => {
+                Some(Self::Creating { unwanted: true })
+            }
+            (Self::Creating { .. } | Self::CalledOff, Event::UndoBegan) => Some(Self::Undoing),
+            (Self::Creating { unwanted: false } | Self::Undoing, Event::Created) => idle(false),
+            // Who ends the creation begins the removal.
+            (Self::Creating { unwanted: true } | Self::CalledOff, Event::Created) => Some(Self::Removing { by: None }),
+            // The creation itself broke off, when the journal could not be written, and was taken up again. After a
+            // removal it has no say.
+            (Self::Left { by: Some(by) }, Event::Created) if by == creation => idle(false),
+            (Self::Idle { .. } | Self::Suspending | Self::Resuming, Event::RemovalBegan { by }) => {
+                Some(Self::Removing { by: by.clone() })
+            }
+            (Self::Removing { by: None }, Event::RemovalBegan { by: Some(by) }) => {
+                Some(Self::Removing { by: Some(by.clone()) })
+            }
+            (Self::Removing { by: None }, Event::RemovalRefused) => idle(false),
+            (Self::Idle { .. }, Event::SuspendBegan) => Some(Self::Suspending),
+            (Self::Idle { .. }, Event::ResumeBegan) => Some(Self::Resuming),
+            (Self::Suspending | Self::Resuming, Event::Rests { suspended }) => idle(*suspended),
+            _ => None,
+        }
+    }
+
+    /// What of ours works on it, in the contract's words.
+    pub(crate) fn in_flight(&self) -> Operation {
+        match self {
+            Self::Creating { .. } => Operation::Create,
+            Self::CalledOff | Self::Undoing | Self::Removing { .. } => Operation::Cleanup,
+            Self::Suspending => Operation::Suspend,
+            Self::Resuming => Operation::Resume,
+            Self::Idle { .. } | Self::Left { .. } | Self::Gone => Operation::None,
+        }
+    }
+
+    /// Whether it was asked to go while it was being created.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        matches!(self, Self::Creating { unwanted: true } | Self::CalledOff)
+    }
+
+    /// Whether its server should be there, and can be asked to go.
+    pub(crate) fn stands(&self) -> bool {
+        matches!(self, Self::Idle { .. } | Self::Suspending | Self::Resuming)
+    }
+
+    /// Whether a policy is asked about it: what has ended, or is only tried again, is nobody's to judge.
+    pub(crate) fn is_judged(&self) -> bool {
+        !matches!(self, Self::Left { .. } | Self::Gone)
+    }
+}
+
+/// What the runner knows of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Nothing, and it waits for the first sight.
+    Awaited,
+    /// Nothing, or it has forgotten it.
+    Forgotten,
+    /// The state that it was told last.
+    As(State),
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The operation that created it. Its text is the member's id.
+    pub(crate) operation: OperationId,
+    phase: Phase,
+    /// Where it is, or is to be. The type is the first that is tried, until the server is seen.
+    pub(crate) place: Place,
+    /// Scaleway's id of the server, once known.
+    pub(crate) server: Option<String>,
+    /// The state in which the server was last listed, and since when it has been seen so (milliseconds since 1970).
+    pub(crate) seen: Option<(ServerState, u64)>,
+    /// Whether it ever ran.
+    pub(crate) has_run: bool,
+    known: Known,
+}
+
+impl Entry {
+    /// One that is being created on the runner's demand.
+    pub(crate) fn demanded(operation: OperationId, place: Place) -> Self {
+        Self { known: Known::Awaited, ..Self::found(operation, place, Phase::Creating { unwanted: false }) }
+    }
+
+    /// One that is there already.
+    pub(crate) fn found(operation: OperationId, place: Place, phase: Phase) -> Self {
+        Self { operation, phase, place, server: None, seen: None, has_run: false, known: Known::Forgotten }
+    }
+
+    /// What is being done with it.
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Takes in what happened. Answers the phase before it, where it changed anything.
+    pub(super) fn apply(&mut self, event: &Event) -> Option<Phase> {
+        if *event == Event::Created {
+            self.has_run = true;
+        }
+        let after = self.phase.after(event, &self.operation)?;
+        Some(std::mem::replace(&mut self.phase, after))
+    }
+
+    /// Whether it was suspended and not resumed since.
+    pub(crate) fn is_suspended(&self) -> bool {
+        matches!(self.phase, Phase::Idle { suspended: true } | Phase::Suspending | Phase::Resuming)
+    }
+
+    /// Whether the runner was told last that it runs.
+    pub(crate) fn runs_for_the_runner(&self) -> bool {
+        self.known == Known::As(State::Running)
+    }
+
+    /// Whether the runner still waits for its first sight.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.known == Known::Awaited
+    }
+
+    /// Whether leaving it out costs the runner nothing.
+    pub(super) fn is_forgotten(&self) -> bool {
+        !matches!(self.known, Known::As(state) if state != State::Deleting)
+    }
+
+    /// Takes in what the runner was told in an update that reached it.
+    pub(super) fn delivered(&mut self, report: Option<State>) {
+        self.known = match (report, self.known) {
+            // It never takes up what it first sees as one of these.
+            (Some(State::Deleted | State::Timeout) | None, Known::Awaited) => Known::Awaited,
+            (Some(State::Deleted | State::Timeout), _) | (None, Known::As(State::Deleting)) => Known::Forgotten,
+            (Some(state), _) => Known::As(state),
+            (None, known) => known,
+        };
+    }
+
+    /// What to tell about it, where a policy judged its server so.
+    ///
+    /// - `deleting` is told only while its removal is in flight, whatever the policy's word.
+    /// - One that is to be reaped and whose creation cannot be told so is being created until that has ended.
+    /// - The runner never takes up a member whose first report is none, `deleted` or `timeout`; it would stay pending
+    ///   for ever. So what the runner still waits for is told as `creating` once.
+    pub(crate) fn judged(&self, mapping: Mapping) -> Option<State> {
+        let word = match (mapping.action, self.phase.in_flight()) {
+            (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
+            (Action::Reap, Operation::Create) => Some(State::Creating),
+            (_, in_flight) => word(mapping.report, in_flight),
+        };
+        match word {
+            None | Some(State::Deleted | State::Timeout) if self.is_awaited() => Some(State::Creating),
+            word => word,
+        }
+    }
+
+    /// What to tell about it when there is no server that a policy could judge.
+    pub(crate) fn without_server(&self) -> Option<State> {
+        match (&self.phase, self.known) {
+            (Phase::Creating { .. }, _) => Some(State::Creating),
+            (Phase::CalledOff | Phase::Undoing | Phase::Removing { .. }, _) => Some(State::Deleting),
+            // Nobody could find out what became of it: what was said stays true for now. Nothing removes it.
+            (Phase::Idle { .. } | Phase::Suspending | Phase::Resuming, Known::As(state)) => {
+                Some(state).filter(|state| *state != State::Deleting)
+            }
+            (Phase::Idle { .. } | Phase::Suspending | Phase::Resuming, Known::Awaited) => Some(State::Creating),
+            (Phase::Idle { .. } | Phase::Suspending | Phase::Resuming, Known::Forgotten) => None,
+            // The last word. One that the runner has never seen is told as `deleting` once, although nothing is in
+            // flight any more: the failure was quicker than the runner's update, and without being seen it would stay
+            // pending for ever.
+            (Phase::Left { .. } | Phase::Gone, Known::Awaited) => Some(State::Deleting),
+            (Phase::Left { .. } | Phase::Gone, _) => (!self.is_forgotten()).then_some(State::Deleted),
+        }
+    }
+}
+
+/// A policy's word in fleeting's. `none` is no word at all; `deleting` is one only while a removal is in flight.
+fn word(report: Report, in_flight: Operation) -> Option<State> {
+    match report {
+        Report::None => None,
+        Report::Creating => Some(State::Creating),
+        Report::Running => Some(State::Running),
+        Report::Deleting => (in_flight == Operation::Cleanup).then_some(State::Deleting),
+        Report::Deleted => Some(State::Deleted),
+        Report::Timeout => Some(State::Timeout),
+        Report::Suspending => Some(State::Suspending),
+        Report::Suspended => Some(State::Suspended),
+        Report::Resuming => Some(State::Resuming),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(text: &str) -> OperationId {
+        OperationId::parse(text).unwrap()
+    }
+
+    fn creation() -> OperationId {
+        operation("ci-k3v9q20mfz7a")
+    }
+
+    fn place() -> Place {
+        Place { zone: "fr-par-1".parse().unwrap(), server_type: "DEV1-S".to_owned() }
+    }
+
+    fn removal() -> OperationId {
+        operation("ci-k3v9q20mfz7b")
+    }
+
+    fn phases() -> [Phase; 12] {
+        [
+            Phase::Creating { unwanted: false },
+            Phase::Creating { unwanted: true },
+            Phase::CalledOff,
+            Phase::Undoing,
+            Phase::Idle { suspended: false },
+            Phase::Idle { suspended: true },
+            Phase::Suspending,
+            Phase::Resuming,
+            Phase::Removing { by: Some(removal()) },
+            Phase::Left { by: Some(removal()) },
+            Phase::Left { by: Some(creation()) },
+            Phase::Gone,
+        ]
+    }
+
+    fn events() -> [Event; 12] {
+        [
+            Event::Created,
+            Event::UndoBegan,
+            Event::Unwanted { told: true },
+            Event::Unwanted { told: false },
+            Event::RemovalBegan { by: Some(removal()) },
+            Event::LeftBehind { by: Some(removal()) },
+            Event::RemovalRefused,
+            Event::Ended,
+            Event::SuspendBegan,
+            Event::ResumeBegan,
+            Event::Rests { suspended: true },
+            Event::Rests { suspended: false },
+        ]
+    }
+
+    #[test]
+    fn nothing_brings_back_what_is_gone_and_everything_can_end() {
+        for event in events() {
+            assert_eq!(Phase::Gone.after(&event, &creation()), None, "{event:?}");
+        }
+        for phase in phases().into_iter().filter(|phase| *phase != Phase::Gone) {
+            assert_eq!(phase.after(&Event::Ended, &creation()), Some(Phase::Gone), "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_removal_ends_only_in_nothing_or_in_something_left() {
+        let removing = Phase::Removing { by: Some(removal()) };
+        for event in events() {
+            let after = removing.after(&event, &creation());
+            assert!(matches!(after, None | Some(Phase::Left { .. } | Phase::Gone)), "{event:?}: {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_late_success_of_a_creation_has_no_say_over_a_removal() {
+        for phase in [Phase::Removing { by: None }, Phase::Left { by: Some(removal()) }, Phase::Left { by: None }] {
+            assert_eq!(phase.after(&Event::Created, &creation()), None, "{phase:?}");
+        }
+        let broken_off = Phase::Left { by: Some(creation()) };
+        assert_eq!(broken_off.after(&Event::Created, &creation()), Some(Phase::Idle { suspended: false }));
+    }
+
+    #[test]
+    fn every_phase_with_something_in_flight_is_left_when_that_ends_well() {
+        for phase in phases().into_iter().filter(|phase| !phase.is_unwanted()) {
+            let ended = match phase.in_flight() {
+                Operation::Create => Event::Created,
+                Operation::Cleanup => Event::Ended,
+                Operation::Suspend | Operation::Resume => Event::Rests { suspended: false },
+                _ => continue,
+            };
+            let after = phase.after(&ended, &creation()).unwrap();
+            assert_eq!(after.in_flight(), Operation::None, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn deleting_is_told_only_while_a_removal_is_in_flight_whatever_policies_say_and_the_runner_knows() {
+        let reports = [Report::None, Report::Creating, Report::Running, Report::Deleting, Report::Deleted];
+        let known = [Known::Awaited, Known::Forgotten, Known::As(State::Running), Known::As(State::Deleting)];
+        for phase in phases() {
+            let removing = phase.in_flight() == Operation::Cleanup;
+            for known in known {
+                let entry = Entry { known, ..Entry::found(creation(), place(), phase.clone()) };
+                for report in reports {
+                    for action in [Action::None, Action::Reap] {
+                        let told = entry.judged(Mapping { report, action });
+                        assert!(told != Some(State::Deleting) || removing, "{phase:?} {known:?} {report:?}");
+                    }
+                }
+                let last_word = !phase.is_judged() && known == Known::Awaited;
+                assert!(
+                    entry.without_server() != Some(State::Deleting) || removing || last_word,
+                    "{phase:?} {known:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_runner_has_never_seen_is_seen_once_whatever_the_policy_says() {
+        let mut entry = Entry::demanded(creation(), place());
+        entry.apply(&Event::Created);
+        let word = |entry: &Entry, report| entry.judged(Mapping { report, action: Action::None });
+        let no_sight = [(Report::None, None), (Report::Timeout, Some(State::Timeout))];
+        for (report, _) in no_sight {
+            assert_eq!(word(&entry, report), Some(State::Creating), "{report:?}");
+        }
+        assert_eq!(word(&entry, Report::Running), Some(State::Running));
+        entry.delivered(Some(State::Creating));
+        for (report, told) in no_sight {
+            assert_eq!(word(&entry, report), told, "seen once is enough");
+        }
+    }
+
+    #[test]
+    fn what_is_reaped_while_its_creation_cannot_be_told_so_is_told_as_creating_until_that_has_ended() {
+        let mut entry = Entry::found(creation(), place(), Phase::Creating { unwanted: false });
+        assert!(entry.apply(&Event::Unwanted { told: false }).is_some());
+        assert!(entry.apply(&Event::Unwanted { told: false }).is_none(), "asked once is enough");
+        let reaped = Mapping { report: Report::Deleting, action: Action::Reap };
+        assert_eq!(entry.judged(reaped), Some(State::Creating));
+        assert!(entry.apply(&Event::Created).is_some_and(|before| before.is_unwanted()));
+        assert_eq!(*entry.phase(), Phase::Removing { by: None }, "and then it is removed");
+    }
+}
