@@ -1,5 +1,5 @@
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -36,6 +36,14 @@ impl Answer {
     /// The items of a list. A list without its key is no empty list: it would "prove" that nothing is there.
     pub(crate) fn list<T: DeserializeOwned + Identified>(&self, key: &str) -> Result<Vec<T>, Error> {
         self.field::<Vec<T>>(key)?.into_iter().map(|item| self.identified(item)).collect()
+    }
+
+    /// The items of a list that has no pages. What comes twice counts once, as in lists with pages.
+    pub(crate) fn unpaged_list<T: DeserializeOwned + Identified>(&self, key: &str) -> Result<Vec<T>, Error> {
+        let mut seen = BTreeSet::new();
+        let mut items = self.list::<T>(key)?;
+        items.retain(|item| seen.insert(item.id().to_owned()));
+        Ok(items)
     }
 
     /// The entries of a map from name to object.

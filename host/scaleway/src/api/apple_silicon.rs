@@ -126,7 +126,7 @@ impl AppleSiliconApi {
 
     /// What types of hosts there are and how many are left of each. Not paged (SDK).
     pub async fn list_server_types(&self) -> Result<Vec<ServerType>, Error> {
-        self.client.call_and(self.here(Call::get(SERVER_TYPES)), |answer| answer.list("server_types")).await
+        self.client.call_and(self.here(Call::get(SERVER_TYPES)), |answer| answer.unpaged_list("server_types")).await
     }
 
     /// One type of host, by its name.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers as ListMacs};
 use windlass_scaleway::types::block::ListBlockVolumes;
-use windlass_scaleway::types::instance::{ListIps, ListPrivateNics, ListServers, ListVolumes, ServerAction};
+use windlass_scaleway::types::instance::{ListImages, ListIps, ListPrivateNics, ListServers, ListVolumes, ServerAction};
 use windlass_scaleway::types::ipam::ListIpamIps;
 use windlass_scaleway::{Client, Error, Limits, Settings, Transport, TransportError};
 
@@ -108,6 +108,7 @@ async fn call(client: &Client, name: &str) -> Result<(), Error> {
         "list_server_types" => instance.list_server_types().await.map(drop),
         "server_type_availability" => instance.server_type_availability().await.map(drop),
         "get_image" => object!(instance.get_image(ID)),
+        "list_images" => list!(instance.list_images(&ListImages::default()), id),
         "get_security_group" => object!(instance.get_security_group(ID)),
         "get_placement_group" => object!(instance.get_placement_group(ID)),
         "get_block_volume" => object!(block.get_volume(ID)),
