@@ -183,9 +183,11 @@ impl Swap {
         Self::FailToUndo,
     ];
     /// Those that only a group in several zones meets.
+    #[cfg(test)]
     const OF_ZONES: [Self; 2] = [Self::AvoidFirstZone, Self::FailToPlace];
 
     /// All of them.
+    #[cfg(test)]
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         Self::OF_ONE_ZONE.into_iter().chain(Self::OF_ZONES)
     }
