@@ -373,7 +373,18 @@ impl DayWorld {
             && !runner.unwanted.contains(instance)
             && !self.world.users.touched.contains(instance)
             && !self.is_denied()
-            && self.servers_of(instance).iter().any(|server| server["state"] == "running")
+            && self.servers_of(instance).iter().any(|server| server["state"] == "running" && self.was_listed(server))
+    }
+
+    /// Whether the zone of a server could be listed not long ago. While one zone is out, updates repeat what was seen there
+    /// last.
+    fn was_listed(&self, server: &Value) -> bool {
+        let path = format!("/instance/v1/zones/{}/servers", server["zone"].as_str().unwrap_or_default());
+        let healthy_since = self.world.age().saturating_sub(HEALTHY_FOR).as_millis();
+        let requests = self.world.simulator.requests();
+        requests.iter().rev().take_while(|request| u128::from(request.at_ms) >= healthy_since).any(|request| {
+            request.method == "GET" && request.path == path && request.status == Some(200) && request.fault.is_none()
+        })
     }
 
     /// Whether a policy says, or said a moment ago, that everything is gone.
@@ -402,12 +413,15 @@ impl DayWorld {
 
     /// The plugin's process has been asked to leave after a shutdown, and ends.
     async fn left(&mut self, done: &mut Vec<Done>) {
-        if let Some(group) = self.world.group() {
+        // Where the power was lost meanwhile, nothing was promised.
+        let lives = self.world.group();
+        if let Some(group) = &lives {
             group.leave(LEAVE_PATIENCE).await;
         }
         self.calls_are_gone(done).await;
         self.world.kill(RUNNER).await;
-        let calm = self.calm_since.elapsed() > CALM && self.gone.is_empty() && self.locked.is_empty();
+        let calm =
+            lives.is_some() && self.calm_since.elapsed() > CALM && self.gone.is_empty() && self.locked.is_empty();
         if self.day.setting.delete_on_shutdown && calm {
             let left = self.what_is_left();
             self.problems.extend(left.into_iter().map(|words| format!("after a shutdown that removes all, {words}")));
