@@ -1,15 +1,14 @@
 //! Looking at the nodes that are there, before hooks are told about them: addresses change, and servers are deleted by
 //! others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_policy::slots::types::Failure;
 use windlass_scaleway::types::instance::{ListServers, Server};
 
-use crate::name::MOST_INDEX;
-use crate::record::{Node, NodeRole, NodeState, Stage};
+use crate::record::{NodeState, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::wait::{private_addresses, public_addresses};
 
@@ -50,11 +49,12 @@ pub(crate) async fn see(
 }
 
 /// Looks at every node that runs: its addresses are those that it has now. A server that somebody deleted can neither
-/// serve nor be decommissioned: its node leaves, and in a group that it was to stay in another takes its place.
-pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
+/// serve nor be decommissioned. Gives the names of those nodes that counted as serving: only by them it can be chosen
+/// who else leaves.
+pub(crate) async fn look(run: &Run, stage: Stage) -> Result<BTreeSet<String>, Stop> {
     let nodes = run.names(|node| node.state == NodeState::Running && node.server.is_some());
     if nodes.is_empty() {
-        return Ok(());
+        return Ok(BTreeSet::new());
     }
     let step = run.begin_step(stage, "look at the nodes", nodes.len()).await?;
     let (zone, ids) = {
@@ -66,9 +66,9 @@ pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
     let seen = run.attempt(step, || see(&run.shared.client, &zone, &ids)).await?;
     let mut private = private_addresses(run, step, &nodes, &seen, None).await?;
     let at = run.now();
-    let mut gone = Vec::new();
+    let mut gone = BTreeSet::new();
+    let mut reasons = Vec::new();
     run.change(|book, change| {
-        let mut replacements = Vec::new();
         for name in &nodes {
             let Some(node) = book.nodes.get_mut(name) else { continue };
             let id = node.server.clone().unwrap_or_default();
@@ -80,32 +80,20 @@ pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
                 }
                 None => {
                     let words = format!("server {id} is gone: somebody deleted it");
+                    if !node.is_spent() {
+                        gone.insert(name.clone());
+                    }
                     node.state = NodeState::Left;
                     node.problem = Some(words.clone());
                     (node.addresses, node.private_addresses) = (Vec::new(), Vec::new());
-                    if node.role == NodeRole::Staying {
-                        node.role = NodeRole::Leaving;
-                        replacements.push(node.group.clone());
-                    }
                     change.events.push((at, Run::failed(step, name, &words)));
-                    gone.push(format!("{name}: {words}"));
+                    reasons.push(format!("{name}: {words}"));
                 }
             }
             change.nodes.push(node.clone());
         }
-        for group in replacements {
-            let last = book.cluster.last_index.entry(group.clone()).or_default();
-            if *last >= MOST_INDEX {
-                continue;
-            }
-            *last += 1;
-            let node = Node::planned(&book.cluster.name, &group, *last);
-            change.nodes.push(node.clone());
-            book.nodes.insert(node.name.clone(), node);
-            change.cluster = Some(book.cluster.clone());
-        }
     })
     .await?;
-    gone.into_iter().for_each(|words| run.add_reason(words));
-    Ok(())
+    reasons.into_iter().for_each(|reason| run.add_reason(reason));
+    Ok(gone)
 }

@@ -129,6 +129,52 @@ fn a_node_whose_server_somebody_deleted_is_replaced_and_told_to_no_hook() {
 }
 
 #[test]
+fn a_node_whose_server_somebody_deleted_is_the_one_that_leaves_when_the_cluster_shrinks() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 2).await;
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
+        let scaled = clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-2"]);
+        assert_eq!(world.hooks.log(), Vec::<String>::new(), "it serves already, and what is gone holds nothing");
+        assert_eq!(scaled.nodes.len(), 1);
+        world.assert_whole("scaled");
+    });
+}
+
+#[test]
+fn a_named_node_leaves_and_a_new_one_takes_the_place_of_one_that_somebody_deleted() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 2).await;
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
+        clusters.scale(&farm(), &scale(&[], &["farm-web-2"]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-3"], "one of two was to stay");
+        assert_eq!(world.hooks.log()[0], "decommission farm-web-2");
+        let again = clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+        assert_eq!(again.nodes.last().unwrap().name, "farm-web-4", "no number is given twice");
+    });
+}
+
+#[test]
+fn a_node_that_was_on_its_way_out_and_that_somebody_deleted_is_not_replaced() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 3).await;
+        let refused = FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::PermissionDenied);
+        world.simulator.add_fault(refused).unwrap();
+        clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap_err();
+        world.simulator.clear_faults();
+        let status = clusters.status(&farm()).await.unwrap();
+        assert!(status.nodes[2].decommissioned, "{:?}", status.nodes);
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-3")).await;
+        // In a group without a count: it keeps those that serve.
+        clusters.scale(&farm(), &scale(&[], &["farm-web-2"]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-1"]);
+    });
+}
+
+#[test]
 fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
     run(async {
         let world = World::new(36).await;
