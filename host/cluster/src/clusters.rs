@@ -201,7 +201,7 @@ pub struct NodeSight {
 }
 
 /// A function on data: what is known of a node beside its server as it is.
-fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
+pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
     let mut differences = Vec::new();
     let addresses = server.map(public_addresses).unwrap_or_default();
     match (server, node.state) {
@@ -551,7 +551,7 @@ impl Clusters {
         Ok(self.status_of(stored).await)
     }
 
-    async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
+    pub(crate) async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
         let operation_lives = stored.open.is_some() && self.lives(&stored).await;
         ClusterStatus {
             cluster: stored.cluster,

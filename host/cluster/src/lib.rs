@@ -34,6 +34,7 @@ mod name;
 mod operation;
 mod read;
 mod record;
+mod refresh;
 mod resume;
 mod run;
 mod selection;
