@@ -29,6 +29,8 @@ pub(crate) enum ClusterCommand {
     Status(ClusterStatus),
     /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
     Watch(NameCluster),
+    /// Ask Scaleway for every node's server, and note addresses and what is gone or off; nothing is changed there
+    Refresh(NameCluster),
     /// List clusters
     #[command(visible_alias = "ls")]
     List,
@@ -38,17 +40,37 @@ pub(crate) enum ClusterCommand {
     Validate(ValidateCluster),
 }
 
+/// How an operation runs.
 #[derive(Debug, Args)]
-pub(crate) struct CreateCluster {
-    /// The specification: .toml, .yaml or .json
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Only say what would be made, and which hooks would be run with what input
+pub(crate) struct RunOptions {
+    /// Only say what would change, and which hooks would be run with what input
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+}
+
+/// How an operation runs that may remove nodes.
+#[derive(Debug, Args)]
+pub(crate) struct RemovalOptions {
+    /// Let nodes leave without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("dry_run", |argument| argument.help(
+    "Only say what would be made, and which hooks would be run with what input"
+)))]
+pub(crate) struct CreateCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
 }
 
 #[derive(Debug, Args)]
@@ -64,15 +86,8 @@ pub(crate) struct ScaleCluster {
     /// A node that is to leave before others (repeatable); without a count it takes one from its group
     #[arg(long, value_name = "NODE")]
     pub(crate) remove: Vec<String>,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Let nodes leave without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]
@@ -86,15 +101,8 @@ pub(crate) struct ApplyCluster {
     /// How many nodes are replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Let nodes leave without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]
@@ -116,6 +124,9 @@ pub(crate) struct ExportCluster {
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true).args(["nodes", "groups"])))]
+#[command(mut_arg("yes", |argument| argument.help(
+    "Replace without asking; needed where there is no terminal to ask on"
+)))]
 pub(crate) struct ReplaceCluster {
     /// The cluster
     #[arg(value_name = "NAME")]
@@ -129,15 +140,8 @@ pub(crate) struct ReplaceCluster {
     /// How many nodes are replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Replace without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 /// `workers=5`.
@@ -148,6 +152,12 @@ pub(crate) struct GroupCount {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("dry_run", |argument| argument.help(
+    "Only say what would be removed, and which hook would be run with what input"
+)))]
+#[command(mut_arg("yes", |argument| argument.help(
+    "Terminate without asking; needed where there is no terminal to ask on"
+)))]
 pub(crate) struct TerminateCluster {
     /// The cluster
     #[arg(value_name = "NAME")]
@@ -155,15 +165,8 @@ pub(crate) struct TerminateCluster {
     /// Without the decommission hook: data on the nodes is lost
     #[arg(long)]
     pub(crate) force: bool,
-    /// Only say what would be removed, and which hook would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Terminate without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]

@@ -38,6 +38,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("cluster resume", &["windlass cluster resume"]),
     ("cluster status", &["windlass cluster status farm", "windlass cluster status farm --offline -o json"]),
     ("cluster watch", &["windlass cluster watch farm", "windlass cluster watch farm -o json-lines"]),
+    ("cluster refresh", &["windlass cluster refresh farm"]),
     ("cluster list", &["windlass cluster list"]),
     ("cluster history", &["windlass cluster history farm", "windlass cluster history farm --operation 3"]),
     ("cluster validate", &["windlass cluster validate farm.toml", "windlass cluster validate farm.toml --offline"]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_cluster::{
     CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
-    Error, Node, progress,
+    Error, Node, NodeState, progress,
 };
 
 use super::{failure_of, failure_words, live, work};
@@ -46,6 +46,41 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
 
 pub(crate) async fn watch_one(context: &Context, name: &ClusterName) -> Result<(), Failure> {
     status(context, &arguments::ClusterStatus { name: name.clone(), watch: true, offline: false }).await
+}
+
+/// Notes what Scaleway says of the nodes, and tells what has changed by that.
+pub(crate) async fn refresh(context: &Context, name: &ClusterName) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    if let Some(why) = look.unreachable {
+        return Err(Failure::usage("Scaleway cannot be asked about the nodes").because(why));
+    }
+    let before = look.clusters.status(name).await.map_err(|error| failure_of(&error))?;
+    let after = look.clusters.refresh(name).await.map_err(|error| failure_of(&error))?;
+    context.output.result(&after, || refreshed(&before, &after));
+    Ok(())
+}
+
+/// What a look at Scaleway has changed, for people.
+fn refreshed(before: &ClusterStatus, after: &ClusterStatus) -> String {
+    let (name, nodes) = (&after.cluster.name, after.nodes.len());
+    let mut lines = differences(after);
+    let (was, is) = (before.cluster.state, after.cluster.state);
+    if was != is {
+        lines.push(format!("cluster {name} is {is}, and was {was}"));
+    }
+    if lines.is_empty() {
+        return format!("cluster {name} is {is}; its {nodes} nodes are as they were known\n");
+    }
+    if after.nodes.iter().any(|node| node.state == NodeState::Left) {
+        lines.push(format!("to replace what is gone: windlass cluster scale {name} GROUP=COUNT"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// How the nodes differ from what was known, each in a line.
+fn differences(status: &ClusterStatus) -> Vec<String> {
+    let nodes = status.seen.iter().flat_map(|seen| &seen.nodes);
+    nodes.flat_map(|node| node.differences.iter().map(|words| format!("{}: {words}", node.node))).collect()
 }
 
 /// Follows the operation under way until there is none. `None`: the cluster has gone with it.
@@ -89,18 +124,14 @@ async fn watch(
 
 /// How old what is told is, and whether Scaleway agrees.
 fn known(status: &ClusterStatus) -> String {
-    let Some(seen) = &status.seen else {
+    if status.seen.is_none() {
         return format!(
             "since {} ({} ago), when an operation last wrote it",
             instant(status.cluster.updated_at),
             age(status.cluster.updated_at)
         );
-    };
-    let differences: Vec<String> = seen
-        .nodes
-        .iter()
-        .flat_map(|node| node.differences.iter().map(|difference| format!("{}: {difference}", node.node)))
-        .collect();
+    }
+    let differences = differences(status);
     if differences.is_empty() {
         return "now: Scaleway was asked, and agrees".to_owned();
     }
