@@ -20,6 +20,21 @@ const HOUR: u64 = 60 * MINUTE;
 const QUIET: u64 = 75 * MINUTE;
 /// The server types of the group, in the order in which they are tried.
 const TYPES: [&str; 2] = ["DEV1-S", "DEV1-M"];
+/// The zones of the group in the operator's order, and the paths of everything in each, of its servers.
+const ZONES: [(&str, &str, &str); 3] = [
+    ("fr-par-1", "/*/v1/zones/fr-par-1/**", "/instance/v1/zones/fr-par-1/servers"),
+    ("fr-par-2", "/*/v1/zones/fr-par-2/**", "/instance/v1/zones/fr-par-2/servers"),
+    ("nl-ams-1", "/*/v1/zones/nl-ams-1/**", "/instance/v1/zones/nl-ams-1/servers"),
+];
+/// What a zone's API answers while it is out.
+const OUTAGES: [FaultKind; 6] = [
+    FaultKind::InternalServerError,
+    FaultKind::GatewayTimeout,
+    FaultKind::GatewayUnavailable,
+    FaultKind::RateLimited,
+    FaultKind::DroppedConnection,
+    FaultKind::MalformedBody,
+];
 
 /// A day, from its first event to its last. What follows is the same for all: faults end, no job comes any more, and
 /// all goes.
@@ -62,6 +77,10 @@ pub struct Setting {
     pub delete_on_shutdown: bool,
     /// The server types of the group.
     pub server_type: Vec<String>,
+    /// The zones of the group.
+    pub zone: Vec<String>,
+    /// Whether the instances are spread over the zones.
+    pub spread: bool,
 }
 
 /// Something that happens at its time.
@@ -145,10 +164,15 @@ pub enum Swap {
     DenyAll,
     /// Fails in each decision of the slot `rollback`.
     FailToUndo,
+    /// Creates nothing in the first zone.
+    AvoidFirstZone,
+    /// Fails in each decision of the slot `placement`.
+    FailToPlace,
 }
 
 impl Swap {
-    const ALL: [Self; 8] = [
+    /// Those that a group in one zone meets.
+    const OF_ONE_ZONE: [Self; 8] = [
         Self::WaitForStock,
         Self::GiveUp,
         Self::WaitLong,
@@ -158,6 +182,15 @@ impl Swap {
         Self::DenyAll,
         Self::FailToUndo,
     ];
+    /// Those that only a group in several zones meets.
+    #[cfg(test)]
+    const OF_ZONES: [Self; 2] = [Self::AvoidFirstZone, Self::FailToPlace];
+
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::OF_ONE_ZONE.into_iter().chain(Self::OF_ZONES)
+    }
 
     /// Its slot.
     #[must_use]
@@ -166,6 +199,7 @@ impl Swap {
             Self::WaitForStock | Self::GiveUp | Self::WaitLong | Self::FailToRetry => SlotName::Retry,
             Self::Grace | Self::FailToMap | Self::DenyAll => SlotName::StateMapping,
             Self::FailToUndo => SlotName::Rollback,
+            Self::AvoidFirstZone | Self::FailToPlace => SlotName::Placement,
         }
     }
 
@@ -187,6 +221,8 @@ impl Swap {
             ),
             Self::DenyAll => rule("server.age >= 0", "{ mapped = { report = \"deleted\", action = \"none\" } }"),
             Self::FailToUndo => rule("group == 'runners' && 1 / (size(group) - 7) > 0", "\"keep\""),
+            Self::AvoidFirstZone => rule("place.zone == 'fr-par-1'", "\"skip\""),
+            Self::FailToPlace => rule("group == 'runners' && 1 / (place.servers - place.servers) > 0", "\"skip\""),
         }
     }
 }
@@ -196,7 +232,7 @@ impl Day {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let setting = Setting::draw(&mut random);
+        let setting = Setting::draw(&mut random, &mut of_zones(seed ^ u64::MAX));
         let mut events = Vec::new();
         let quiet = [random.random_range(6..9) * HOUR, random.random_range(14..18) * HOUR];
         for at in quiet {
@@ -227,6 +263,11 @@ impl Day {
             let at = random.random_range(0..24 * HOUR);
             disturb(&mut random, at, &mut add);
         }
+        let mut random = of_zones(seed);
+        for _ in 0..if setting.zone.len() > 1 { random.random_range(4..20) } else { 0 } {
+            let at = random.random_range(0..24 * HOUR);
+            disturb_a_zone(&mut random, &setting.zone, at, &mut add);
+        }
         events.sort_by_key(|event| event.at);
         Self { seed, setting, events }
     }
@@ -250,7 +291,7 @@ impl Day {
 }
 
 impl Setting {
-    fn draw(random: &mut ChaCha8Rng) -> Self {
+    fn draw(random: &mut ChaCha8Rng, of_zones: &mut ChaCha8Rng) -> Self {
         let seconds = |random: &mut ChaCha8Rng, choice: &[u64]| choice.choose(random).map_or(1_000, |it| it * 1_000);
         let max_instances = random.random_range(2..=8);
         Self {
@@ -267,8 +308,35 @@ impl Setting {
             delete_instances_on_shutdown: random.random_bool(0.5),
             delete_on_shutdown: random.random_bool(0.3),
             server_type: TYPES[..random.random_range(1..=2)].iter().map(|name| (*name).to_owned()).collect(),
+            zone: ZONES[..of_zones.random_range(1..=3)].iter().map(|(name, ..)| (*name).to_owned()).collect(),
+            spread: of_zones.random_bool(0.5),
         }
     }
+}
+
+/// What is drawn of zones is drawn apart, so that a day in one zone is not changed by it.
+fn of_zones(seed: u64) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(1);
+    random
+}
+
+/// One zone of several is out, or has nothing left, or a policy judges the zones.
+fn disturb_a_zone(random: &mut ChaCha8Rng, zones: &[String], at: u64, add: &mut impl FnMut(u64, DayEvent)) {
+    let (_, everything, servers) = ZONES[random.random_range(0..zones.len())];
+    let fault = |method, path, kind, effect| DayEvent::World(What::Fault { method, path, nth: None, kind, effect });
+    match random.random_range(0..8) {
+        0 => add(at, DayEvent::Policies(vec![Swap::AvoidFirstZone])),
+        1 => add(at, DayEvent::Policies(vec![Swap::FailToPlace])),
+        2 => add(at, fault("POST", servers, FaultKind::OutOfStock, Effect::Before)),
+        3 => add(at, fault("POST", servers, FaultKind::QuotaExceeded, Effect::Before)),
+        _ => {
+            let kind = *OUTAGES.choose(random).unwrap_or(&FaultKind::InternalServerError);
+            let method = *["*", "*", "GET", "POST", "DELETE"].choose(random).unwrap_or(&"*");
+            add(at, fault(method, everything, kind, Effect::Before));
+        }
+    }
+    add(at + random.random_range(MINUTE..2 * HOUR), DayEvent::World(What::FaultsEnd));
 }
 
 /// One disturbance, and its end where it lasts.
@@ -279,15 +347,7 @@ fn disturb(random: &mut ChaCha8Rng, at: u64, add: &mut impl FnMut(u64, DayEvent)
     match random.random_range(0..100) {
         // The API is down, or is not reached.
         0..14 => {
-            let kinds = [
-                FaultKind::InternalServerError,
-                FaultKind::GatewayTimeout,
-                FaultKind::GatewayUnavailable,
-                FaultKind::RateLimited,
-                FaultKind::DroppedConnection,
-                FaultKind::MalformedBody,
-            ];
-            let kind = *kinds.choose(random).unwrap_or(&FaultKind::InternalServerError);
+            let kind = *OUTAGES.choose(random).unwrap_or(&FaultKind::InternalServerError);
             let after = random.random_bool(0.3) && kind != FaultKind::RateLimited;
             let effect = if after { Effect::After } else { Effect::Before };
             let method = *["*", "*", "GET", "POST", "DELETE"].choose(random).unwrap_or(&"*");
@@ -336,7 +396,7 @@ fn disturb(random: &mut ChaCha8Rng, at: u64, add: &mut impl FnMut(u64, DayEvent)
         _ => {
             let mut swaps: Vec<Swap> = Vec::new();
             for _ in 0..random.random_range(0..3) {
-                let swap = *Swap::ALL.choose(random).unwrap_or(&Swap::Grace);
+                let swap = *Swap::OF_ONE_ZONE.choose(random).unwrap_or(&Swap::Grace);
                 if swaps.iter().all(|other| other.slot() != swap.slot()) {
                     swaps.push(swap);
                 }
@@ -406,10 +466,12 @@ mod tests {
             "Behave",
             "User(",
             "Policies([])",
+            "zones/nl-ams-1",
+            "OutOfStock",
         ] {
             assert!(told.contains(word), "{word}");
         }
-        for swap in Swap::ALL {
+        for swap in Swap::all() {
             assert!(told.contains(&format!("{swap:?}")), "{swap:?}");
         }
     }

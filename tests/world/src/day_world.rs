@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use windlass_fleeting::ScalewayGroup;
 use windlass_fleeting::protocol::{InstanceGroup, Report, Update};
+use windlass_policy::slots::SlotName;
 use windlass_policy::{Host, Link, Policies};
 use windlass_simulator::{Availability, ForcedState};
 
@@ -267,7 +268,7 @@ impl DayWorld {
             self.calls.shutdown().await;
             self.under_way.clear();
             let host = policy_host();
-            if let Err(error) = host.configure(&policies_of(&self.swaps)) {
+            if let Err(error) = host.configure(&policies_of(&self.swaps, self.day.setting.spread)) {
                 self.problems.push(format!("policies are refused: {error}"));
             }
             self.policies = Arc::new(host);
@@ -276,6 +277,7 @@ impl DayWorld {
             };
             let setting = &self.day.setting;
             let shape = GroupShape {
+                zones: setting.zone.iter().filter_map(|zone| zone.parse().ok()).collect(),
                 types: setting.server_type.clone(),
                 max_size: setting.max_size,
                 delete_on_shutdown: setting.delete_on_shutdown,
@@ -459,7 +461,7 @@ impl DayWorld {
         if self.swaps.contains(&Swap::DenyAll) {
             self.denied = Some(Instant::now());
         }
-        if let Err(error) = self.policies.configure(&policies_of(&swaps)) {
+        if let Err(error) = self.policies.configure(&policies_of(&swaps, self.day.setting.spread)) {
             self.problems.push(format!("policies are refused: {error}"));
         }
         self.swaps = swaps;
@@ -523,12 +525,13 @@ impl DayWorld {
     }
 }
 
-/// The configuration in which these policies come first in their slots.
-fn policies_of(swaps: &[Swap]) -> Policies {
-    swaps.iter().fold(Policies::built_in(), |policies, swap| {
+/// The configuration in which these policies come first in their slots, and instances are spread over the zones or not.
+fn policies_of(swaps: &[Swap], spread: bool) -> Policies {
+    let swapped = swaps.iter().fold(Policies::built_in(), |policies, swap| {
         let name = format!("{swap:?}.rules.toml");
         policies.with(swap.slot(), Link::contents(Path::new(&name), swap.rules().into_bytes()))
-    })
+    });
+    if spread { swapped.with_default_setting(SlotName::Placement, "spread", json!("zones")) } else { swapped }
 }
 
 #[cfg(test)]
@@ -538,17 +541,8 @@ mod tests {
     #[test]
     fn every_policy_of_a_day_is_taken() {
         let host = policy_host();
-        for swap in [
-            Swap::WaitForStock,
-            Swap::GiveUp,
-            Swap::WaitLong,
-            Swap::FailToRetry,
-            Swap::Grace,
-            Swap::FailToMap,
-            Swap::DenyAll,
-            Swap::FailToUndo,
-        ] {
-            host.configure(&policies_of(&[swap])).unwrap();
+        for swap in Swap::all() {
+            host.configure(&policies_of(&[swap], true)).unwrap();
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use windlass_fleeting::protocol::{ConnectorConfig, InstanceGroup, Report, State};
 use windlass_fleeting::{Configuration, Ground, ScalewayGroup, StartError, ZonalIds};
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
+use windlass_scaleway::Zone;
 
 use crate::world::{OWNER, settings, zone};
 
@@ -33,6 +34,8 @@ pub(crate) fn folder_of_group(state_directory: PathBuf) -> PathBuf {
 /// What can be configured of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupShape {
+    /// The zones, in the operator's order.
+    pub(crate) zones: Vec<Zone>,
     /// The server types, in the order in which they are tried.
     pub(crate) types: Vec<String>,
     /// The most instances.
@@ -43,7 +46,7 @@ pub(crate) struct GroupShape {
 
 impl Default for GroupShape {
     fn default() -> Self {
-        Self { types: vec!["DEV1-S".to_owned()], max_size: 10, delete_on_shutdown: false }
+        Self { zones: vec![zone()], types: vec!["DEV1-S".to_owned()], max_size: 10, delete_on_shutdown: false }
     }
 }
 
@@ -64,7 +67,7 @@ pub(crate) async fn start(
         owner: Some(OWNER.parse()?),
         adopt: None,
         settings: settings(),
-        zones: vec![zone()],
+        zones: shape.zones.clone(),
         server,
         zonal: ZonalIds::default(),
         watched_tags: Vec::new(),

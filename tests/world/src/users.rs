@@ -24,6 +24,11 @@ pub(crate) fn operation_of(value: &Value) -> Option<&str> {
     tags.into_iter().find_map(|tag| tag.strip_prefix("windlass-operation="))
 }
 
+/// The zone that a server is in.
+fn zone_of(server: &Value) -> &str {
+    server["zone"].as_str().unwrap_or(ZONE)
+}
+
 /// The users of the account. They call the API as everybody does, and their calls never fail.
 pub(crate) struct Users {
     client: Client,
@@ -84,8 +89,8 @@ impl Users {
 
     async fn action(&self, server: &Value, action: &str) {
         let id = server["id"].as_str().unwrap_or_default();
-        self.call("POST", &format!("/instance/v1/zones/{ZONE}/servers/{id}/action"), Some(json!({ "action": action })))
-            .await;
+        let path = format!("/instance/v1/zones/{}/servers/{id}/action", zone_of(server));
+        self.call("POST", &path, Some(json!({ "action": action }))).await;
     }
 
     pub(crate) fn touch(&mut self, server: &Value) {
@@ -93,21 +98,21 @@ impl Users {
     }
 
     /// A volume of a user's own.
-    pub(crate) async fn make_volume(&mut self) -> Option<String> {
+    pub(crate) async fn make_volume(&mut self, zone: &str) -> Option<String> {
         let name = self.name();
         let body =
             json!({ "name": name, "from_empty": { "size": 10_000_000_000_u64 }, "project_id": PROJECT, "tags": [] });
-        let volume = self.call("POST", &format!("/block/v1/zones/{ZONE}/volumes"), Some(body)).await;
+        let volume = self.call("POST", &format!("/block/v1/zones/{zone}/volumes"), Some(body)).await;
         self.own("volumes", &volume)
     }
 
-    async fn make_server(&mut self, tags: Value, started: bool) {
+    async fn make_server(&mut self, zone: &str, tags: Value, started: bool) {
         let name = self.name();
         let body = json!({
             "name": name, "commercial_type": "DEV1-S", "project": PROJECT, "tags": tags, "dynamic_ip_required": false,
             "volumes": { "0": { "volume_type": "l_ssd", "size": 20_000_000_000_u64, "boot": true } },
         });
-        let answer = self.call("POST", &format!("/instance/v1/zones/{ZONE}/servers"), Some(body)).await;
+        let answer = self.call("POST", &format!("/instance/v1/zones/{zone}/servers"), Some(body)).await;
         let server = &answer["server"];
         if self.own("servers", server).is_some() {
             for volume in server["volumes"].as_object().into_iter().flat_map(serde_json::Map::values) {
@@ -122,18 +127,18 @@ impl Users {
     /// What is told of the world when a user does this.
     pub(crate) async fn act(&mut self, user: User) {
         match user {
-            User::MakeServer => self.make_server(json!([]), true).await,
+            User::MakeServer => self.make_server(ZONE, json!([]), true).await,
             User::CloneServer { server: chosen } => {
                 if let Some(server) = self.server_of_ours(chosen) {
                     // Some are started at once, others later.
-                    self.make_server(server["tags"].clone(), chosen % 4 != 3).await;
+                    self.make_server(zone_of(&server), server["tags"].clone(), chosen % 4 != 3).await;
                 }
             }
             User::AttachVolume { server } => {
                 let Some(server) = self.server_of_ours(server) else { return };
-                if let Some(volume) = self.make_volume().await {
+                if let Some(volume) = self.make_volume(zone_of(&server)).await {
                     let id = server["id"].as_str().unwrap_or_default();
-                    let path = format!("/instance/v1/zones/{ZONE}/servers/{id}/attach-volume");
+                    let path = format!("/instance/v1/zones/{}/servers/{id}/attach-volume", zone_of(&server));
                     // It takes a moment until a new volume can be attached.
                     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
                     self.call("POST", &path, Some(json!({ "volume_id": volume, "volume_type": "sbs_volume" }))).await;
@@ -143,7 +148,8 @@ impl Users {
                 let Some(server) = self.server_of_ours(server) else { return };
                 let body =
                     json!({ "type": "routed_ipv4", "project": PROJECT, "tags": ["of-a-user"], "server": server["id"] });
-                let answer = self.call("POST", &format!("/instance/v1/zones/{ZONE}/ips"), Some(body)).await;
+                let path = format!("/instance/v1/zones/{}/ips", zone_of(&server));
+                let answer = self.call("POST", &path, Some(body)).await;
                 self.own("ips", &answer["ip"]);
             }
             User::StopInPlace { server } => {
@@ -165,7 +171,8 @@ impl Users {
                     return;
                 }
                 let name = self.name();
-                let path = format!("/instance/v1/zones/{ZONE}/servers/{}", server["id"].as_str().unwrap_or_default());
+                let id = server["id"].as_str().unwrap_or_default();
+                let path = format!("/instance/v1/zones/{}/servers/{id}", zone_of(&server));
                 self.call("PATCH", &path, Some(json!({ "name": name }))).await;
             }
             User::Terminate { server } => {

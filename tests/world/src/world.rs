@@ -581,7 +581,7 @@ impl World {
             }
             Shape::WithExisting => {
                 let faults = self.suspend_faults();
-                let volume = self.users.make_volume().await;
+                let volume = self.users.make_volume(ZONE).await;
                 self.restore_faults(faults);
                 if let Some(id) = volume {
                     tokio::time::sleep(Duration::from_secs(2)).await;
