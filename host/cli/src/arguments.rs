@@ -67,7 +67,7 @@ impl Arguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Tables for people, or documents for programs on stdout
+    /// Tables for people, documents for programs, or names alone, on stdout
     #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: OutputFormat,
     /// Whether words are coloured: where a terminal is at the other end and NO_COLOR is not set, or as said
@@ -102,12 +102,16 @@ pub(crate) enum OutputFormat {
     /// For people.
     #[default]
     Table,
+    /// The same with more columns: ids, zones, ages, digests. As `table` where a command has none.
+    Wide,
     /// For programs: one document, whose fields are described in docs/json-output.md.
     Json,
     /// The same in one line, and before it a line for each event of a cluster's operation.
     JsonLines,
     /// The same document as YAML.
     Yaml,
+    /// Names or ids alone, one in a line, of what a command lists; refused by commands that list nothing.
+    Name,
 }
 
 /// When words are coloured.
@@ -151,6 +155,23 @@ pub(crate) enum Command {
     Simulator(Simulator),
     /// Write a shell's completion script on stdout
     Completions(Completions),
+}
+
+impl Command {
+    /// Whether it lists things that have names, for `--output name`.
+    pub(crate) fn lists(&self) -> bool {
+        match self {
+            Command::Server(command) => matches!(command, ServerCommand::List(_)),
+            Command::Cluster(command) => {
+                matches!(command, ClusterCommand::List | ClusterCommand::Status(_) | ClusterCommand::History(_))
+            }
+            Command::Operation(command) => matches!(command, OperationCommand::List(_)),
+            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
+            Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
+            Command::Conformance(conformance) => conformance.list,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

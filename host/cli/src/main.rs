@@ -12,6 +12,7 @@ mod context;
 mod failure;
 mod files;
 mod interrupt;
+mod listing;
 mod logging;
 mod output;
 mod progress;

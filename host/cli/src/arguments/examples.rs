@@ -12,7 +12,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass server create --group db --type DEV1-M --image ubuntu_noble --extra-volume block:20GB",
         ],
     ),
-    ("server list", &["windlass server list --group ci", "windlass server list -o json"]),
+    (
+        "server list",
+        &[
+            "windlass server list --group ci",
+            "windlass server list -o wide",
+            "windlass server list -o name",
+            "windlass server list -o json",
+        ],
+    ),
     ("server show", &["windlass server show web-1"]),
     ("server delete", &["windlass server delete web-1", "windlass server delete --group ci --yes"]),
     ("cluster create", &["windlass cluster create farm.toml --dry-run", "windlass cluster create farm.toml"]),

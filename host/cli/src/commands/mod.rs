@@ -15,7 +15,7 @@ mod sweep;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, OutputFormat};
 use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
 use crate::output::Output;
@@ -23,6 +23,12 @@ use crate::output::Output;
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { global, command } = arguments;
+    if global.output == OutputFormat::Name && !command.lists() {
+        return Err(Failure::usage(
+            "--output name is for commands that list, and this one lists nothing that has a name",
+        )
+        .remedy("--output table, json or yaml"));
+    }
     match command {
         Command::Completions(completions) => {
             completions::run(&completions);

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod failures;
 mod links;
+mod output;
 mod policies;
 mod servers;
 mod support;
