@@ -17,11 +17,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCandidates;
 
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
+use crate::completion;
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
@@ -56,15 +58,20 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// All commands, with their examples.
+    pub(crate) fn documented() -> clap::Command {
+        examples::add(<Self as clap::CommandFactory>::command())
+    }
+
     /// The command line of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let mut matches = examples::add(<Self as clap::CommandFactory>::command()).try_get_matches()?;
+        let mut matches = Self::documented().try_get_matches()?;
         <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
     }
 }
 
 /// Options that every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Tables for people, documents for programs, or names alone, on stdout
@@ -80,7 +87,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// The availability zone, for example fr-par-1 [env: SCW_DEFAULT_ZONE]
-    #[arg(long, global = true, value_name = "ZONE")]
+    #[arg(long, global = true, value_name = "ZONE", add = ArgValueCandidates::new(completion::zones))]
     pub(crate) zone: Option<String>,
     /// Windlass's configuration file [default: ~/.config/windlass/config.toml, where it exists]
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG", hide_env_values = true)]
@@ -155,6 +162,8 @@ pub(crate) enum Command {
     Simulator(Simulator),
     /// Write a shell's completion script on stdout
     Completions(Completions),
+    /// Write the manual pages, one for each command, into a folder
+    Man(Man),
 }
 
 impl Command {
@@ -201,7 +210,7 @@ pub(crate) enum ServerCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CreateServer {
     /// The group the servers belong to; a tag says so
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: GroupName,
     /// How many servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -279,14 +288,14 @@ pub(crate) enum ExtraVolume {
 #[derive(Debug, Args)]
 pub(crate) struct ListServers {
     /// Only this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowServer {
     /// The server's id or name
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) server: String,
 }
 
@@ -294,10 +303,10 @@ pub(crate) struct ShowServer {
 #[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
 pub(crate) struct DeleteServers {
     /// Servers, by id or name
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
     /// All servers of this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// Only say what would be deleted
     #[arg(long)]
@@ -327,7 +336,7 @@ pub(crate) struct ListOperations {
     #[arg(long)]
     pub(crate) open: bool,
     /// Only this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// At most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -337,7 +346,7 @@ pub(crate) struct ListOperations {
 #[derive(Debug, Args)]
 pub(crate) struct ShowOperation {
     /// The operation's id
-    #[arg(value_name = "OPERATION")]
+    #[arg(value_name = "OPERATION", add = ArgValueCandidates::new(completion::operations))]
     pub(crate) operation: String,
 }
 
@@ -469,14 +478,18 @@ pub(crate) struct ListDecisions {
 #[derive(Debug, Args)]
 pub(crate) struct ShowDecision {
     /// The decision's id
-    #[arg(value_name = "DECISION")]
+    #[arg(value_name = "DECISION", add = ArgValueCandidates::new(completion::decisions))]
     pub(crate) decision: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayDecision {
     /// The decision's id
-    #[arg(value_name = "DECISION", required_unless_present = "since")]
+    #[arg(
+        value_name = "DECISION",
+        required_unless_present = "since",
+        add = ArgValueCandidates::new(completion::decisions)
+    )]
     pub(crate) decision: Option<String>,
     /// All decisions since so long ago, grouped by what changes
     #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = parse_duration)]
@@ -541,7 +554,21 @@ pub(crate) struct Simulator {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder, made where it is missing; section 1 of a path of manuals is a folder `man1`
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) out: PathBuf,
+}
+
+/// Write a shell's completion script on stdout
+///
+/// With --names the script asks windlass itself at each completion, and so offers the names of clusters, nodes, groups,
+/// operations, decisions and zones, too. It reads the state directory for them, and calls nobody.
+#[derive(Debug, Args)]
 pub(crate) struct Completions {
+    /// Complete names as well
+    #[arg(long)]
+    pub(crate) names: bool,
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,

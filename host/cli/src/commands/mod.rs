@@ -6,6 +6,7 @@ mod conformance;
 mod decision;
 mod demo;
 mod doctor;
+mod man;
 mod operation;
 mod policy;
 mod server;
@@ -30,10 +31,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         .remedy("--output table, json or yaml"));
     }
     match command {
-        Command::Completions(completions) => {
-            completions::run(&completions);
-            Ok(())
-        }
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Man(man) => man::run(Output::new(&global), &man),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(Output::new(&global), simulator)),
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),

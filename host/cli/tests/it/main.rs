@@ -5,6 +5,7 @@ mod asking;
 mod authors;
 mod bad_input;
 mod clusters;
+mod completion;
 mod conformance;
 mod demo;
 mod doctor;
