@@ -150,6 +150,11 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// Look whether everything is there that Windlass needs; changes nothing and costs nothing
     Doctor,
+    /// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+    Init(Init),
+    /// The configuration in force
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Look into policies, check them, try them
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -178,6 +183,7 @@ impl Command {
             Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
             Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
             Command::Conformance(conformance) => conformance.list,
+            Command::Config(ConfigCommand::Show) => true,
             _ => false,
         }
     }
@@ -209,9 +215,9 @@ pub(crate) enum ServerCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateServer {
-    /// The group the servers belong to; a tag says so
+    /// The group the servers belong to; a tag says so [default: the configuration's]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
-    pub(crate) group: GroupName,
+    pub(crate) group: Option<GroupName>,
     /// How many servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
@@ -363,6 +369,32 @@ pub(crate) struct Sweep {
     #[arg(long)]
     pub(crate) running_too: bool,
     /// Remove without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show every value in force and where it comes from: an option, a variable, a file, a default; no secret
+    Show,
+}
+
+/// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+///
+/// What is given as an option is not asked: --profile, --zone, --state-dir, --group, --try-policy. The file is the one
+/// that --config or WINDLASS_CONFIG names, else the usual one. Credentials are never written into it.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The group of servers that name none
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
+    pub(crate) group: Option<GroupName>,
+    /// Whether a policy is tried on an example question [default with --yes: true]
+    #[arg(long, value_name = "BOOLEAN")]
+    pub(crate) try_policy: Option<bool>,
+    /// Replace a configuration that exists
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Ask nothing: what no option says keeps its default; needed where there is no terminal to ask on
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

@@ -54,6 +54,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("operation resume", &["windlass operation resume"]),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
+    ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),
+    ("config show", &["windlass config show", "windlass config show -o json"]),
     ("policy new", &["windlass policy new gentle-retry --slot retry --language rules"]),
     ("policy build", &["windlass policy build gentle-retry --out gentle-retry.wasm"]),
     ("policy schema", &["windlass policy schema --slot retry"]),

@@ -2,10 +2,12 @@
 
 mod cluster;
 mod completions;
+mod config;
 mod conformance;
 mod decision;
 mod demo;
 mod doctor;
+mod init;
 mod man;
 mod operation;
 mod policy;
@@ -16,7 +18,7 @@ mod sweep;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
 
-use crate::arguments::{Arguments, Command, OutputFormat};
+use crate::arguments::{Arguments, Command, ConfigCommand, OutputFormat};
 use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
 use crate::output::Output;
@@ -37,6 +39,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::Init(init) => runtime()?.block_on(init::run(global, init)),
+        Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
         Command::Doctor => runtime()?.block_on(doctor::run(global)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Conformance(conformance) => {

@@ -216,8 +216,13 @@ fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Re
         return Err(Failure::usage("no image is named")
             .remedy("add --image ubuntu_noble, or `image` in [server] of the configuration"));
     };
+    let Some(group) = arguments.group.as_ref().or(defaults.group.as_ref()) else {
+        return Err(
+            Failure::usage("no group is named").remedy("add --group ci, or `group` in [server] of the configuration")
+        );
+    };
     let mut specification =
-        ServerSpecification::new(arguments.group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
+        ServerSpecification::new(group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
     specification.types = types;
     specification.name = arguments.name.clone();
     let ipv4 = arguments.ipv4.or(defaults.ipv4).unwrap_or(1);

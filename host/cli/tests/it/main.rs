@@ -4,6 +4,7 @@
 mod asking;
 mod authors;
 mod bad_input;
+mod beginning;
 mod clusters;
 mod completion;
 mod conformance;

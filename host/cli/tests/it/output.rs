@@ -18,6 +18,7 @@ const LISTINGS: &[(&[&str], &str, &str)] = &[
     (&["decision", "list"], "decisions", "/id"),
     (&["policy", "list"], "policies", "/policy/name"),
     (&["conformance", "--list"], "probes", "/id"),
+    (&["config", "show"], "values", "/key"),
 ];
 
 /// Further commands with a result on stdout.

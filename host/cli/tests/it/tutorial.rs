@@ -237,6 +237,8 @@ fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
     let mut reader = Reader::new();
     reader.export(CREDENTIALS);
     assert_eq!(reader.follow(&part("operating.md", "## Is everything there?", "## Credentials")), 1);
+    assert_eq!(reader.follow(&part("operating.md", "## Begin", "## Is everything there?")), 2);
+    assert_eq!(reader.follow(&part("operating.md", "## Output", "<!-- end -->")), 6);
     let asked = part("operating.md", "### Before something is removed", "## When something fails");
     assert_eq!(reader.follow(&asked), 5);
     assert_eq!(reader.world.resources(), 0);
