@@ -207,9 +207,10 @@ pub(crate) enum ServerCommand {
     #[command(visible_alias = "ls")]
     List(ListServers),
     /// Show one server with its operation and what belongs to it
+    #[command(alias = "status")]
     Show(ShowServer),
     /// Delete servers with everything that belongs to them
-    #[command(visible_alias = "rm")]
+    #[command(visible_alias = "rm", alias = "terminate")]
     Delete(DeleteServers),
 }
 
@@ -331,6 +332,7 @@ pub(crate) enum OperationCommand {
     #[command(visible_alias = "ls")]
     List(ListOperations),
     /// Show one operation: its steps, what failed, what was undone, and why
+    #[command(alias = "status")]
     Show(ShowOperation),
     /// Finish or undo what an interrupted process left open
     Resume,
@@ -410,6 +412,7 @@ pub(crate) enum PolicyCommand {
     /// Put a policy's fixtures to it
     Test(TestPolicy),
     /// What a policy file is: name, version, digest, slots, imports, settings
+    #[command(alias = "show")]
     Inspect(InspectPolicy),
     /// Load a policy as the host would, with its settings and grants, and say what is wrong
     Check(CheckPolicy),
@@ -486,6 +489,7 @@ pub(crate) enum DecisionCommand {
     #[command(visible_alias = "ls")]
     List(ListDecisions),
     /// Show one decision whole: question, who was asked, answer, reason
+    #[command(alias = "status")]
     Show(ShowDecision),
     /// Put recorded questions again and compare the answers: one decision's, or all since some time
     Replay(ReplayDecision),
@@ -677,6 +681,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_other_verb_for_one_thing_is_taken_and_not_shown() {
+        for (hidden, primary) in [
+            ("cluster delete farm --yes", "cluster terminate farm --yes"),
+            ("cluster show farm", "cluster status farm"),
+            ("server status web", "server show web"),
+            ("server terminate web", "server delete web"),
+            ("operation status ci-1", "operation show ci-1"),
+            ("decision status 1", "decision show 1"),
+            ("policy show a.wasm", "policy inspect a.wasm"),
+        ] {
+            let command = |line: &str| format!("{:?}", parse(&format!("windlass {line}")).expect(line).command);
+            assert_eq!(command(hidden), command(primary));
+            let mut words = hidden.split(' ');
+            let (of, verb) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let mut all = Arguments::command();
+            let help = all.find_subcommand_mut(of).expect("a command").render_long_help().to_string();
+            let is_shown = help.lines().any(|line| line.split_whitespace().next() == Some(verb));
+            assert!(!is_shown, "{help}");
+        }
     }
 
     #[test]

@@ -23,12 +23,14 @@ pub(crate) enum ClusterCommand {
     /// Replace nodes by new ones, some at a time; stops at the first failure
     Replace(ReplaceCluster),
     /// Take all of a cluster away; an operation under way is called off first
+    #[command(alias = "delete")]
     Terminate(TerminateCluster),
     /// Call off the operation that is under way, wherever it runs
     Cancel(NameCluster),
     /// End what an interrupted process left open
     Resume,
     /// Show a cluster: its nodes, its operation, and why it stands where it stands
+    #[command(alias = "show")]
     Status(ClusterStatus),
     /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
     Watch(NameCluster),
