@@ -11,6 +11,7 @@ mod conformance;
 mod demo;
 mod doctor;
 mod failures;
+mod help;
 mod links;
 mod output;
 mod policies;
