@@ -42,7 +42,7 @@ mod specification;
 mod stages;
 mod standing;
 mod store;
-mod units;
+pub mod units;
 
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 use windlass_cluster::{ClusterName, NodeGroupName};
+
+use crate::completion;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
@@ -20,12 +23,14 @@ pub(crate) enum ClusterCommand {
     /// Replace nodes by new ones, some at a time; stops at the first failure
     Replace(ReplaceCluster),
     /// Take all of a cluster away; an operation under way is called off first
+    #[command(alias = "delete")]
     Terminate(TerminateCluster),
     /// Call off the operation that is under way, wherever it runs
     Cancel(NameCluster),
     /// End what an interrupted process left open
     Resume,
     /// Show a cluster: its nodes, its operation, and why it stands where it stands
+    #[command(alias = "show")]
     Status(ClusterStatus),
     /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
     Watch(NameCluster),
@@ -78,13 +83,13 @@ pub(crate) struct CreateCluster {
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["counts", "remove"])))]
 pub(crate) struct ScaleCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// How many nodes a group is to have: workers=5 (several groups at once)
-    #[arg(value_name = "GROUP=COUNT", value_parser = parse_count)]
+    #[arg(value_name = "GROUP=COUNT", value_parser = parse_count, add = ArgValueCandidates::new(completion::counts))]
     pub(crate) counts: Vec<GroupCount>,
     /// A node that is to leave before others (repeatable); without a count it takes one from its group
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub(crate) remove: Vec<String>,
     #[command(flatten)]
     pub(crate) removal: RemovalOptions,
@@ -115,7 +120,7 @@ pub(crate) struct DiffCluster {
 #[derive(Debug, Args)]
 pub(crate) struct ExportCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// With the whole URLs of webhooks, which may hold tokens
     #[arg(long)]
@@ -129,13 +134,13 @@ pub(crate) struct ExportCluster {
 )))]
 pub(crate) struct ReplaceCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Nodes to replace
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub(crate) nodes: Vec<String>,
     /// Replace all nodes of this group (repeatable)
-    #[arg(long = "group", value_name = "GROUP")]
+    #[arg(long = "group", value_name = "GROUP", add = ArgValueCandidates::new(completion::node_groups))]
     pub(crate) groups: Vec<NodeGroupName>,
     /// How many nodes are replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -160,7 +165,7 @@ pub(crate) struct GroupCount {
 )))]
 pub(crate) struct TerminateCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Without the decommission hook: data on the nodes is lost
     #[arg(long)]
@@ -172,14 +177,14 @@ pub(crate) struct TerminateCluster {
 #[derive(Debug, Args)]
 pub(crate) struct NameCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterStatus {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Follow the operation under way until it ends
     #[arg(long)]
@@ -192,7 +197,7 @@ pub(crate) struct ClusterStatus {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterHistory {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// One operation, with everything that happened in it
     #[arg(long, value_name = "NUMBER")]
