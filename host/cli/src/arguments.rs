@@ -17,11 +17,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCandidates;
 
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
+use crate::completion;
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
@@ -56,18 +58,23 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// All commands, with their examples.
+    pub(crate) fn documented() -> clap::Command {
+        examples::add(<Self as clap::CommandFactory>::command())
+    }
+
     /// The command line of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let mut matches = examples::add(<Self as clap::CommandFactory>::command()).try_get_matches()?;
+        let mut matches = Self::documented().try_get_matches()?;
         <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
     }
 }
 
 /// Options that every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Tables for people, or documents for programs on stdout
+    /// Tables for people, documents for programs, or names alone, on stdout
     #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: OutputFormat,
     /// Whether words are coloured: where a terminal is at the other end and NO_COLOR is not set, or as said
@@ -80,7 +87,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// The availability zone, for example fr-par-1 [env: SCW_DEFAULT_ZONE]
-    #[arg(long, global = true, value_name = "ZONE")]
+    #[arg(long, global = true, value_name = "ZONE", add = ArgValueCandidates::new(completion::zones))]
     pub(crate) zone: Option<String>,
     /// Windlass's configuration file [default: ~/.config/windlass/config.toml, where it exists]
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG", hide_env_values = true)]
@@ -102,12 +109,16 @@ pub(crate) enum OutputFormat {
     /// For people.
     #[default]
     Table,
+    /// The same with more columns: ids, zones, ages, digests. As `table` where a command has none.
+    Wide,
     /// For programs: one document, whose fields are described in docs/json-output.md.
     Json,
     /// The same in one line, and before it a line for each event of a cluster's operation.
     JsonLines,
     /// The same document as YAML.
     Yaml,
+    /// Names or ids alone, one in a line, of what a command lists; refused by commands that list nothing.
+    Name,
 }
 
 /// When words are coloured.
@@ -139,6 +150,11 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// Look whether everything is there that Windlass needs; changes nothing and costs nothing
     Doctor,
+    /// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+    Init(Init),
+    /// The configuration in force
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Look into policies, check them, try them
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -151,6 +167,26 @@ pub(crate) enum Command {
     Simulator(Simulator),
     /// Write a shell's completion script on stdout
     Completions(Completions),
+    /// Write the manual pages, one for each command, into a folder
+    Man(Man),
+}
+
+impl Command {
+    /// Whether it lists things that have names, for `--output name`.
+    pub(crate) fn lists(&self) -> bool {
+        match self {
+            Command::Server(command) => matches!(command, ServerCommand::List(_)),
+            Command::Cluster(command) => {
+                matches!(command, ClusterCommand::List | ClusterCommand::Status(_) | ClusterCommand::History(_))
+            }
+            Command::Operation(command) => matches!(command, OperationCommand::List(_)),
+            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
+            Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
+            Command::Conformance(conformance) => conformance.list,
+            Command::Config(ConfigCommand::Show) => true,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -171,17 +207,18 @@ pub(crate) enum ServerCommand {
     #[command(visible_alias = "ls")]
     List(ListServers),
     /// Show one server with its operation and what belongs to it
+    #[command(alias = "status")]
     Show(ShowServer),
     /// Delete servers with everything that belongs to them
-    #[command(visible_alias = "rm")]
+    #[command(visible_alias = "rm", alias = "terminate")]
     Delete(DeleteServers),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateServer {
-    /// The group the servers belong to; a tag says so
-    #[arg(long, value_name = "NAME")]
-    pub(crate) group: GroupName,
+    /// The group the servers belong to; a tag says so [default: the configuration's]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
+    pub(crate) group: Option<GroupName>,
     /// How many servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
@@ -258,14 +295,14 @@ pub(crate) enum ExtraVolume {
 #[derive(Debug, Args)]
 pub(crate) struct ListServers {
     /// Only this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowServer {
     /// The server's id or name
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) server: String,
 }
 
@@ -273,10 +310,10 @@ pub(crate) struct ShowServer {
 #[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
 pub(crate) struct DeleteServers {
     /// Servers, by id or name
-    #[arg(value_name = "SERVER")]
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
     /// All servers of this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// Only say what would be deleted
     #[arg(long)]
@@ -295,6 +332,7 @@ pub(crate) enum OperationCommand {
     #[command(visible_alias = "ls")]
     List(ListOperations),
     /// Show one operation: its steps, what failed, what was undone, and why
+    #[command(alias = "status")]
     Show(ShowOperation),
     /// Finish or undo what an interrupted process left open
     Resume,
@@ -306,7 +344,7 @@ pub(crate) struct ListOperations {
     #[arg(long)]
     pub(crate) open: bool,
     /// Only this group
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// At most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -316,7 +354,7 @@ pub(crate) struct ListOperations {
 #[derive(Debug, Args)]
 pub(crate) struct ShowOperation {
     /// The operation's id
-    #[arg(value_name = "OPERATION")]
+    #[arg(value_name = "OPERATION", add = ArgValueCandidates::new(completion::operations))]
     pub(crate) operation: String,
 }
 
@@ -338,6 +376,32 @@ pub(crate) struct Sweep {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show every value in force and where it comes from: an option, a variable, a file, a default; no secret
+    Show,
+}
+
+/// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+///
+/// What is given as an option is not asked: --profile, --zone, --state-dir, --group, --try-policy. The file is the one
+/// that --config or WINDLASS_CONFIG names, else the usual one. Credentials are never written into it.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The group of servers that name none
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
+    pub(crate) group: Option<GroupName>,
+    /// Whether a policy is tried on an example question [default with --yes: true]
+    #[arg(long, value_name = "BOOLEAN")]
+    pub(crate) try_policy: Option<bool>,
+    /// Replace a configuration that exists
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Ask nothing: what no option says keeps its default; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// Begin a policy: a folder with everything that it needs
     New(NewPolicy),
@@ -348,6 +412,7 @@ pub(crate) enum PolicyCommand {
     /// Put a policy's fixtures to it
     Test(TestPolicy),
     /// What a policy file is: name, version, digest, slots, imports, settings
+    #[command(alias = "show")]
     Inspect(InspectPolicy),
     /// Load a policy as the host would, with its settings and grants, and say what is wrong
     Check(CheckPolicy),
@@ -424,6 +489,7 @@ pub(crate) enum DecisionCommand {
     #[command(visible_alias = "ls")]
     List(ListDecisions),
     /// Show one decision whole: question, who was asked, answer, reason
+    #[command(alias = "status")]
     Show(ShowDecision),
     /// Put recorded questions again and compare the answers: one decision's, or all since some time
     Replay(ReplayDecision),
@@ -448,14 +514,18 @@ pub(crate) struct ListDecisions {
 #[derive(Debug, Args)]
 pub(crate) struct ShowDecision {
     /// The decision's id
-    #[arg(value_name = "DECISION")]
+    #[arg(value_name = "DECISION", add = ArgValueCandidates::new(completion::decisions))]
     pub(crate) decision: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayDecision {
     /// The decision's id
-    #[arg(value_name = "DECISION", required_unless_present = "since")]
+    #[arg(
+        value_name = "DECISION",
+        required_unless_present = "since",
+        add = ArgValueCandidates::new(completion::decisions)
+    )]
     pub(crate) decision: Option<String>,
     /// All decisions since so long ago, grouped by what changes
     #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = parse_duration)]
@@ -520,7 +590,21 @@ pub(crate) struct Simulator {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder, made where it is missing; section 1 of a path of manuals is a folder `man1`
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) out: PathBuf,
+}
+
+/// Write a shell's completion script on stdout
+///
+/// With --names the script asks windlass itself at each completion, and so offers the names of clusters, nodes, groups,
+/// operations, decisions and zones, too. It reads the state directory for them, and calls nobody.
+#[derive(Debug, Args)]
 pub(crate) struct Completions {
+    /// Complete names as well
+    #[arg(long)]
+    pub(crate) names: bool,
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,
@@ -597,6 +681,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_other_verb_for_one_thing_is_taken_and_not_shown() {
+        for (hidden, primary) in [
+            ("cluster delete farm --yes", "cluster terminate farm --yes"),
+            ("cluster show farm", "cluster status farm"),
+            ("server status web", "server show web"),
+            ("server terminate web", "server delete web"),
+            ("operation status ci-1", "operation show ci-1"),
+            ("decision status 1", "decision show 1"),
+            ("policy show a.wasm", "policy inspect a.wasm"),
+        ] {
+            let command = |line: &str| format!("{:?}", parse(&format!("windlass {line}")).expect(line).command);
+            assert_eq!(command(hidden), command(primary));
+            let mut words = hidden.split(' ');
+            let (of, verb) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let mut all = Arguments::command();
+            let help = all.find_subcommand_mut(of).expect("a command").render_long_help().to_string();
+            let is_shown = help.lines().any(|line| line.split_whitespace().next() == Some(verb));
+            assert!(!is_shown, "{help}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use windlass_lifecycle::{Error as NameError, OwnerName};
+use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
 use windlass_policy::Policies;
 use windlass_policy::slots::SlotName;
 
@@ -50,6 +50,7 @@ pub(crate) struct Configuration {
 /// `[server]`: what `server create` uses where its options say nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerDefaults {
+    pub(crate) group: Option<GroupName>,
     pub(crate) server_types: Option<Vec<String>>,
     pub(crate) image: Option<String>,
     pub(crate) ipv4: Option<u32>,
@@ -97,7 +98,7 @@ pub(crate) fn load(global: &Global, environment: &Environment) -> Result<Configu
 }
 
 /// `$XDG_CONFIG_HOME/windlass/config.toml`, else `~/.config/windlass/config.toml`.
-fn usual_place(environment: &Environment) -> Option<PathBuf> {
+pub(crate) fn usual_place(environment: &Environment) -> Option<PathBuf> {
     base_directory(environment, "XDG_CONFIG_HOME", ".config").map(|base| base.join("windlass/config.toml"))
 }
 
@@ -160,6 +161,7 @@ fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>,
     configuration.project = reader.text(problems, "project");
     configuration.server = reader
         .table(problems, "server", |reader, problems| ServerDefaults {
+            group: reader.checked(problems, "group", |text| text.parse().map_err(|error: NameError| error.to_string())),
             server_types: reader.texts(problems, "type"),
             image: reader.text(problems, "image"),
             ipv4: reader.number(problems, "ipv4", 0..=5),

@@ -97,12 +97,12 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
 }
 
 /// `y` or `yes`, in any case; nothing else.
-fn is_yes(line: &str) -> bool {
+pub(crate) fn is_yes(line: &str) -> bool {
     let line = line.trim();
     line.eq_ignore_ascii_case("y") || line.eq_ignore_ascii_case("yes")
 }
 
-enum Answer {
+pub(crate) enum Answer {
     /// What was typed; empty at the end of the input.
     Line(String),
     /// Ctrl-C or SIGTERM.
@@ -113,7 +113,7 @@ enum Answer {
 ///
 /// It is read on a thread of its own that nobody waits for: a read from a terminal cannot be called off, and tokio's
 /// own threads for blocking work would hold the end of the program up.
-async fn answer() -> Result<Answer, Failure> {
+pub(crate) async fn answer() -> Result<Answer, Failure> {
     const LONGEST_ANSWER_BYTES: u64 = 4096;
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot wait for an answer, so it began nothing").because(error.to_string())

@@ -1,5 +1,6 @@
 //! What most commands need: the configuration, the state directory, the client. Each is opened when it is first needed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterSto
 use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
-use windlass_scaleway::{Client, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone};
+use windlass_scaleway::{
+    Client, ConfigurationError, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone,
+};
 
 use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment};
@@ -21,18 +24,21 @@ use crate::output::Output;
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) configuration: Configuration,
-    global: Global,
-    environment: Environment,
+    pub(crate) global: Global,
+    pub(crate) environment: Environment,
 }
 
 impl Context {
     /// Reads the configuration; touches nothing else.
     pub(crate) fn load(global: Global) -> Result<Self, Failure> {
-        let environment: Environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
+        let environment = environment_of_process();
         let configuration = configuration::load(&global, &environment)?;
-        Ok(Context { output: Output::new(&global), configuration, global, environment })
+        Ok(Context::new(global, configuration, environment))
+    }
+
+    /// An invocation under a configuration that stands in no file yet.
+    pub(crate) fn new(global: Global, configuration: Configuration, environment: Environment) -> Self {
+        Context { output: Output::new(&global), configuration, global, environment }
     }
 
     /// Whether more was asked for than the result alone.
@@ -49,11 +55,25 @@ impl Context {
         Ok(settings)
     }
 
-    /// Credentials and defaults: options first, then our configuration, then Scaleway's variables and file.
+    /// As [`Context::settings`], without saying anything.
+    pub(crate) fn quiet_settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
+        self.load_settings(&self.explicit_settings(project)?).map_err(|error| {
+            Failure::usage(error.to_string())
+                .remedy("`windlass demo` needs no account; docs/operating.md tells where credentials are looked for")
+        })
+    }
+
+    /// What Scaleway's variables and file say where `explicit` says nothing.
+    pub(crate) fn load_settings(&self, explicit: &ExplicitSettings) -> Result<Settings, ConfigurationError> {
+        let environment = self.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        Settings::load(explicit, &environment)
+    }
+
+    /// What options and our configuration say of credentials and defaults.
     ///
     /// An option beats a variable and a variable beats a file, ours before Scaleway's. So what our file says counts
     /// only where the variable says nothing.
-    pub(crate) fn quiet_settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
+    pub(crate) fn explicit_settings(&self, project: Option<&str>) -> Result<ExplicitSettings, Failure> {
         let unless_variable = |option: Option<&str>, variable: &str, configured: Option<&String>| {
             option.map(str::to_owned).or_else(|| {
                 let variable_speaks = self.environment.get(variable).is_some_and(|value| !value.is_empty());
@@ -81,11 +101,7 @@ impl Context {
         explicit.api_url =
             unless_variable(self.global.api_url.as_deref(), "SCW_API_URL", self.configuration.api_url.as_ref());
         explicit.limits = Some(limits);
-        let environment = self.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        Settings::load(&explicit, &environment).map_err(|error| {
-            Failure::usage(error.to_string())
-                .remedy("`windlass demo` needs no account; docs/operating.md tells where credentials are looked for")
-        })
+        Ok(explicit)
     }
 
     /// Where the state directory is: option or variable, configuration, usual place.
@@ -251,6 +267,12 @@ impl Context {
     }
 }
 
+/// The variables of this process.
+pub(crate) fn environment_of_process() -> Environment {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
 /// A lifecycle and what it stands on.
 pub(crate) struct Work {
     pub(crate) lifecycle: Lifecycle,
@@ -303,11 +325,15 @@ fn offline_capabilities(why: String) -> Result<Vec<Arc<dyn Capability>>, Failure
     Ok(scaleway_capabilities(&offline_client(why)?))
 }
 
+/// Stands where a secret key must be given and none is used.
+pub(crate) fn no_key() -> Result<SecretKey, Failure> {
+    const NO_KEY: &str = "00000000-0000-0000-0000-000000000000";
+    NO_KEY.parse::<SecretKey>().map_err(|error| Failure::usage(error.to_string()))
+}
+
 /// A client that reaches nothing and says why.
 fn offline_client(why: String) -> Result<Client, Failure> {
-    const NO_KEY: &str = "00000000-0000-0000-0000-000000000000";
-    let key = NO_KEY.parse::<SecretKey>().map_err(|error| Failure::usage(error.to_string()))?;
-    Client::with_transport(Settings::new(key), Arc::new(Unreachable(why)))
+    Client::with_transport(Settings::new(no_key()?), Arc::new(Unreachable(why)))
         .map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
 }
 

@@ -1,10 +1,10 @@
 //! Every file that the user names is opened here, and none is read without a bound.
 
-use std::io::Read;
+use std::io::{self, Read, Write as _};
 use std::path::Path;
 
 use cap_std::ambient_authority;
-use cap_std::fs::File;
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 
 use crate::failure::Failure;
 
@@ -47,6 +47,40 @@ pub(crate) fn read_stdin(what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
     Ok(content)
 }
 
+/// What happens to a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays, and writing fails, also where it appeared meanwhile.
+    Keep,
+    /// It is replaced.
+    Replace,
+}
+
+/// Writes a file for its user alone, whole or not at all, and its folders where they are missing.
+pub(crate) fn write_atomically(path: &Path, content: &[u8], existing: Existing) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Dir::create_ambient_dir_all(folder, ambient_authority())?;
+    let folder = Dir::open_ambient_dir(folder, ambient_authority())?;
+    let temporary = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = folder.open_with(&temporary, &options)?;
+    let placed = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| match existing {
+        Existing::Replace => folder.rename(&temporary, &folder, name),
+        // A link, unlike a rename, replaces nothing.
+        Existing::Keep => folder.hard_link(&temporary, &folder, name),
+    });
+    if placed.is_err() || existing == Existing::Keep {
+        // It is not what was to be written, whether it goes or stays.
+        let _ = folder.remove_file(&temporary);
+    }
+    placed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +111,21 @@ mod tests {
         std::fs::write(there.path().join("target"), b"x").expect("written");
         std::os::unix::fs::symlink(there.path().join("target"), here.path().join("link")).expect("linked");
         assert_eq!(read_bounded(&here.path().join("link"), "it", 9).expect("read"), b"x");
+    }
+
+    #[test]
+    fn a_file_is_written_whole_for_its_user_alone_and_replaces_another_only_when_told_to() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a/b/config.toml");
+        write_atomically(&path, b"one", Existing::Keep).expect("written");
+        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        let refused = write_atomically(&path, b"two", Existing::Keep).expect_err("it is there");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).expect("there"), b"one");
+        write_atomically(&path, b"three", Existing::Replace).expect("replaced");
+        assert_eq!(std::fs::read(&path).expect("there"), b"three");
+        let names: Vec<_> = std::fs::read_dir(directory.path().join("a/b")).expect("there").collect();
+        assert_eq!(names.len(), 1, "{names:?}");
     }
 }

@@ -6,12 +6,14 @@
 
 mod arguments;
 mod commands;
+mod completion;
 mod configuration;
 mod confirmation;
 mod context;
 mod failure;
 mod files;
 mod interrupt;
+mod listing;
 mod logging;
 mod output;
 mod progress;
@@ -26,6 +28,9 @@ use crate::output::Output;
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
+    if let Some(code) = completion::answer() {
+        return code;
+    }
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),

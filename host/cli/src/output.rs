@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::arguments::{Color, Global, OutputFormat};
 use crate::failure::Failure;
+use crate::listing::Listing;
 use crate::units::human_duration;
 
 /// How this invocation speaks.
@@ -26,7 +27,7 @@ impl Output {
 
     /// Whether stdout is to hold documents and nothing else.
     pub(crate) fn is_document(self) -> bool {
-        self.format != OutputFormat::Table
+        matches!(self.format, OutputFormat::Json | OutputFormat::JsonLines | OutputFormat::Yaml)
     }
 
     /// Whether events are to stand on stdout, too, one in a line.
@@ -34,17 +35,38 @@ impl Output {
         self.format == OutputFormat::JsonLines
     }
 
+    /// Whether tables are to have the columns that are needed once in a while, too.
+    pub(crate) fn is_wide(self) -> bool {
+        self.format == OutputFormat::Wide
+    }
+
     /// The result of a command: one document, or the text for people.
     pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
+        if self.is_document() {
+            return self.document(document);
+        }
+        let text = text();
+        print(&text);
+        if !text.is_empty() && !text.ends_with('\n') {
+            print("\n");
+        }
+    }
+
+    /// The result of a command that lists: one document, the names alone, or the table.
+    pub(crate) fn listing<T>(self, document: &impl Serialize, listing: &Listing<'_, T>) {
+        self.listing_in(document, listing, |table| table)
+    }
+
+    /// The same, where people are told more than the table; `text` puts it around.
+    pub(crate) fn listing_in<T>(
+        self,
+        document: &impl Serialize,
+        listing: &Listing<'_, T>,
+        text: impl FnOnce(String) -> String,
+    ) {
         match self.format {
-            OutputFormat::Json | OutputFormat::JsonLines | OutputFormat::Yaml => self.document(document),
-            OutputFormat::Table => {
-                let text = text();
-                print(&text);
-                if !text.is_empty() && !text.ends_with('\n') {
-                    print("\n");
-                }
-            }
+            OutputFormat::Name => print(&listing.names()),
+            _ => self.result(document, || text(listing.table(self.is_wide()))),
         }
     }
 

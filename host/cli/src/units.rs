@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+pub(crate) use windlass_cluster::units::parse_duration;
+
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Size(pub(crate) u64);
@@ -25,61 +27,9 @@ impl fmt::Display for Size {
     }
 }
 
-/// Reads `20GB`, `20 GiB`, `1TB`, `500MB`. A number alone is refused: bytes and gigabytes are too easily confused.
+/// Reads a size, as a cluster's specification does.
 pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
-    let text = text.trim();
-    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| format!("'{text}' is no size: write for example 20GB"))?;
-    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "g" | "gb" => 1_000_000_000,
-        "t" | "tb" => 1_000_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1 << 40,
-        "" => return Err(format!("'{text}' lacks a unit: write {text}GB, {text}GiB, {text}TB, ...")),
-        other => return Err(format!("'{other}' is no unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
-    };
-    let bytes = number.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"))?;
-    if bytes == 0 {
-        return Err("a size cannot be zero".to_owned());
-    }
-    Ok(Size(bytes))
-}
-
-/// Reads `500ms`, `90s`, `10m`, `1h30m`, `2d`. A number alone is refused: its unit would be a guess.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m");
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut total_ms: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
-        let (number, after) = rest.split_at(digits);
-        let letters = after.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(letters);
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let factor_ms: u64 = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(wrong()),
-        };
-        total_ms = number
-            .checked_mul(factor_ms)
-            .and_then(|part| total_ms.checked_add(part))
-            .ok_or_else(|| format!("'{text}' is too long"))?;
-        rest = after;
-    }
-    Ok(Duration::from_millis(total_ms))
+    windlass_cluster::units::parse_size(text).map(Size)
 }
 
 /// Two units at most: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
@@ -123,7 +73,7 @@ mod tests {
         for (text, milliseconds) in [("500ms", 500), ("90s", 90_000), ("1h30m", 5_400_000), ("2d", 172_800_000)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
-        for wrong in ["", "10", "s", "10 minutes", "1.5h", "99999999999999999999d"] {
+        for wrong in ["", "10", "s", "-1h", "99999999999999999999d"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

@@ -219,7 +219,7 @@ impl Clusters {
         nodes: Vec<Node>,
         request: &ScaleRequest,
     ) -> Result<ClusterPlan, Error> {
-        let selection = crate::selection::select(cluster, &nodes, request)?;
+        let selection = crate::selection::select(cluster, &nodes, request, &BTreeSet::new())?;
         let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
         let unchanged = nodes.into_iter().filter(|node| !changed.contains(node.name.as_str()));
         let nodes = unchanged.chain(selection.nodes.iter().cloned()).collect();

@@ -201,7 +201,7 @@ pub struct NodeSight {
 }
 
 /// A function on data: what is known of a node beside its server as it is.
-fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
+pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
     let mut differences = Vec::new();
     let addresses = server.map(public_addresses).unwrap_or_default();
     match (server, node.state) {
@@ -338,7 +338,7 @@ impl Clusters {
             updated_at: now,
         };
         let begin = Begin { expected, cluster, nodes, operation };
-        match self.begin(begin, Vec::new(), control).await {
+        match self.begin(begin, Vec::new(), Start::Create, control).await {
             Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => Err(exists(ClusterState::Creating)),
             ended => ended,
         }
@@ -381,22 +381,20 @@ impl Clusters {
         if let Some(specification) = specification {
             stored.cluster.specification = specification;
         }
-        let selection = select(&stored.cluster, &stored.nodes, request)?;
+        // Only whether it can be, and how many: who leaves is chosen when it is known who is still there.
+        let selection = select(&stored.cluster, &stored.nodes, request, &BTreeSet::new())?;
         let now = self.shared.clock.now();
         let operation = self.operation(OperationKind::Scale, Stage::Validate, selection.counts.clone());
         let state = standing::state(&operation, []);
         let mut cluster = Cluster { state, updated_at: now, ..stored.cluster };
-        cluster.last_index = selection.last_index;
         for (group, counts) in &selection.counts {
             if let Some(group) = cluster.specification.groups.get_mut(group) {
                 group.count = counts.wanted;
             }
         }
         cluster.specification.check()?;
-        let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
-        let unchanged = stored.nodes.into_iter().filter(|node| !changed.contains(node.name.as_str())).collect();
-        let begin = Begin { expected: Some(stored.fence), cluster, nodes: selection.nodes, operation };
-        self.begin(begin, unchanged, control).await
+        let begin = Begin { expected: Some(stored.fence), cluster, nodes: Vec::new(), operation };
+        self.begin(begin, stored.nodes, Start::Scale(request.clone()), control).await
     }
 
     /// Takes all of a cluster away: decommission (unless `force`) → servers → gone.
@@ -506,7 +504,8 @@ impl Clusters {
         let mut operation = self.operation(OperationKind::Terminate, Stage::Decommission, counts);
         operation.force = force;
         let cluster = Cluster { state: standing::state(&operation, []), updated_at: now, ..stored.cluster };
-        self.begin(Begin { expected: Some(stored.fence), cluster, nodes, operation }, Vec::new(), control).await
+        let begin = Begin { expected: Some(stored.fence), cluster, nodes, operation };
+        self.begin(begin, Vec::new(), Start::Terminate, control).await
     }
 
     /// Requests that the operation under way is called off, wherever it runs. Where none is, a deletion that was
@@ -552,7 +551,7 @@ impl Clusters {
         Ok(self.status_of(stored).await)
     }
 
-    async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
+    pub(crate) async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
         let operation_lives = stored.open.is_some() && self.lives(&stored).await;
         ClusterStatus {
             cluster: stored.cluster,
@@ -629,6 +628,7 @@ impl Clusters {
         &self,
         mut begin: Begin,
         unchanged: Vec<Node>,
+        start: Start,
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
         let shared = &self.shared;
@@ -651,7 +651,7 @@ impl Clusters {
         let run = Run::new(Arc::clone(shared), fence, policies, control, Book { cluster, nodes, operation });
         let at = run.now();
         let opened = run.change(|_, change| change.events.push((at, ClusterHappening::Opened { kind, counts }))).await;
-        let start = opened.map_or_else(Start::Handler, |()| Start::Stages);
+        let start = opened.map_or_else(Start::Handler, |()| start);
         self.run_to_end(run, start, active).await
     }
 

@@ -5,7 +5,7 @@
 //! is stored, and then done. When that fails too, the cluster is left in `error`, with both reasons and a list of what
 //! is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_policy::slots::Provisioning;
@@ -14,7 +14,8 @@ use windlass_policy::slots::types::Failure;
 
 use crate::failure;
 use crate::record::{
-    Cluster, ClusterHappening, ClusterState, Node, NodeRole, NodeState, OperationKind, OperationState, Recovery,
+    Cluster, ClusterHappening, ClusterOperation, ClusterState, Node, NodeRole, NodeState, OperationKind,
+    OperationState, Recovery,
 };
 use crate::run::{Book, Run, StageFailure, Stop};
 use crate::stages::servers;
@@ -33,7 +34,6 @@ pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
         if book.operation.kind == OperationKind::Terminate {
             change.forget_cluster = true;
         }
-        book.cluster.reasons.clear();
         close(book, change, at);
     })
     .await?;
@@ -90,9 +90,8 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
         let mut reasons = vec![first];
         reasons.extend(second);
         reasons.append(&mut book.operation.reasons);
-        book.operation.reasons = reasons.clone();
+        book.operation.reasons = reasons;
         book.operation.state = state;
-        book.cluster.reasons = reasons;
         close(book, change, at);
     })
     .await?;
@@ -237,11 +236,7 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
             change.nodes.push(node.clone());
         }
     }
-    book.cluster.state = standing::state(&book.operation, book.nodes.values());
-    book.cluster.left = left(&book.nodes.values().collect::<Vec<_>>());
-    if book.cluster.state == ClusterState::Error {
-        book.cluster.reasons.extend(unserving(&book.nodes));
-    }
+    stand(&mut book.cluster, &book.operation, book.nodes.values());
     book.cluster.updated_at = at;
     count_nodes(&mut book.cluster, book.operation.kind, &book.nodes.values().collect::<Vec<_>>());
     change.forget_nodes = gone;
@@ -262,6 +257,26 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
         .record(lasted.as_secs_f64());
 }
 
+/// Notes where a cluster stands with these nodes after its last operation, and why.
+pub(crate) fn stand<'n>(
+    cluster: &mut Cluster,
+    last: &ClusterOperation,
+    nodes: impl IntoIterator<Item = &'n Node, IntoIter: Clone>,
+) {
+    let nodes = nodes.into_iter();
+    cluster.state = standing::state(last, nodes.clone());
+    cluster.reasons = match last.state {
+        OperationState::Recovered | OperationState::Failed => last.reasons.clone(),
+        OperationState::Open | OperationState::Done | OperationState::Cancelled => Vec::new(),
+    };
+    if cluster.state == ClusterState::Error {
+        // What a failed operation left is told apart; one that ended well left nothing, so that is news.
+        let told = |node: &&Node| last.state == OperationState::Done || node.state != NodeState::Left;
+        cluster.reasons.extend(unserving(nodes.clone().filter(told)));
+    }
+    cluster.left = left(nodes);
+}
+
 /// After a scaling, the counts say what there is. A creation's stay what was asked for.
 fn count_nodes(cluster: &mut Cluster, kind: OperationKind, nodes: &[&Node]) {
     if kind != OperationKind::Scale {
@@ -273,9 +288,9 @@ fn count_nodes(cluster: &mut Cluster, kind: OperationKind, nodes: &[&Node]) {
     }
 }
 
-/// Why nodes do not serve that are not left: these say so themselves.
-fn unserving(nodes: &BTreeMap<String, Node>) -> Vec<String> {
-    let mut nodes: Vec<&Node> = nodes.values().filter(|node| node.state != NodeState::Left).collect();
+/// Why these nodes do not serve.
+fn unserving<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<String> {
+    let mut nodes: Vec<&Node> = nodes.collect();
     nodes.sort_by(|a, b| (&a.group, a.index).cmp(&(&b.group, b.index)));
     let mut words: Vec<String> = nodes
         .iter()
@@ -288,9 +303,8 @@ fn unserving(nodes: &BTreeMap<String, Node>) -> Vec<String> {
     words
 }
 
-fn left(nodes: &[&Node]) -> Vec<String> {
+fn left<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<String> {
     nodes
-        .iter()
         .filter(|node| node.state == NodeState::Left)
         .map(|node| format!("{}: {}", node.name, node.problem.as_deref().unwrap_or(standing::UNSEEN)))
         .collect()
@@ -351,8 +365,10 @@ fn failed_again(run: &Run, failed: &StageFailure) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::record::{ClusterOperation, Stage};
+    use crate::record::Stage;
     use crate::specification::{ClusterSpecification, NodeGroup};
 
     const AT: u64 = 9_000;

@@ -34,6 +34,7 @@ mod name;
 mod operation;
 mod read;
 mod record;
+mod refresh;
 mod resume;
 mod run;
 mod selection;
@@ -41,7 +42,7 @@ mod specification;
 mod stages;
 mod standing;
 mod store;
-mod units;
+pub mod units;
 
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};

@@ -1,24 +1,30 @@
 //! The operations as sequences of stages, and their top: the one place where every error ends.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::Either;
 use tokio_util::sync::CancellationToken;
+use windlass_policy::slots::types::FailureClass;
 
-use crate::handler;
-use crate::record::{Node, NodeRole, NodeState, OperationKind, Stage};
+use crate::record::{Node, NodeRole, NodeState, Stage};
 use crate::run::{Run, Stop};
+use crate::selection::{ScaleRequest, select};
 use crate::stages::hook::run_hook;
 use crate::stages::look::look;
 use crate::stages::servers::{CloudInits, cloud_inits, make, remove};
 use crate::stages::validate::{growing, validate};
 use crate::stages::wait::{prepare, wait};
-use crate::{ClusterOutcome, Error};
+use crate::{ClusterOutcome, Error, failure, handler};
 
 /// Where an operation begins in this process.
 pub(crate) enum Start {
-    /// At its first stage.
-    Stages,
+    /// At the first stage of a creation.
+    Create,
+    /// At the first stage of a scaling that is to do this.
+    Scale(ScaleRequest),
+    /// At the first stage of a termination.
+    Terminate,
     /// In the handler: an earlier process ended in the middle.
     Handler(Stop),
 }
@@ -26,7 +32,10 @@ pub(crate) enum Start {
 /// Runs an operation to its end. Whatever stops its stages comes here, and from here to the one handler.
 pub(crate) async fn perform(run: &Run, start: Start) -> Result<ClusterOutcome, Error> {
     let ended = match start {
-        Start::Stages => watched(run, stages(run)).await,
+        Start::Create => watched(run, create(run)).await,
+        Start::Scale(request) => watched(run, scale(run, &request)).await,
+        // It is what somebody who deletes wants: nothing calls it off.
+        Start::Terminate => terminate(run).await,
         Start::Handler(stop) => Err(stop),
     };
     let stop = match ended {
@@ -37,15 +46,6 @@ pub(crate) async fn perform(run: &Run, start: Start) -> Result<ClusterOutcome, E
         Err(stop) => stop,
     };
     handler::handle(run, stop).await
-}
-
-async fn stages(run: &Run) -> Result<(), Stop> {
-    let kind = run.book.lock().operation.kind;
-    match kind {
-        OperationKind::Create => create(run).await,
-        OperationKind::Scale => scale(run).await,
-        OperationKind::Terminate => terminate(run).await,
-    }
 }
 
 /// Validate → servers → wait → prepare → configure → start.
@@ -60,9 +60,10 @@ async fn create(run: &Run) -> Result<(), Stop> {
     configure_and_start(run).await
 }
 
-/// Look at the nodes → validate, where nodes are to be made → decommission → resize → configure → start.
-async fn scale(run: &Run) -> Result<(), Stop> {
-    look(run, Stage::Validate).await?;
+/// Look at the nodes → choose → validate, where nodes are to be made → decommission → resize → configure → start.
+async fn scale(run: &Run, request: &ScaleRequest) -> Result<(), Stop> {
+    let gone = look(run, Stage::Validate).await?;
+    choose(run, request, &gone).await?;
     let growing = growing(run);
     if !growing.is_empty() {
         validate(run, &growing).await?;
@@ -72,6 +73,27 @@ async fn scale(run: &Run) -> Result<(), Stop> {
     run_hook(run, Stage::Decommission, &leaving).await?;
     resize(run, &contents).await?;
     configure_and_start(run).await
+}
+
+/// Notes who leaves and who is made: after the look, since a choice made from what was known before could remove a node
+/// too many.
+async fn choose(run: &Run, request: &ScaleRequest, gone: &BTreeSet<String>) -> Result<(), Stop> {
+    let selected = {
+        let book = run.book.lock();
+        let nodes: Vec<Node> = book.nodes.values().cloned().collect();
+        select(&book.cluster, &nodes, request, gone)
+    };
+    let refused = |error: Error| {
+        Stop::failed(Stage::Validate, failure::of_class(FailureClass::InvalidArguments, error.to_string()))
+    };
+    let selection = selected.map_err(refused)?;
+    run.change(|book, change| {
+        book.cluster.last_index = selection.last_index;
+        book.nodes.extend(selection.nodes.iter().map(|node| (node.name.clone(), node.clone())));
+        change.cluster = Some(book.cluster.clone());
+        change.nodes = selection.nodes;
+    })
+    .await
 }
 
 /// Leaving nodes go and new ones come, at the same time. Going is always finished; coming is called off when going
@@ -146,10 +168,6 @@ async fn watched(run: &Run, stages: impl Future<Output = Result<(), Stop>>) -> R
 }
 
 async fn watch(run: &Run, interval: Duration, cancel: &CancellationToken) {
-    // A termination is what somebody who deletes wants: nothing calls it off.
-    if run.book.lock().operation.kind == OperationKind::Terminate {
-        return;
-    }
     loop {
         tokio::time::sleep(interval).await;
         match run.shared.store.requests(&run.name, run.fence).await {

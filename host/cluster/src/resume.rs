@@ -157,7 +157,7 @@ impl Clusters {
             .await;
         let start = match (taken, kind) {
             (Err(stop), _) => Start::Handler(stop),
-            (Ok(()), OperationKind::Terminate) if run.book.lock().operation.recovery.is_none() => Start::Stages,
+            (Ok(()), OperationKind::Terminate) if run.book.lock().operation.recovery.is_none() => Start::Terminate,
             (Ok(()), _) => {
                 let words = "the process that ran the operation ended before it did";
                 Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))

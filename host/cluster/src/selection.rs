@@ -28,7 +28,16 @@ pub(crate) struct Selection {
 }
 
 /// Leaving nodes: those that are spent, those named by the user, then the newest (the highest number).
-pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) -> Result<Selection, Error> {
+///
+/// `gone`: nodes that served, and whose servers somebody deleted since. They count as nodes that there were, and leave
+/// before any other.
+pub(crate) fn select(
+    cluster: &Cluster,
+    nodes: &[Node],
+    request: &ScaleRequest,
+    gone: &BTreeSet<String>,
+) -> Result<Selection, Error> {
+    let is_spent = |node: &Node| node.is_spent() && !gone.contains(&node.name);
     let groups = &cluster.specification.groups;
     for group in request.counts.keys() {
         if !groups.contains_key(group) {
@@ -49,7 +58,7 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
     }
     // Before anything is made of it: a slip in a count costs nothing.
     let wanted = |name: &NodeGroupName| {
-        let serving = || nodes.iter().filter(|node| node.group == *name && !node.is_spent()).count();
+        let serving = || nodes.iter().filter(|node| node.group == *name && !is_spent(node)).count();
         // What is replaced is counted once: the other one comes as it goes.
         request.counts.get(name).map_or_else(|| serving() as u64, |count| u64::from(*count))
     };
@@ -64,12 +73,11 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
         Selection { counts: BTreeMap::new(), nodes: Vec::new(), last_index: cluster.last_index.clone() };
     for name in groups.keys() {
         let (spent, mut serving): (Vec<&Node>, Vec<&Node>) =
-            nodes.iter().filter(|node| node.group == *name).partition(|node| node.is_spent());
+            nodes.iter().filter(|node| node.group == *name).partition(|node| is_spent(node));
         let replaced: Vec<&Node>;
         (replaced, serving) = serving.into_iter().partition(|node| request.replace.contains(&node.name));
-        let (before, staying) = (count(&serving) + count(&replaced), count(&serving));
-        let named =
-            count(&serving.iter().copied().filter(|node| request.remove.contains(&node.name)).collect::<Vec<_>>());
+        let before = count(&serving) + count(&replaced);
+        let named = count_named(&serving, request);
         let wanted = request.counts.get(name).copied().unwrap_or(before - named);
         // Those that are replaced do not stay, and count as long as others come for them.
         if named > before.saturating_sub(wanted) {
@@ -87,10 +95,12 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
                 ),
             });
         }
+        let lost: Vec<&Node>;
+        (lost, serving) = serving.into_iter().partition(|node| gone.contains(&node.name));
         // Those that stay longest first: unnamed before named, then the oldest.
         serving.sort_by_key(|node| (request.remove.contains(&node.name), node.index));
-        let stay = wanted.min(staying - named);
-        let leaving = serving.iter().skip(stay as usize).chain(&replaced).chain(&spent);
+        let stay = wanted.min(count(&serving) - count_named(&serving, request));
+        let leaving = serving.iter().skip(stay as usize).chain(&replaced).chain(&lost).chain(&spent);
         selection.nodes.extend(leaving.map(|node| Node { role: NodeRole::Leaving, ..(*node).clone() }));
         let last = selection.last_index.entry(name.clone()).or_default();
         for _ in stay..wanted {
@@ -110,6 +120,12 @@ pub(crate) fn select(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) 
 
 fn count(nodes: &[&Node]) -> u32 {
     u32::try_from(nodes.len()).unwrap_or(u32::MAX)
+}
+
+/// How many of these the user named.
+fn count_named(nodes: &[&Node], request: &ScaleRequest) -> u32 {
+    let named = nodes.iter().filter(|node| request.remove.contains(&node.name)).count();
+    u32::try_from(named).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -156,6 +172,11 @@ mod tests {
         }
     }
 
+    /// When nobody deleted anything.
+    fn select_of(cluster: &Cluster, nodes: &[Node], request: &ScaleRequest) -> Result<Selection, Error> {
+        select(cluster, nodes, request, &BTreeSet::new())
+    }
+
     fn names(selection: &Selection, role: NodeRole) -> Vec<&str> {
         selection.nodes.iter().filter(|node| node.role == role).map(|node| node.name.as_str()).collect()
     }
@@ -163,7 +184,7 @@ mod tests {
     #[test]
     fn named_nodes_leave_first_then_the_newest() {
         let (cluster, nodes) = cluster(&[("db", 2), ("web", 4)]);
-        let selection = select(&cluster, &nodes, &request(&[("web", 2)], &["farm-web-1"])).unwrap();
+        let selection = select_of(&cluster, &nodes, &request(&[("web", 2)], &["farm-web-1"])).unwrap();
         assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-4", "farm-web-1"]);
         assert_eq!(names(&selection, NodeRole::Made), Vec::<&str>::new());
         assert_eq!(selection.counts[&"db".parse().unwrap()], Counts { before: 2, wanted: 2 });
@@ -172,7 +193,7 @@ mod tests {
     #[test]
     fn a_named_node_without_a_count_takes_one_from_its_group() {
         let (cluster, nodes) = cluster(&[("web", 3)]);
-        let selection = select(&cluster, &nodes, &request(&[], &["farm-web-2"])).unwrap();
+        let selection = select_of(&cluster, &nodes, &request(&[], &["farm-web-2"])).unwrap();
         assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-2"]);
         assert_eq!(selection.counts[&"web".parse().unwrap()], Counts { before: 3, wanted: 2 });
     }
@@ -182,7 +203,7 @@ mod tests {
         let (mut cluster, mut nodes) = cluster(&[("web", 3)]);
         nodes.truncate(1);
         cluster.last_index.insert("web".parse().unwrap(), 7);
-        let selection = select(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
+        let selection = select_of(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
         assert_eq!(names(&selection, NodeRole::Made), ["farm-web-8", "farm-web-9"]);
     }
 
@@ -191,12 +212,12 @@ mod tests {
         let (cluster, nodes) = cluster(&[("db", 1), ("web", 3)]);
         let mut asked = request(&[], &[]);
         asked.replace = ["farm-web-1".to_owned(), "farm-db-1".to_owned()].into();
-        let selection = select(&cluster, &nodes, &asked).unwrap();
+        let selection = select_of(&cluster, &nodes, &asked).unwrap();
         assert_eq!(names(&selection, NodeRole::Leaving), ["farm-db-1", "farm-web-1"]);
         assert_eq!(names(&selection, NodeRole::Made), ["farm-db-2", "farm-web-4"]);
         assert_eq!(selection.counts[&"web".parse().unwrap()], Counts { before: 3, wanted: 3 });
         asked.counts.insert("web".parse().unwrap(), 2);
-        let fewer = select(&cluster, &nodes, &asked).unwrap();
+        let fewer = select_of(&cluster, &nodes, &asked).unwrap();
         assert_eq!(names(&fewer, NodeRole::Leaving), ["farm-db-1", "farm-web-1"], "one of three has no successor");
         assert_eq!(names(&fewer, NodeRole::Made), ["farm-db-2"]);
     }
@@ -205,7 +226,7 @@ mod tests {
     fn a_decommissioned_node_is_never_brought_back() {
         let (cluster, mut nodes) = cluster(&[("web", 3)]);
         nodes[0].decommissioned = true;
-        let selection = select(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
+        let selection = select_of(&cluster, &nodes, &request(&[("web", 3)], &[])).unwrap();
         assert_eq!(names(&selection, NodeRole::Leaving), ["farm-web-1"]);
         assert_eq!(names(&selection, NodeRole::Made), ["farm-web-4"]);
     }
@@ -213,7 +234,7 @@ mod tests {
     #[test]
     fn wrong_groups_nodes_and_counts_are_refused_with_a_remedy() {
         let (cluster, nodes) = cluster(&[("web", 3)]);
-        let refused = |asked: ScaleRequest| select(&cluster, &nodes, &asked).unwrap_err().to_string();
+        let refused = |asked: ScaleRequest| select_of(&cluster, &nodes, &asked).unwrap_err().to_string();
         assert!(refused(request(&[("wbe", 1)], &[])).contains("it has: web"));
         assert!(refused(request(&[], &["farm-web-9"])).contains("no such node"));
         assert!(refused(request(&[("web", 3)], &["farm-web-1"])).contains("lower the count"));
@@ -223,7 +244,7 @@ mod tests {
     fn the_error_about_named_nodes_names_those_of_the_group_that_it_is_about() {
         let (cluster, nodes) = cluster(&[("db", 3), ("web", 3)]);
         let asked = request(&[("db", 2), ("web", 3)], &["farm-db-1", "farm-web-2"]);
-        let refused = select(&cluster, &nodes, &asked).unwrap_err().to_string();
+        let refused = select_of(&cluster, &nodes, &asked).unwrap_err().to_string();
         assert!(refused.contains("node farm-web-2 cannot"), "{refused}");
     }
 
@@ -231,10 +252,10 @@ mod tests {
     fn a_count_beyond_the_bound_is_refused_before_a_single_node_is_made_of_it() {
         let (cluster, nodes) = cluster(&[("db", 3), ("web", 3)]);
         for count in [MOST_NODES, u32::MAX] {
-            let refused = select(&cluster, &nodes, &request(&[("web", count)], &[])).unwrap_err().to_string();
+            let refused = select_of(&cluster, &nodes, &request(&[("web", count)], &[])).unwrap_err().to_string();
             assert!(refused.contains(&format!("{} nodes are more than", u64::from(count) + 3)), "{refused}");
         }
-        assert!(select(&cluster, &nodes, &request(&[("web", MOST_NODES - 3)], &[])).is_ok());
+        assert!(select_of(&cluster, &nodes, &request(&[("web", MOST_NODES - 3)], &[])).is_ok());
     }
 
     proptest! {
@@ -244,6 +265,7 @@ mod tests {
             wanted in proptest::collection::vec(0_u32..12, 1..4),
             spent in proptest::collection::vec(any::<bool>(), 40),
             named in proptest::collection::vec(any::<bool>(), 40),
+            deleted in proptest::collection::vec(any::<bool>(), 40),
         ) {
             let groups = ["a", "b", "c"];
             let (cluster, mut nodes) = cluster(&groups.iter().copied().zip(before.iter().copied()).collect::<Vec<_>>());
@@ -254,10 +276,23 @@ mod tests {
                 groups.iter().copied().zip(wanted.iter().copied()).take(before.len()).collect();
             let mut asked = request(&counts, &[]);
             asked.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node, _)| node.name.clone()).collect();
-            let Ok(selection) = select(&cluster, &nodes, &asked) else { return Ok(()) };
+            let gone: BTreeSet<String> = nodes
+                .iter()
+                .zip(deleted)
+                .filter(|(node, deleted)| *deleted && !node.is_spent())
+                .map(|(node, _)| node.name.clone())
+                .collect();
+            let believed = select_of(&cluster, &nodes, &asked);
+            // As `look` notes it.
+            nodes.iter_mut().filter(|node| gone.contains(&node.name)).for_each(|node| node.state = NodeState::Left);
+            let chosen = select(&cluster, &nodes, &asked, &gone);
+            prop_assert_eq!(believed.is_ok(), chosen.is_ok(), "what could be begun can be chosen: {:?}", chosen);
+            let (Ok(believed), Ok(selection)) = (believed, chosen) else { return Ok(()) };
+            prop_assert_eq!(&believed.counts, &selection.counts);
             let leaving = names(&selection, NodeRole::Leaving);
             for node in &nodes {
-                prop_assert!(!(node.decommissioned || asked.remove.contains(&node.name)) || leaving.contains(&node.name.as_str()));
+                let has_to = node.decommissioned || gone.contains(&node.name) || asked.remove.contains(&node.name);
+                prop_assert!(!has_to || leaving.contains(&node.name.as_str()));
             }
             for (group, wanted) in &asked.counts {
                 let stay = nodes.iter().filter(|n| n.group == *group && !leaving.contains(&n.name.as_str())).count();
@@ -267,7 +302,7 @@ mod tests {
                 let unnamed = |leaves: bool| {
                     nodes
                         .iter()
-                        .filter(|n| n.group == *group && !n.decommissioned && !asked.remove.contains(&n.name))
+                        .filter(|n| n.group == *group && !n.is_spent() && !asked.remove.contains(&n.name))
                         .filter(|n| leaving.contains(&n.name.as_str()) == leaves)
                         .map(|n| n.index)
                         .collect::<Vec<_>>()

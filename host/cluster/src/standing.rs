@@ -3,7 +3,8 @@
 use crate::record::{ClusterOperation, ClusterState, Node, NodeState, OperationKind, OperationState};
 
 impl Node {
-    /// Why it does not serve; absent when it does: it runs, configured and started, and is not on its way out.
+    /// Why it does not serve; absent when it does: it runs, configured and started, is not on its way out, and nothing
+    /// is known to be wrong with its server.
     #[must_use]
     pub fn problem_in_serving(&self) -> Option<String> {
         let words = match self.state {
@@ -13,7 +14,7 @@ impl Node {
             }
             NodeState::Running if !self.configured => "it runs and is not configured",
             NodeState::Running if !self.started => "it is configured and not started",
-            NodeState::Running => return None,
+            NodeState::Running => return self.problem.clone(),
             NodeState::Left => return Some(self.problem.clone().unwrap_or_else(|| UNSEEN.to_owned())),
             NodeState::Planned | NodeState::Removed => "it does not exist",
             NodeState::Creating => "it is being created",

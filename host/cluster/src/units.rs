@@ -1,25 +1,31 @@
-//! Sizes and durations as people write them in a specification: `20GB`, `10m`.
+//! Sizes and durations as people write them: `20GB`, `10m`.
 
 use std::time::Duration;
 
+use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// `20GB`, `20 GiB`, `1TB`. A number alone is refused: bytes and gigabytes are too easily confused.
-fn parse_size(text: &str) -> Result<u64, String> {
+/// Reads a number of bytes: `20GB`, `20 GiB`, `1TB`, in any case.
+///
+/// # Errors
+/// What is wrong and how to write it. A number alone is refused: bytes and gigabytes are too easily confused. So is zero.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: u64 = number.parse().map_err(|_| format!("'{text}' is no size: write for example 20GB"))?;
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "b" => 1,
+        "kb" => 1_000,
         "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
         "mib" => 1 << 20,
         "gib" => 1 << 30,
         "tib" => 1 << 40,
         "" => return Err(format!("'{text}' lacks a unit: write {text}GB, {text}GiB, {text}TB, ...")),
-        other => return Err(format!("'{other}' is no unit of size: use B, MB, GB, TB, MiB, GiB or TiB")),
+        other => return Err(format!("'{other}' is no unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
     };
     match number.checked_mul(factor) {
         None => Err(format!("'{text}' is too large")),
@@ -28,33 +34,16 @@ fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `500ms`, `90s`, `10m`, `1h30m`. A number alone is refused: its unit would be a guess.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+/// Reads a duration in jiff's friendly format or ISO 8601: `500ms`, `90s`, `10m`, `1h30m`, `2d`, `PT10M`. A day has 24
+/// hours.
+///
+/// # Errors
+/// How to write it. A number alone is refused, since its unit would be a guess, and so is what has passed (`1h ago`).
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m");
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?);
-        let (unit, after) = after.split_at(after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let factor = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(wrong()),
-        };
-        total = number
-            .checked_mul(factor)
-            .and_then(|part| total.checked_add(part))
-            .ok_or_else(|| format!("'{text}' is too long"))?;
-        rest = after;
-    }
-    Ok(Duration::from_millis(total))
+    let span: Span = text.trim().parse().map_err(|_| wrong())?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+    Duration::try_from(duration).map_err(|_| wrong())
 }
 
 /// The fewest units that say exactly the same.
@@ -125,8 +114,17 @@ mod tests {
         assert_eq!(parse_size("1GiB"), Ok(1 << 30));
         assert!(parse_size("20").unwrap_err().contains("lacks a unit"));
         assert!(parse_size("0GB").is_err() && parse_size("99999999999TB").is_err());
-        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5_400)));
-        for wrong in ["", "10", "10 minutes", "m"] {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("90s", 90_000),
+            ("1h30m", 5_400_000),
+            ("10 min", 600_000),
+            ("2d", 172_800_000),
+            ("PT10M", 600_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for wrong in ["", "10", "m", "-1h", "1h ago", "2 years", "99999999999999999999d"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

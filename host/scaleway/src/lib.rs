@@ -58,6 +58,8 @@ pub use client::{Client, RawAnswer};
 pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
 pub use location::{InvalidLocation, Region, Zone};
 pub use sent::Sent;
-pub use settings::{ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings};
+pub use settings::{
+    ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings, SettingsPlaces,
+};
 pub use transport::{Cause, ServiceTransport, Transport, TransportError};
 pub use types::has_all_tags;

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 use windlass_cluster::{ClusterName, NodeGroupName};
+
+use crate::completion;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
@@ -20,15 +23,19 @@ pub(crate) enum ClusterCommand {
     /// Replace nodes by new ones, some at a time; stops at the first failure
     Replace(ReplaceCluster),
     /// Take all of a cluster away; an operation under way is called off first
+    #[command(alias = "delete")]
     Terminate(TerminateCluster),
     /// Call off the operation that is under way, wherever it runs
     Cancel(NameCluster),
     /// End what an interrupted process left open
     Resume,
     /// Show a cluster: its nodes, its operation, and why it stands where it stands
+    #[command(alias = "show")]
     Status(ClusterStatus),
     /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
     Watch(NameCluster),
+    /// Ask Scaleway for every node's server, and note addresses and what is gone or off; nothing is changed there
+    Refresh(NameCluster),
     /// List clusters
     #[command(visible_alias = "ls")]
     List,
@@ -38,12 +45,10 @@ pub(crate) enum ClusterCommand {
     Validate(ValidateCluster),
 }
 
+/// How an operation runs.
 #[derive(Debug, Args)]
-pub(crate) struct CreateCluster {
-    /// The specification: .toml, .yaml or .json
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Only say what would be made, and which hooks would be run with what input
+pub(crate) struct RunOptions {
+    /// Only say what would change, and which hooks would be run with what input
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How many servers are worked on at the same time
@@ -51,28 +56,43 @@ pub(crate) struct CreateCluster {
     pub(crate) parallel: Option<u32>,
 }
 
+/// How an operation runs that may remove nodes.
+#[derive(Debug, Args)]
+pub(crate) struct RemovalOptions {
+    /// Let nodes leave without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("dry_run", |argument| argument.help(
+    "Only say what would be made, and which hooks would be run with what input"
+)))]
+pub(crate) struct CreateCluster {
+    /// The specification: .toml, .yaml or .json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+}
+
 #[derive(Debug, Args)]
 #[command(override_usage = "windlass cluster scale <NAME> <GROUP=COUNT>... [--remove <NODE>]... [OPTIONS]")]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["counts", "remove"])))]
 pub(crate) struct ScaleCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// How many nodes a group is to have: workers=5 (several groups at once)
-    #[arg(value_name = "GROUP=COUNT", value_parser = parse_count)]
+    #[arg(value_name = "GROUP=COUNT", value_parser = parse_count, add = ArgValueCandidates::new(completion::counts))]
     pub(crate) counts: Vec<GroupCount>,
     /// A node that is to leave before others (repeatable); without a count it takes one from its group
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub(crate) remove: Vec<String>,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Let nodes leave without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]
@@ -86,15 +106,8 @@ pub(crate) struct ApplyCluster {
     /// How many nodes are replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Let nodes leave without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +120,7 @@ pub(crate) struct DiffCluster {
 #[derive(Debug, Args)]
 pub(crate) struct ExportCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// With the whole URLs of webhooks, which may hold tokens
     #[arg(long)]
@@ -116,28 +129,24 @@ pub(crate) struct ExportCluster {
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true).args(["nodes", "groups"])))]
+#[command(mut_arg("yes", |argument| argument.help(
+    "Replace without asking; needed where there is no terminal to ask on"
+)))]
 pub(crate) struct ReplaceCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Nodes to replace
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub(crate) nodes: Vec<String>,
     /// Replace all nodes of this group (repeatable)
-    #[arg(long = "group", value_name = "GROUP")]
+    #[arg(long = "group", value_name = "GROUP", add = ArgValueCandidates::new(completion::node_groups))]
     pub(crate) groups: Vec<NodeGroupName>,
     /// How many nodes are replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
-    /// Only say what would change, and which hooks would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Replace without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 /// `workers=5`.
@@ -148,35 +157,34 @@ pub(crate) struct GroupCount {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("dry_run", |argument| argument.help(
+    "Only say what would be removed, and which hook would be run with what input"
+)))]
+#[command(mut_arg("yes", |argument| argument.help(
+    "Terminate without asking; needed where there is no terminal to ask on"
+)))]
 pub(crate) struct TerminateCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Without the decommission hook: data on the nodes is lost
     #[arg(long)]
     pub(crate) force: bool,
-    /// Only say what would be removed, and which hook would be run with what input
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Terminate without asking; needed where there is no terminal to ask on
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NameCluster {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterStatus {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Follow the operation under way until it ends
     #[arg(long)]
@@ -189,7 +197,7 @@ pub(crate) struct ClusterStatus {
 #[derive(Debug, Args)]
 pub(crate) struct ClusterHistory {
     /// The cluster
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// One operation, with everything that happened in it
     #[arg(long, value_name = "NUMBER")]

@@ -12,7 +12,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass server create --group db --type DEV1-M --image ubuntu_noble --extra-volume block:20GB",
         ],
     ),
-    ("server list", &["windlass server list --group ci", "windlass server list -o json"]),
+    (
+        "server list",
+        &[
+            "windlass server list --group ci",
+            "windlass server list -o wide",
+            "windlass server list -o name",
+            "windlass server list -o json",
+        ],
+    ),
     ("server show", &["windlass server show web-1"]),
     ("server delete", &["windlass server delete web-1", "windlass server delete --group ci --yes"]),
     ("cluster create", &["windlass cluster create farm.toml --dry-run", "windlass cluster create farm.toml"]),
@@ -38,6 +46,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("cluster resume", &["windlass cluster resume"]),
     ("cluster status", &["windlass cluster status farm", "windlass cluster status farm --offline -o json"]),
     ("cluster watch", &["windlass cluster watch farm", "windlass cluster watch farm -o json-lines"]),
+    ("cluster refresh", &["windlass cluster refresh farm"]),
     ("cluster list", &["windlass cluster list"]),
     ("cluster history", &["windlass cluster history farm", "windlass cluster history farm --operation 3"]),
     ("cluster validate", &["windlass cluster validate farm.toml", "windlass cluster validate farm.toml --offline"]),
@@ -46,6 +55,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("operation resume", &["windlass operation resume"]),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
+    ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),
+    ("config show", &["windlass config show", "windlass config show -o json"]),
     ("policy new", &["windlass policy new gentle-retry --slot retry --language rules"]),
     ("policy build", &["windlass policy build gentle-retry --out gentle-retry.wasm"]),
     ("policy schema", &["windlass policy schema --slot retry"]),
@@ -64,7 +75,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("decision replay", &["windlass decision replay 01JD0000000000000000000000"]),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),
-    ("completions", &["windlass completions bash"]),
+    ("completions", &["windlass completions bash", "windlass completions zsh --names"]),
+    ("man", &["windlass man --out man1"]),
 ];
 
 /// The command with its examples.
@@ -89,14 +101,14 @@ fn with(command: Command, path: &[&str], lines: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, error::ErrorKind};
+    use clap::error::ErrorKind;
 
     use super::super::Arguments;
     use super::*;
 
     #[test]
     fn each_command_has_examples_and_each_of_them_is_read() {
-        let command = add(Arguments::command());
+        let command = Arguments::documented();
         let mut leaves = Vec::new();
         collect(&command, String::new(), &mut leaves);
         for leaf in &leaves {
@@ -106,7 +118,7 @@ mod tests {
             assert!(leaves.iter().any(|leaf| leaf == path), "there is no command {path}");
             for line in *lines {
                 assert!(line.starts_with(&format!("windlass {path}")), "{line}");
-                match add(Arguments::command()).try_get_matches_from(line.split_whitespace()) {
+                match Arguments::documented().try_get_matches_from(line.split_whitespace()) {
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::DisplayHelp => {}
                     Err(error) => panic!("{line}: {error}"),
@@ -128,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_help_of_a_command_ends_with_its_examples() {
-        let asked = add(Arguments::command()).try_get_matches_from(["windlass", "cluster", "scale", "--help"]);
+        let asked = Arguments::documented().try_get_matches_from(["windlass", "cluster", "scale", "--help"]);
         let Err(help) = asked else { panic!("help is told as an error") };
         let help = help.to_string();
         assert!(help.trim_end().ends_with("windlass cluster scale farm --remove farm-workers-2"), "{help}");

@@ -1,12 +1,25 @@
 //! `windlass completions SHELL`.
 
 use clap::CommandFactory;
+use clap_complete::env::Shells;
 
 use crate::arguments::{Arguments, Completions};
+use crate::completion;
+use crate::failure::Failure;
 use crate::output::print;
 
-pub(crate) fn run(completions: &Completions) {
+pub(crate) fn run(completions: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut Arguments::command(), "windlass", &mut script);
+    if completions.names {
+        let shell = completions.shell.to_string();
+        let shells = Shells::builtins();
+        let writer = shells.completer(&shell).ok_or_else(|| Failure::usage(format!("{shell} cannot ask for names")))?;
+        writer
+            .write_registration(completion::VARIABLE, "windlass", "windlass", "windlass", &mut script)
+            .map_err(|error| Failure::undone("the script cannot be made").because(error.to_string()))?;
+    } else {
+        clap_complete::generate(completions.shell, &mut Arguments::command(), "windlass", &mut script);
+    }
     print(&String::from_utf8_lossy(&script));
+    Ok(())
 }

@@ -10,6 +10,7 @@ use crate::confirmation::Confirmation;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Leftover};
 use crate::interrupt::{self, Words};
+use crate::listing::Listing;
 use crate::output::{green, printable, red, table, yellow};
 
 /// A run keeps no journal: the second interruption ends the removal.
@@ -54,17 +55,16 @@ fn not_planned(error: Error) -> Failure {
 
 /// Document of `conformance --list`.
 #[derive(Serialize)]
-struct Listing<'a> {
+struct Probes<'a> {
     probes: &'a [Probe],
 }
 
 fn list(context: &Context, probes: &[Probe]) {
-    context.output.result(&Listing { probes }, || {
-        table(
-            &["id", "assumed", "needs"],
-            probes.iter().map(|probe| vec![probe.id.to_owned(), probe.title.to_owned(), needs(probe)]),
-        )
-    });
+    let listing = Listing::new(probes, "no questions", |probe: &Probe| probe.id.to_owned())
+        .column("id", |probe| probe.id.to_owned())
+        .column("assumed", |probe| probe.title.to_owned())
+        .column("needs", needs);
+    context.output.listing(&Probes { probes }, &listing);
 }
 
 fn needs(probe: &Probe) -> String {

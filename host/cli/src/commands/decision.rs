@@ -4,12 +4,15 @@ mod bulk;
 
 use std::time::{Duration, SystemTime};
 
-use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, Error, LinkRecord, Outcome, ReplayAgainst};
+use windlass_policy::{
+    DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, LinkRecord, Outcome, ReplayAgainst,
+};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{bold, fields, instant, printable, table};
+use crate::listing::Listing;
+use crate::output::{age, bold, fields, instant, printable};
 use crate::units::human_duration;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
@@ -44,29 +47,27 @@ fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
     }
-    context.output.result(&found, || {
-        if found.decisions.is_empty() {
-            return "no decisions\n".to_owned();
-        }
-        table(
-            &["decision", "at", "slot", "decided by", "took", "fallback", "reason"],
-            found.decisions.iter().map(|decision| {
+    let decisions =
+        Listing::new(&found.decisions, "no decisions", |decision: &DecisionSummary| decision.id.to_string())
+            .column("decision", |decision| decision.id.to_string())
+            .column("at", |decision| instant(decision.at_ms))
+            .wide("age", |decision| age(decision.at_ms))
+            .column("slot", |decision| decision.slot.to_string())
+            .column("decided by", |decision| decision.decided_by.to_string())
+            .wide("asked", |decision| {
+                let asked = decision.asked.iter().map(|asked| asked.policy.to_string());
+                asked.collect::<Vec<_>>().join(", ")
+            })
+            .column("took", |decision| human_duration(Duration::from_nanos(decision.duration_ns)))
+            .column("fallback", |decision| {
                 let fallback = decision.asked.iter().find_map(|asked| match &asked.outcome {
                     Outcome::Fallback { kind, .. } => Some(kind_word(kind)),
                     _ => None,
                 });
-                vec![
-                    decision.id.to_string(),
-                    instant(decision.at_ms),
-                    decision.slot.to_string(),
-                    decision.decided_by.to_string(),
-                    human_duration(Duration::from_nanos(decision.duration_ns)),
-                    fallback.unwrap_or_default(),
-                    decision.reason.clone().unwrap_or_default(),
-                ]
-            }),
-        )
-    });
+                fallback.unwrap_or_default()
+            })
+            .column("reason", |decision| decision.reason.clone().unwrap_or_default());
+    context.output.listing(&found, &decisions);
     Ok(())
 }
 

@@ -2,10 +2,13 @@
 
 mod cluster;
 mod completions;
+mod config;
 mod conformance;
 mod decision;
 mod demo;
 mod doctor;
+mod init;
+mod man;
 mod operation;
 mod policy;
 mod server;
@@ -15,7 +18,7 @@ mod sweep;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, ConfigCommand, OutputFormat};
 use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
 use crate::output::Output;
@@ -23,15 +26,21 @@ use crate::output::Output;
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { global, command } = arguments;
+    if global.output == OutputFormat::Name && !command.lists() {
+        return Err(Failure::usage(
+            "--output name is for commands that list, and this one lists nothing that has a name",
+        )
+        .remedy("--output table, json or yaml"));
+    }
     match command {
-        Command::Completions(completions) => {
-            completions::run(&completions);
-            Ok(())
-        }
+        Command::Completions(completions) => completions::run(&completions),
+        Command::Man(man) => man::run(Output::new(&global), &man),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(Output::new(&global), simulator)),
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::Init(init) => runtime()?.block_on(init::run(global, init)),
+        Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
         Command::Doctor => runtime()?.block_on(doctor::run(global)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
         Command::Conformance(conformance) => {

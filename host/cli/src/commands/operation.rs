@@ -14,6 +14,7 @@ use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
+use crate::listing::Listing;
 use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
 use crate::progress::Progress;
 use crate::units::human_duration;
@@ -28,7 +29,7 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
 
 /// Document of `operation list`.
 #[derive(Serialize)]
-struct Listing {
+struct Operations {
     operations: Vec<Operation>,
 }
 
@@ -62,25 +63,20 @@ fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
         Some(journal) => journal.operations(&filter).map_err(|error| unreadable(&error))?,
         None => Vec::new(),
     };
-    let listing = Listing { operations };
-    context.output.result(&listing, || {
-        if listing.operations.is_empty() {
-            return "no operations\n".to_owned();
-        }
-        table(
-            &["operation", "kind", "state", "zone", "age", "cause"],
-            listing.operations.iter().map(|operation| {
-                vec![
-                    operation.id.to_string(),
-                    operation.kind.to_string(),
-                    operation.state.to_string(),
-                    operation.zone.clone(),
-                    age(operation.created_at),
-                    operation.cause.as_ref().map(cause_words).unwrap_or_default(),
-                ]
-            }),
-        )
-    });
+    let listing = Operations { operations };
+    let operations =
+        Listing::new(&listing.operations, "no operations", |operation: &Operation| operation.id.to_string())
+            .column("operation", |operation| operation.id.to_string())
+            .column("kind", |operation| operation.kind.to_string())
+            .column("state", |operation| operation.state.to_string())
+            .wide("group", |operation| operation.group.clone())
+            .column("zone", |operation| operation.zone.clone())
+            .wide("owner", |operation| operation.owner.clone())
+            .wide("began", |operation| instant(operation.created_at))
+            .column("age", |operation| age(operation.created_at))
+            .column("cause", |operation| operation.cause.as_ref().map(cause_words).unwrap_or_default())
+            .wide("ended by", |operation| operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
+    context.output.listing(&listing, &operations);
     Ok(())
 }
 

@@ -23,7 +23,8 @@ use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, R
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::{read_bounded, read_stdin, read_text};
-use crate::output::{age, bold, fields, instant, printable, table};
+use crate::listing::Listing;
+use crate::output::{age, bold, fields, instant, printable};
 use crate::units::Size;
 
 /// A policy file larger than this is not read at all.
@@ -482,7 +483,7 @@ fn run_words(context: &Context, record: &DecisionRecord) -> String {
 
 /// Document of `policy list`.
 #[derive(Serialize)]
-struct Listing {
+struct Links {
     policies: Vec<LinkStatus>,
 }
 
@@ -491,24 +492,18 @@ fn list(context: &Context) -> Result<(), Failure> {
     let folder = context.folder_of(&state)?;
     let host = context.policy_host(folder)?;
     context.configure(&host)?;
-    let listing = Listing { policies: host.status().links };
-    context.output.result(&listing, || {
-        table(
-            &["slot", "asked", "policy", "version", "component", "settings", "source", "decides differently"],
-            listing.policies.iter().map(|link| {
-                vec![
-                    link.slot.to_string(),
-                    asked_words(link),
-                    link.policy.name.to_string(),
-                    link.policy.version.to_string(),
-                    link.policy.component.short(),
-                    link.policy.settings.short(),
-                    link.source.clone(),
-                    link.summary.clone(),
-                ]
-            }),
-        )
-    });
+    let listing = Links { policies: host.status().links };
+    let policies = Listing::new(&listing.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
+        .column("slot", |link| link.slot.to_string())
+        .column("asked", asked_words)
+        .column("policy", |link| link.policy.name.to_string())
+        .column("version", |link| link.policy.version.to_string())
+        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
+        .shortened("settings", |link| link.policy.settings.short(), |link| link.policy.settings.to_string())
+        .column("source", |link| link.source.clone())
+        .wide("loaded", |link| instant(link.loaded_at_ms))
+        .column("decides differently", |link| link.summary.clone());
+    context.output.listing(&listing, &policies);
     Ok(())
 }
 
@@ -549,37 +544,35 @@ fn status(context: &Context) -> Result<(), Failure> {
     let hosts = running_hosts(state.handle())
         .map_err(|error| Failure::usage("the status of running hosts cannot be read").because(error.to_string()))?;
     let statuses = Statuses { hosts: hosts.into_iter().map(OneStatus::from).collect() };
-    context.output.result(&statuses, || {
-        if statuses.hosts.is_empty() {
-            return "no host runs on this state directory\n".to_owned();
-        }
-        statuses.hosts.iter().map(status_words).collect::<Vec<_>>().join("\n")
+    let wide = context.output.is_wide();
+    let hosts = Listing::new(&statuses.hosts, "no host runs on this state directory", |host: &OneStatus| {
+        host.process.to_string()
+    });
+    context.output.listing_in(&statuses, &hosts, |nothing| match statuses.hosts.as_slice() {
+        [] => nothing,
+        hosts => hosts.iter().map(|host| status_words(host, wide)).collect::<Vec<_>>().join("\n"),
     });
     Ok(())
 }
 
-fn status_words(host: &OneStatus) -> String {
+fn status_words(host: &OneStatus, wide: bool) -> String {
     let program = printable(&host.program);
     let mut text = format!("{} (process {}, since {})\n", bold(&program), host.process, instant(host.started_at));
     if host.lost_records > 0 {
         text.push_str(&format!("{} records of decisions were never written\n", host.lost_records));
     }
-    text.push_str(&table(
-        &["slot", "asked", "policy", "version", "component", "in place", "is", "why"],
-        host.policies.iter().map(|link| {
-            let (is, why) = state_words(link);
-            vec![
-                link.slot.to_string(),
-                asked_words(link),
-                link.policy.name.to_string(),
-                link.policy.version.to_string(),
-                link.policy.component.short(),
-                age(link.loaded_at_ms),
-                is,
-                why,
-            ]
-        }),
-    ));
+    let policies = Listing::new(&host.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
+        .column("slot", |link| link.slot.to_string())
+        .column("asked", asked_words)
+        .column("policy", |link| link.policy.name.to_string())
+        .column("version", |link| link.policy.version.to_string())
+        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
+        .wide("settings", |link| link.policy.settings.to_string())
+        .wide("source", |link| link.source.clone())
+        .column("in place", |link| age(link.loaded_at_ms))
+        .column("is", |link| state_words(link).0)
+        .column("why", |link| state_words(link).1);
+    text.push_str(&policies.table(wide));
     text
 }
 

@@ -21,6 +21,7 @@ use crate::context::{Context, Work, cluster_store};
 use crate::failure::{Exit, Failure, Leftover};
 use crate::files::{read_bounded, read_stdin};
 use crate::interrupt;
+use crate::listing::Listing;
 use crate::output::{fields, table};
 use crate::progress::Progress;
 
@@ -215,8 +216,13 @@ fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Re
         return Err(Failure::usage("no image is named")
             .remedy("add --image ubuntu_noble, or `image` in [server] of the configuration"));
     };
+    let Some(group) = arguments.group.as_ref().or(defaults.group.as_ref()) else {
+        return Err(
+            Failure::usage("no group is named").remedy("add --group ci, or `group` in [server] of the configuration")
+        );
+    };
     let mut specification =
-        ServerSpecification::new(arguments.group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
+        ServerSpecification::new(group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
     specification.types = types;
     specification.name = arguments.name.clone();
     let ipv4 = arguments.ipv4.or(defaults.ipv4).unwrap_or(1);
@@ -272,7 +278,7 @@ fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
 
 /// Document of `server list`.
 #[derive(Serialize)]
-struct Listing {
+struct Servers {
     servers: Vec<Machine>,
 }
 
@@ -290,27 +296,22 @@ async fn machines(work: &Work, group: Option<&GroupName>) -> Result<Vec<Machine>
 async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure> {
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, None)?;
-    let listing = Listing { servers: machines(&work, group.as_ref()).await? };
-    context.output.result(&listing, || {
-        if listing.servers.is_empty() {
-            return format!("no servers of {} in {}\n", work.lifecycle.owner(), work.zone);
-        }
-        table(
-            &["server", "name", "group", "type", "state", "addresses", "doing", "operation"],
-            listing.servers.iter().map(|machine| {
-                vec![
-                    machine.id.clone(),
-                    machine.name.clone(),
-                    machine.group.clone().unwrap_or_default(),
-                    machine.server_type.clone(),
-                    machine.state.clone(),
-                    machine.addresses.join(" "),
-                    doing(machine),
-                    machine.operation.as_ref().map(ToString::to_string).unwrap_or_default(),
-                ]
-            }),
-        )
-    });
+    let listing = Servers { servers: machines(&work, group.as_ref()).await? };
+    let nothing = format!("no servers of {} in {}", work.lifecycle.owner(), work.zone);
+    let servers = Listing::new(&listing.servers, nothing, |machine: &Machine| machine.id.clone())
+        .column("server", |machine| machine.id.clone())
+        .column("name", |machine| machine.name.clone())
+        .column("group", |machine| machine.group.clone().unwrap_or_default())
+        .column("type", |machine| machine.server_type.clone())
+        .column("state", |machine| machine.state.clone())
+        .wide("detail", |machine| machine.state_detail.clone())
+        .wide("zone", |machine| machine.zone.clone())
+        .wide("created", |machine| machine.created_at.clone())
+        .column("addresses", |machine| machine.addresses.join(" "))
+        .column("doing", doing)
+        .column("operation", |machine| machine.operation.as_ref().map(ToString::to_string).unwrap_or_default())
+        .wide("host", |machine| machine.host.clone().unwrap_or_default());
+    context.output.listing(&listing, &servers);
     Ok(())
 }
 

@@ -306,6 +306,26 @@ fn status_says_how_scaleway_differs_and_how_old_its_knowledge_is() {
 }
 
 #[test]
+fn a_refresh_notes_how_the_servers_are_and_says_what_changed() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let same = farm.cluster(&["refresh", "farm"]).expect(0).stdout;
+    assert_eq!(same, "cluster farm is active; its 3 nodes are as they were known\n");
+    let status = farm.status();
+    let id = status["nodes"][0]["server"].as_str().unwrap();
+    let set = |state: &str| farm.world.control("POST", &format!("servers/{id}/state"), state);
+    set(r#"{"state":"stopped"}"#);
+    let refreshed = farm.cluster(&["refresh", "farm"]).expect(0).stdout;
+    assert_eq!(refreshed, "farm-db-1: its server is stopped\ncluster farm is error, and was active\n");
+    let known = farm.cluster(&["status", "farm", "--offline", "--output", "json"]).expect(0).json();
+    assert_eq!(known["cluster"]["state"], "error");
+    assert_eq!(known["cluster"]["reasons"][0], format!("farm-db-1: server {id} is stopped"));
+    set(r#"{"state":"running"}"#);
+    let refreshed = farm.cluster(&["refresh", "farm"]).expect(0).stdout;
+    assert_eq!(refreshed, "cluster farm is active, and was error\n");
+}
+
+#[test]
 fn the_help_of_scale_has_its_arguments_in_their_order() {
     let farm = Farm::new();
     let help = farm.cluster(&["scale", "--help"]).expect(0).stdout;

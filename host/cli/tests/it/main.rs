@@ -4,12 +4,16 @@
 mod asking;
 mod authors;
 mod bad_input;
+mod beginning;
 mod clusters;
+mod completion;
 mod conformance;
 mod demo;
 mod doctor;
 mod failures;
+mod help;
 mod links;
+mod output;
 mod policies;
 mod servers;
 mod support;

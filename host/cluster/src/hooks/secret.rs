@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
@@ -55,12 +57,27 @@ impl WebhookSecret {
     /// `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`. The instant is signed too, so that a recorded request
     /// cannot be played again later without the receiver's notice.
     pub(super) fn signature(&self, unix_seconds: i64, body: &[u8]) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of every length");
-        mac.update(unix_seconds.to_string().as_bytes());
-        mac.update(b".");
-        mac.update(body);
-        format!("t={unix_seconds},v1={}", hex::encode(mac.finalize().into_bytes()))
+        let time = unix_seconds.to_string();
+        format!("t={unix_seconds},v1={}", hex::encode(mac_of(&self.0, &[time.as_bytes(), b".", body])))
     }
+
+    /// By the Standard Webhooks: `v1,<base64 hmac-sha256 of "<id>.<unix seconds>.<body>">`. The key is what follows
+    /// `whsec_` in base64, or the secret's bytes where it has no such form.
+    pub(super) fn standard_signature(&self, id: &str, unix_seconds: i64, body: &[u8]) -> String {
+        const PREFIX: &[u8] = b"whsec_";
+        let encoded = self.0.strip_prefix(PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok());
+        let key = encoded.as_deref().unwrap_or(&self.0);
+        let time = unix_seconds.to_string();
+        format!("v1,{}", STANDARD.encode(mac_of(key, &[id.as_bytes(), b".", time.as_bytes(), b".", body])))
+    }
+}
+
+fn mac_of(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of every length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -75,6 +92,17 @@ mod tests {
             secret.signature(1_700_000_000, b"{}"),
             "t=1700000000,v1=e4f8e2ecae2295b2ddb2f0b5584c8275e226c0ebe9b3b819e70156bb67122e3e"
         );
+    }
+
+    #[test]
+    fn the_standard_signature_is_what_any_other_hmac_says_with_and_without_the_standard_form() {
+        // printf 'farm-1.1700000000.{}' | openssl dgst -sha256 -hmac 0123456789abcdef -binary | base64
+        let plain = WebhookSecret::new(b"0123456789abcdef").unwrap();
+        let signed = plain.standard_signature("farm-1", 1_700_000_000, b"{}");
+        assert_eq!(signed, "v1,x/l0zhj/YSBD2FK8XjMSXfzm/oc6rQX8qmV3df4GTzs=");
+        // The same key as whsec_ and base64.
+        let standard = WebhookSecret::new(b"whsec_MDEyMzQ1Njc4OWFiY2RlZg==\n").unwrap();
+        assert_eq!(standard.standard_signature("farm-1", 1_700_000_000, b"{}"), signed);
     }
 
     #[test]

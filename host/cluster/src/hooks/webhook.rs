@@ -11,6 +11,9 @@ use super::{HookInput, HookOutput, HookProblem, WebhookHook};
 pub(super) const SIGNATURE: &str = "windlass-signature";
 /// The same for all attempts at one stage of one operation: a receiver that has done it already answers 2xx at once.
 pub(super) const DELIVERY: &str = "windlass-delivery";
+/// The same two by the Standard Webhooks, for receivers that verify with one of their libraries: the delivery, the
+/// instant in seconds, and the signature over both and the body.
+const STANDARD: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 /// How long the connection may take to come about, within the hook's time limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer is read up to here, and the connection closed after that.
@@ -42,12 +45,16 @@ async fn send(
     answer: &mut Tail,
 ) -> Result<(), HookProblem> {
     let body = input.json();
+    let delivery = delivery(input);
     let now = jiff::Timestamp::now().as_second();
     let mut response = client(webhook)?
         .post(webhook.url.clone())
         .header(reqwest::header::CONTENT_TYPE, "application/json")
         .header(SIGNATURE, secret.signature(now, &body))
-        .header(DELIVERY, delivery(input))
+        .header(DELIVERY, &delivery)
+        .header(STANDARD[2], secret.standard_signature(&delivery, now, &body))
+        .header(STANDARD[1], now)
+        .header(STANDARD[0], delivery)
         .body(body)
         .send()
         .await

@@ -1,15 +1,14 @@
 //! Looking at the nodes that are there, before hooks are told about them: addresses change, and servers are deleted by
 //! others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_policy::slots::types::Failure;
-use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::types::instance::{ListServers, Server, ServerState};
 
-use crate::name::MOST_INDEX;
-use crate::record::{Node, NodeRole, NodeState, Stage};
+use crate::record::{Node, NodeState, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::wait::{private_addresses, public_addresses};
 
@@ -32,8 +31,19 @@ pub(crate) async fn see(
     let lists = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)));
     let listed = lists.await.map_err(of_error)?.into_iter().flatten();
     let mut seen: BTreeMap<String, Server> = listed.map(|server| (server.id.clone(), server)).collect();
+    read_unlisted(client, zone, ids, &mut seen).await.map_err(of_error)?;
+    Ok(seen)
+}
+
+/// Adds those of these servers that exist and that a listing lacked.
+pub(crate) async fn read_unlisted(
+    client: &windlass_scaleway::Client,
+    zone: &windlass_scaleway::Zone,
+    ids: &[String],
+    seen: &mut BTreeMap<String, Server>,
+) -> Result<(), windlass_scaleway::Error> {
     let unlisted: Vec<String> = ids.iter().filter(|id| !seen.contains_key(*id)).cloned().collect();
-    let instance = &instance;
+    let instance = &client.instance(zone);
     let read: Vec<_> = stream::iter(unlisted)
         .map(|id| async move { instance.get_server(&id).await })
         .buffer_unordered(PARALLEL)
@@ -43,18 +53,35 @@ pub(crate) async fn see(
         match server {
             Ok(server) => drop(seen.insert(server.id.clone(), server)),
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(of_error(error)),
+            Err(error) => return Err(error),
         }
     }
-    Ok(seen)
+    Ok(())
+}
+
+/// Notes on a node that runs what its server is like now; `None`: it is gone. Says what is wrong with it.
+pub(crate) fn note(node: &mut Node, server: Option<&Server>) -> Option<String> {
+    let Some(server) = server else {
+        let words = format!("server {} is gone: somebody deleted it", node.server.as_deref().unwrap_or_default());
+        node.state = NodeState::Left;
+        (node.addresses, node.private_addresses) = (Vec::new(), Vec::new());
+        node.problem = Some(words);
+        return node.problem.clone();
+    };
+    node.addresses = public_addresses(server);
+    // What is on its way from one state to the next, as when it is rebooted, is no problem yet.
+    let rests = matches!(server.state, ServerState::Stopped | ServerState::StoppedInPlace | ServerState::Locked);
+    node.problem = rests.then(|| format!("server {} is {}", server.id, server.state));
+    node.problem.clone()
 }
 
 /// Looks at every node that runs: its addresses are those that it has now. A server that somebody deleted can neither
-/// serve nor be decommissioned: its node leaves, and in a group that it was to stay in another takes its place.
-pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
+/// serve nor be decommissioned. Gives the names of those nodes that counted as serving: only by them it can be chosen
+/// who else leaves.
+pub(crate) async fn look(run: &Run, stage: Stage) -> Result<BTreeSet<String>, Stop> {
     let nodes = run.names(|node| node.state == NodeState::Running && node.server.is_some());
     if nodes.is_empty() {
-        return Ok(());
+        return Ok(BTreeSet::new());
     }
     let step = run.begin_step(stage, "look at the nodes", nodes.len()).await?;
     let (zone, ids) = {
@@ -66,46 +93,28 @@ pub(crate) async fn look(run: &Run, stage: Stage) -> Result<(), Stop> {
     let seen = run.attempt(step, || see(&run.shared.client, &zone, &ids)).await?;
     let mut private = private_addresses(run, step, &nodes, &seen, None).await?;
     let at = run.now();
-    let mut gone = Vec::new();
+    let mut gone = BTreeSet::new();
+    let mut reasons = Vec::new();
     run.change(|book, change| {
-        let mut replacements = Vec::new();
         for name in &nodes {
             let Some(node) = book.nodes.get_mut(name) else { continue };
             let id = node.server.clone().unwrap_or_default();
-            match seen.get(&id) {
-                Some(server) => {
-                    node.addresses = public_addresses(server);
-                    node.private_addresses = private.remove(name).unwrap_or_default();
-                    change.events.push((at, Run::done(step, name)));
-                }
-                None => {
-                    let words = format!("server {id} is gone: somebody deleted it");
-                    node.state = NodeState::Left;
-                    node.problem = Some(words.clone());
-                    (node.addresses, node.private_addresses) = (Vec::new(), Vec::new());
-                    if node.role == NodeRole::Staying {
-                        node.role = NodeRole::Leaving;
-                        replacements.push(node.group.clone());
-                    }
-                    change.events.push((at, Run::failed(step, name, &words)));
-                    gone.push(format!("{name}: {words}"));
+            let server = seen.get(&id);
+            if server.is_none() && !node.is_spent() {
+                gone.insert(name.clone());
+            }
+            node.private_addresses = private.remove(name).unwrap_or_default();
+            match note(node, server) {
+                None => change.events.push((at, Run::done(step, name))),
+                Some(problem) => {
+                    change.events.push((at, Run::failed(step, name, &problem)));
+                    reasons.push(format!("{name}: {problem}"));
                 }
             }
             change.nodes.push(node.clone());
-        }
-        for group in replacements {
-            let last = book.cluster.last_index.entry(group.clone()).or_default();
-            if *last >= MOST_INDEX {
-                continue;
-            }
-            *last += 1;
-            let node = Node::planned(&book.cluster.name, &group, *last);
-            change.nodes.push(node.clone());
-            book.nodes.insert(node.name.clone(), node);
-            change.cluster = Some(book.cluster.clone());
         }
     })
     .await?;
-    gone.into_iter().for_each(|words| run.add_reason(words));
-    Ok(())
+    reasons.into_iter().for_each(|reason| run.add_reason(reason));
+    Ok(gone)
 }

@@ -126,7 +126,12 @@ pub async fn what_a_recovery_is_to_do_is_read_as_it_was_written(store: &dyn Clus
     wanted.counts = BTreeMap::from([(group, crate::Counts { before: 1, wanted: 3 })]);
     let wanted = wanted.clone();
     store.commit(&farm(), fence, change).await.unwrap();
-    assert_eq!(store.cluster(&farm()).await.unwrap().unwrap().open, Some(wanted));
+    assert_eq!(store.cluster(&farm()).await.unwrap().unwrap().open, Some(wanted.clone()));
+    // Also when it has ended: where the cluster stands follows from it.
+    let ended = ClusterOperation { state: OperationState::Recovered, ended_at: Some(2), ..wanted };
+    let change = Change { operation: Some(ended.clone()), ..Change::default() };
+    store.commit(&farm(), fence, change).await.unwrap();
+    assert_eq!(store.operations(&farm(), 1).await.unwrap(), [ended]);
 }
 
 pub async fn one_operation_per_cluster_at_a_time(store: &dyn ClusterStore) {

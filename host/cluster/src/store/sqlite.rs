@@ -116,6 +116,32 @@ impl SqliteClusterStore {
         })
     }
 
+    /// Opens the store to look at it: nothing is made or changed, also no file. `None` where there is none, or one that
+    /// an older version wrote and that a writer has not carried over yet.
+    ///
+    /// # Errors
+    /// As [`SqliteClusterStore::open`].
+    pub fn read_only(state: &StateDirectory) -> Result<Option<Self>, StoreError> {
+        let path = state.path().join(FILE);
+        if !state.handle().exists(FILE) {
+            return Ok(None);
+        }
+        let failed = |error: rusqlite::Error| StoreError::Open { path: path.clone(), problem: error.to_string() };
+        // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        connection.pragma_update(None, "query_only", true).map_err(failed)?;
+        let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
+        match found {
+            VERSION => {}
+            newer if newer > VERSION => return Err(StoreError::Newer { path, found, known: VERSION }),
+            _ => return Ok(None),
+        }
+        let connection = Arc::new(Mutex::new(connection));
+        Ok(Some(Self { state: state.clone(), connection, threads: false, path }))
+    }
+
     async fn call<T: Send + 'static>(
         &self,
         what: &'static str,

@@ -76,6 +76,35 @@ async fn old_operations_are_forgotten_with_their_events() {
 }
 
 #[tokio::test]
+async fn the_history_of_a_cluster_that_is_gone_is_forgotten_after_90_days_and_that_of_one_that_is_there_never() {
+    const DAYS_90: u64 = 90 * 24 * 3_600 * 1_000;
+    let Store { store, .. } = &store();
+    let [gone, there]: [ClusterName; 2] = ["gone", "there"].map(|name| name.parse().unwrap());
+    let begun = |name: &ClusterName, at: u64| {
+        let mut begin = begin(None, &[]);
+        (begin.cluster.name, begin.operation.began_at) = (name.clone(), at);
+        begin.cluster.specification.name = name.clone();
+        begin
+    };
+    for name in [&gone, &there] {
+        let (fence, _) = store.begin(begun(name, 1_000)).await.unwrap();
+        let change = Change {
+            forget_cluster: *name == gone,
+            events: vec![(1_000, ClusterHappening::StoppingQuietly)],
+            ..Change::default()
+        };
+        store.commit(name, fence, change).await.unwrap();
+    }
+    let kept = async |name: &ClusterName| {
+        (store.operations(name, 10).await.unwrap().len(), store.events(name, None, 0, 10).await.unwrap().len())
+    };
+    store.begin(begun(&"another".parse().unwrap(), 1_000 + DAYS_90)).await.unwrap();
+    assert_eq!((kept(&gone).await, kept(&there).await), ((1, 1), (1, 1)), "not before");
+    store.begin(begun(&"third".parse().unwrap(), 1_001 + DAYS_90)).await.unwrap();
+    assert_eq!((kept(&gone).await, kept(&there).await), ((0, 0), (1, 1)));
+}
+
+#[tokio::test]
 async fn a_store_of_a_newer_version_is_refused_untouched() {
     let Store { state, store, _folder } = store();
     drop(store);

@@ -22,7 +22,7 @@ use windlass_policy::Host;
 use windlass_scaleway::Client;
 
 use crate::support::{
-    FakeHooks, OnEvent, WatchedStore, World, farm, host_in, owner, quiet, scale, settings, specification,
+    AfterWrite, FakeHooks, WatchedStore, World, farm, host_in, owner, quiet, scale, settings, specification,
 };
 use crate::table::recovered_servers;
 
@@ -30,13 +30,13 @@ const JOB: &str = "WINDLASS_TEST_JOB";
 const URL: &str = "WINDLASS_TEST_URL";
 const STATE: &str = "WINDLASS_TEST_STATE";
 const POLICIES: &str = "WINDLASS_TEST_POLICIES";
-/// After how many stored events the child stands still.
+/// After how many writes the child stands still.
 const STAND_STILL: &str = "WINDLASS_TEST_STAND_STILL";
 const STANDS: &str = "stands-still";
 /// Simulated time runs so much faster.
 const SCALE: f64 = 200.0;
 
-fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) -> Clusters {
+fn open(client: Client, state: &Path, policies: Arc<Host>, after_write: AfterWrite) -> Clusters {
     let state = StateDirectory::open(state).unwrap();
     let inner = Arc::new(SqliteClusterStore::open(&state, Durability::Full).unwrap());
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state);
@@ -44,7 +44,8 @@ fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) ->
     options.limits.settle = Duration::from_millis(20);
     options.limits.poll_interval = Duration::from_millis(20);
     let lifecycle = Lifecycle::open(options).unwrap();
-    let store = Arc::new(WatchedStore::new(inner, on_event));
+    let watched = WatchedStore::new(inner, Box::new(|_| futures::future::ready(()).boxed()));
+    let store = Arc::new(WatchedStore { after_write, ..watched });
     let mut options = ClusterOptions::new(lifecycle, client, policies, store);
     options.hooks = Arc::new(FakeHooks::default());
     options.limits.watch_interval = Duration::from_millis(50);
@@ -52,8 +53,8 @@ fn open(client: Client, state: &Path, policies: Arc<Host>, on_event: OnEvent) ->
     Clusters::new(options)
 }
 
-fn unwatched() -> OnEvent {
-    Box::new(|_| futures::future::ready(()).boxed())
+fn unwatched() -> AfterWrite {
+    Box::new(|| futures::future::ready(()).boxed())
 }
 
 /// Runs a case on one thread in real time, and no longer than far more than any takes, also on a busy machine.
@@ -80,7 +81,7 @@ fn child() {
     let (state, nth) = (of(STATE), of(STAND_STILL).parse::<u64>().unwrap());
     let mark = Path::new(&state).join(STANDS);
     let count = AtomicU64::new(0);
-    let stand_still: OnEvent = Box::new(move |_| {
+    let stand_still: AfterWrite = Box::new(move || {
         if count.fetch_add(1, Ordering::Relaxed) + 1 < nth {
             return futures::future::ready(()).boxed();
         }
@@ -115,7 +116,7 @@ impl Spawned {
         Self(command.spawn().unwrap())
     }
 
-    /// Kills it when it stands still. False when it ended by itself: there were not so many events.
+    /// Kills it when it stands still. False when it ended by itself: there were not so many writes.
     async fn kill_when_still(&mut self, state: &Path) -> bool {
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -147,7 +148,7 @@ struct Ended {
 }
 
 async fn play(job: &str, nth: u64, policies_folder: &Path) -> Option<Ended> {
-    let name = format!("{job} killed after event {nth}");
+    let name = format!("{job} killed after write {nth}");
     let world = World::with(windlass_simulator::Options {
         seed: 21,
         time_scale: SCALE,
@@ -215,7 +216,7 @@ async fn play(job: &str, nth: u64, policies_folder: &Path) -> Option<Ended> {
     Some(Ended { operation: operation.state, stage: operation.stage.to_string() })
 }
 
-fn after_every_event(job: &str) {
+fn after_every_write(job: &str) {
     let policies_folder = tempfile::tempdir().unwrap();
     // Compiles the policies, once for all processes.
     drop(host_in(policies_folder.path()));
@@ -250,20 +251,20 @@ fn after_every_event(job: &str) {
     );
     assert!(ended.len() >= 8, "{job}: only {} kills", ended.len());
     let last = ended.iter().max_by_key(|(nth, _)| *nth).unwrap();
-    assert_eq!(last.1.operation, OperationState::Done, "killed after its last event, it had ended: {last:?}");
+    assert_eq!(last.1.operation, OperationState::Done, "killed after its last write, it had ended: {last:?}");
 }
 
 #[test]
-fn a_creation_killed_after_any_event_is_undone_by_the_next_start() {
-    after_every_event("create");
+fn a_creation_killed_after_any_write_is_undone_by_the_next_start() {
+    after_every_write("create");
 }
 
 #[test]
-fn a_scaling_killed_after_any_event_is_recovered_by_the_next_start() {
-    after_every_event("scale");
+fn a_scaling_killed_after_any_write_is_recovered_by_the_next_start() {
+    after_every_write("scale");
 }
 
 #[test]
-fn a_termination_killed_after_any_event_is_finished_by_the_next_start() {
-    after_every_event("terminate");
+fn a_termination_killed_after_any_write_is_finished_by_the_next_start() {
+    after_every_write("terminate");
 }

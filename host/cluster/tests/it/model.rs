@@ -40,6 +40,7 @@ enum Act {
     },
     Cancel,
     Resume,
+    Refresh,
     /// Somebody deletes a server at Scaleway.
     DeleteServer(usize),
     /// Somebody gives a server's address to another server.
@@ -104,7 +105,7 @@ const KINDS: [FaultKind; 5] = [
 ];
 
 fn act(random: &mut StdRng) -> Act {
-    match random.random_range(0..20) {
+    match random.random_range(0..22) {
         0..4 => Act::Create { db: random.random_range(0..2), web: random.random_range(1..4) },
         4..13 => Act::Scale {
             db: random.random_range(0..3),
@@ -115,7 +116,8 @@ fn act(random: &mut StdRng) -> Act {
         15 => Act::Cancel,
         16 => Act::Resume,
         17 | 18 => Act::DeleteServer(random.random_range(0..4)),
-        _ => Act::MoveAddress(random.random_range(0..4)),
+        19 => Act::MoveAddress(random.random_range(0..4)),
+        _ => Act::Refresh,
     }
 }
 
@@ -381,7 +383,8 @@ impl Model {
         // The next start ends what was left open: only then the rest can be told.
         let next = self.world.start();
         let _ = next.resume(&quiet()).await;
-        self.laws(&next, act, &before, status_before.as_ref()).await;
+        let ended_well = matches!(ended, Some(Ok(_)));
+        self.laws(&next, act, ended_well, &before, status_before.as_ref()).await;
     }
 
     async fn act(
@@ -405,6 +408,7 @@ impl Model {
             }
             Act::Terminate { force } => clusters.terminate(&farm(), *force, control).await.map(Some),
             Act::Cancel => clusters.cancel(&farm()).await.map(|_| None),
+            Act::Refresh => clusters.refresh(&farm()).await.map(|_| None),
             Act::Resume | Act::DeleteServer(_) | Act::MoveAddress(_) => clusters.resume(control).await.map(|_| None),
         }
     }
@@ -435,7 +439,14 @@ impl Model {
     }
 
     /// What a user was promised.
-    async fn laws(&mut self, clusters: &Clusters, act: &Act, before: &Servers, known: Option<&ClusterStatus>) {
+    async fn laws(
+        &mut self,
+        clusters: &Clusters,
+        act: &Act,
+        ended_well: bool,
+        before: &Servers,
+        known: Option<&ClusterStatus>,
+    ) {
         let after = self.servers();
         let status = clusters.status(&farm()).await.ok();
         let (began, done) = {
@@ -473,8 +484,20 @@ impl Model {
                 });
             }
         }
-        if matches!(act, Act::Resume | Act::Cancel) && known.is_some_and(|known| known.operation.is_none()) {
+        if matches!(act, Act::Resume | Act::Cancel | Act::Refresh)
+            && known.is_some_and(|known| known.operation.is_none())
+        {
             self.check(gone.is_empty() || self.end_asked, || format!("{act:?} removed {gone:?}"));
+        }
+
+        // What a look saw is what status says.
+        if let (Act::Refresh, true, Some(status)) = (act, ended_well, &status) {
+            for node in status.nodes.iter().filter(|node| node.state == NodeState::Running) {
+                let id = node.server.clone().unwrap_or_default();
+                self.check(after.contains_key(&id), || {
+                    format!("{} is said to run after a look, and its server {id} does not exist", node.name)
+                });
+            }
         }
 
         // What status says is true of Scaleway.
@@ -542,7 +565,7 @@ impl Model {
         let ended = clusters.terminate(&farm(), false, &quiet()).await;
         self.check(ended.is_ok(), || format!("it cannot be terminated: {ended:?}"));
         self.end_asked = true;
-        self.laws(&clusters, &Act::Terminate { force: false }, &before, known.as_ref()).await;
+        self.laws(&clusters, &Act::Terminate { force: false }, true, &before, known.as_ref()).await;
         self.world.assert_empty("terminated");
     }
 }

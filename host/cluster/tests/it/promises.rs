@@ -129,6 +129,53 @@ fn a_node_whose_server_somebody_deleted_is_replaced_and_told_to_no_hook() {
 }
 
 #[test]
+fn a_node_whose_server_somebody_deleted_is_the_one_that_leaves_when_the_cluster_shrinks() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 2).await;
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
+        let scaled = clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-2"]);
+        assert_eq!(world.hooks.log(), Vec::<String>::new(), "it serves already, and what is gone holds nothing");
+        assert_eq!(scaled.nodes.len(), 1);
+        world.assert_whole("scaled");
+    });
+}
+
+#[test]
+fn a_named_node_leaves_and_a_new_one_takes_the_place_of_one_that_somebody_deleted() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = farm_of(&world, 2).await;
+        delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
+        clusters.scale(&farm(), &scale(&[], &["farm-web-2"]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-web-3"], "one of two was to stay");
+        assert_eq!(world.hooks.log()[0], "decommission farm-web-2");
+        let again = clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+        assert_eq!(again.nodes.last().unwrap().name, "farm-web-4", "no number is given twice");
+    });
+}
+
+#[test]
+fn a_node_that_was_on_its_way_out_and_that_somebody_deleted_is_not_replaced() {
+    run(async {
+        let world = World::new(35).await;
+        let clusters = world.start();
+        clusters.create(specification(&[("db", 2), ("web", 2)]), &quiet()).await.unwrap();
+        world.hooks.behave("decommission", Behaviour::OnlyGroup("db"));
+        clusters.scale(&farm(), &scale(&[("db", 1), ("web", 1)], &[]), &quiet()).await.unwrap_err();
+        world.hooks.behaviours.lock().clear();
+        let status = clusters.status(&farm()).await.unwrap();
+        let leaving = &status.nodes[1];
+        assert!(leaving.decommissioned && leaving.state == NodeState::Running, "{leaving:?}");
+        delete_at_scaleway(&world, &server_of(&world, "farm-db-2")).await;
+        // In a group without a count: it keeps those that serve.
+        clusters.scale(&farm(), &scale(&[], &["farm-web-2"]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), ["farm-db-1", "farm-web-1"]);
+    });
+}
+
+#[test]
 fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
     run(async {
         let world = World::new(36).await;
@@ -146,7 +193,7 @@ fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
         assert!(seen.nodes[0].differences[0].contains("gone"), "{seen:?}");
         assert_eq!(seen.nodes[1].differences, Vec::<String>::new());
         // A list that lacks a server proves nothing.
-        let short = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(2));
+        let short = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(1));
         world.simulator.add_fault(short).unwrap();
         let (status, asked) = clusters.compare(&farm()).await.unwrap();
         asked.unwrap();
@@ -157,6 +204,80 @@ fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
         world.simulator.add_fault(away).unwrap();
         let (status, asked) = clusters.compare(&farm()).await.unwrap();
         assert!(asked.is_err() && status.seen.is_none() && status.nodes.len() == 2);
+    });
+}
+
+async fn act_at_scaleway(world: &World, id: &str, action: &str) {
+    let path = format!("/instance/v1/zones/{}/servers/{id}/action", zone());
+    let body = serde_json::json!({ "action": action }).to_string();
+    world.client.send_raw("POST", &path, Some(body.into())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+}
+
+#[test]
+fn a_cluster_is_active_no_more_once_a_look_has_seen_that_a_server_is_gone_or_off() {
+    run(async {
+        let world = World::new(42).await;
+        let clusters = farm_of(&world, 3).await;
+        let same = clusters.refresh(&farm()).await.unwrap();
+        assert_eq!(same.cluster.state, ClusterState::Active);
+        assert!(same.seen.unwrap().nodes.iter().all(|node| node.differences.is_empty()));
+        let (first, second) = (server_of(&world, "farm-web-1"), server_of(&world, "farm-web-2"));
+        delete_at_scaleway(&world, &first).await;
+        act_at_scaleway(&world, &second, "poweroff").await;
+        let clusters = world.start();
+        let seen = clusters.refresh(&farm()).await.unwrap();
+        let sights = seen.seen.as_ref().unwrap().nodes.iter().map(|node| node.differences.join(" "));
+        let sights: Vec<String> = sights.collect();
+        assert_eq!(sights, ["its server is gone: somebody deleted it", "its server is stopped", ""]);
+        let noted = clusters.status(&farm()).await.unwrap();
+        assert_eq!((&noted.cluster, &noted.nodes), (&seen.cluster, &seen.nodes));
+        assert_eq!((noted.cluster.state, noted.nodes[0].state), (ClusterState::Error, NodeState::Left));
+        let words = [
+            format!("farm-web-1: server {first} is gone: somebody deleted it"),
+            format!("farm-web-2: server {second} is stopped"),
+        ];
+        assert_eq!(noted.cluster.reasons, words);
+        assert_eq!(world.hooks.log(), Vec::<String>::new(), "it only looks");
+        // Powered on again it serves again; what is gone is replaced by a scaling.
+        act_at_scaleway(&world, &second, "poweron").await;
+        let clusters = world.start();
+        let seen = clusters.refresh(&farm()).await.unwrap();
+        assert_eq!((seen.cluster.state, seen.cluster.reasons.len()), (ClusterState::Error, 1));
+        let scaled = clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap();
+        assert_eq!(scaled.cluster.unwrap().state, ClusterState::Active);
+        assert_eq!(world.servers(), ["farm-web-2", "farm-web-3", "farm-web-4"]);
+    });
+}
+
+#[test]
+fn a_look_notes_addresses_reads_by_id_what_a_listing_lacks_and_writes_only_news() {
+    run(async {
+        let world = World::new(43).await;
+        let before = farm_of(&world, 2).await.status(&farm()).await.unwrap();
+        // A list that lacks a server proves nothing.
+        let short = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(2));
+        world.simulator.add_fault(short).unwrap();
+        let clusters = world.start();
+        let same = clusters.refresh(&farm()).await.unwrap();
+        world.simulator.clear_faults();
+        assert_eq!((&same.cluster, &same.nodes), (&before.cluster, &before.nodes), "nothing is written without news");
+        let ip =
+            world.resources().ips.iter().find(|ip| ip["address"] == before.nodes[0].addresses[0].to_string()).cloned();
+        let path = format!("/instance/v1/zones/{}/ips/{}", zone(), ip.unwrap()["id"].as_str().unwrap());
+        world.client.send_raw("PATCH", &path, Some(r#"{"server":null}"#.into())).await.unwrap();
+        let clusters = world.start();
+        let seen = clusters.refresh(&farm()).await.unwrap();
+        assert!(seen.nodes[0].addresses.is_empty(), "{seen:?}");
+        assert_eq!(clusters.status(&farm()).await.unwrap().nodes, seen.nodes);
+        assert_eq!(seen.cluster.state, ClusterState::Active, "a server without an address may serve");
+        assert!(seen.cluster.updated_at > before.cluster.updated_at);
+        // Who does not answer proves nothing either.
+        let away = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::PermissionDenied);
+        world.simulator.add_fault(away).unwrap();
+        let clusters = world.start();
+        assert!(matches!(clusters.refresh(&farm()).await, Err(Error::Lifecycle(_))));
+        assert_eq!(clusters.status(&farm()).await.unwrap().nodes, seen.nodes);
     });
 }
 

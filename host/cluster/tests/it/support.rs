@@ -217,17 +217,25 @@ pub(crate) type OnEvent = Box<dyn Fn(&ClusterHappening) -> BoxFuture<'static, ()
 /// What is awaited before a store says whether a process lives.
 pub(crate) type BeforeLook = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// What is awaited after each write of a store.
+pub(crate) type AfterWrite = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// A store that does something at events, so that a failure can be put exactly at the beginning of a stage, and before
 /// a look at another process, so that the other can be let end between two looks.
 pub(crate) struct WatchedStore {
     pub(crate) inner: Arc<dyn ClusterStore>,
     pub(crate) on_event: OnEvent,
     pub(crate) before_look: BeforeLook,
+    pub(crate) after_write: AfterWrite,
+}
+
+fn nothing() -> Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync> {
+    Box::new(|| Box::pin(async {}))
 }
 
 impl WatchedStore {
     pub(crate) fn new(inner: Arc<dyn ClusterStore>, on_event: OnEvent) -> Self {
-        Self { inner, on_event, before_look: Box::new(|| Box::pin(async {})) }
+        Self { inner, on_event, before_look: nothing(), after_write: nothing() }
     }
 }
 
@@ -248,11 +256,15 @@ impl ClusterStore for WatchedStore {
     }
 
     async fn begin(&self, begin: Begin) -> Result<(Fence, u64), StoreError> {
-        self.inner.begin(begin).await
+        let begun = self.inner.begin(begin).await?;
+        (self.after_write)().await;
+        Ok(begun)
     }
 
     async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
-        self.inner.take_over(name, expected, runner).await
+        let fence = self.inner.take_over(name, expected, runner).await?;
+        (self.after_write)().await;
+        Ok(fence)
     }
 
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError> {
@@ -261,6 +273,7 @@ impl ClusterStore for WatchedStore {
         for (_, event) in &events {
             (self.on_event)(event).await;
         }
+        (self.after_write)().await;
         Ok(())
     }
 

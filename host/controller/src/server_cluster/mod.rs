@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
-use windlass_cluster::{Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};
+use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
@@ -33,8 +33,6 @@ use work::Task;
 
 /// While an operation runs, its writes bring reconciles; its end does not, so it is looked for.
 const WHILE_BUSY: Duration = Duration::from_secs(1);
-/// How long an object about which there is nothing to do is left alone, when nothing changes it.
-const SETTLED: Duration = Duration::from_secs(600);
 /// Reasons in a condition's message.
 const TOLD_REASONS: usize = 3;
 
@@ -56,7 +54,8 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
     let uid = object.uid().unwrap_or_default();
     let version = object.resource_version().unwrap_or_default();
     if context.settled.is(&uid, &version) && matches!(context.jobs.view(&uid), JobView::None) {
-        return Ok(Action::requeue(SETTLED));
+        look(&object, &context).await;
+        return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
     let namespace = object.namespace().unwrap_or_default();
@@ -73,6 +72,16 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         now: Timestamp::now(),
     };
     turn.perform().await
+}
+
+/// Looks whether the servers of a settled cluster are still there. What is news is written, and brings a reconcile.
+async fn look(object: &ServerCluster, context: &Arc<Context>) {
+    let stands = object.status.as_ref().is_some_and(|status| status.state.is_some());
+    let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| stands) else { return };
+    let part = context.server_clusters.of(context, &object.namespace().unwrap_or_default());
+    if let Err(error) = part.clusters.refresh(&name).await {
+        tracing::debug!(cluster = %name, %error, "its servers were not looked at");
+    }
 }
 
 /// Whether a node serves, or is to: it is not on its way out for good.
@@ -186,7 +195,7 @@ impl Turn<'_> {
                     let version = self.object.resource_version().unwrap_or_default();
                     self.context.settled.set(&self.uid, version);
                 }
-                Ok(Action::requeue(SETTLED))
+                Ok(Action::requeue(self.context.settings.listing_interval))
             }
             Move::RemoveFinalizer => {
                 if !remove_finalizer(&self.api, self.object).await? {

@@ -2,7 +2,7 @@ use url::Url;
 
 use super::file::{self, ConfigFile, ConfigPath, Profile};
 use super::secret::{SecretKey, is_uuid};
-use super::{ConfigurationError, Environment, ExplicitSettings, Settings, own_user_agent};
+use super::{ConfigurationError, Environment, ExplicitSettings, Settings, SettingsPlaces, own_user_agent};
 use crate::location::{Region, Zone};
 
 /// Scaleway's limit on the length of a user agent, in bytes.
@@ -53,7 +53,10 @@ impl Settings {
             (Some(place), None) => format!("{} (absent)", place.path.display()),
             (None, _) => "no configuration file, as neither XDG_CONFIG_HOME nor HOME is set".to_owned(),
         };
+        let config_applies = config.is_some();
         let (profile, profile_place) = active_profile(explicit, environment, &place, config, &looked_in_file)?;
+        let mut places =
+            SettingsPlaces { profile: config_applies.then(|| profile_place.clone()), ..Default::default() };
         let mut sources = Sources { environment, profile, profile_place, notices: Vec::new() };
 
         let access_key = match &explicit.access_key {
@@ -66,6 +69,7 @@ impl Settings {
             Some(key) => (key.clone(), super::GIVEN_SECRET_KEY.to_owned()),
             None => sources.secret_key(&looked_in_file)?,
         };
+        places.access_key = place_of(&access_key, explicit.access_key.is_none());
         let access_key = access_key.map(access_key_checked).transpose()?.flatten();
 
         let organization_id = match &explicit.organization_id {
@@ -82,12 +86,15 @@ impl Settings {
                 sources.text(&["SCW_DEFAULT_PROJECT_ID"], |profile| &profile.default_project_id, "default_project_id")
             }
         };
+        places.organization_id = place_of(&organization_id, explicit.organization_id.is_none());
+        places.project_id = place_of(&project_id, explicit.project_id.is_none());
         let zone = match &explicit.zone {
             Some(zone) => Some(zone.clone()),
-            None => sources
-                .text(&["SCW_DEFAULT_ZONE"], |profile| &profile.default_zone, "default_zone")
-                .map(located::<Zone>)
-                .transpose()?,
+            None => {
+                let found = sources.text(&["SCW_DEFAULT_ZONE"], |profile| &profile.default_zone, "default_zone");
+                places.zone = place_of(&found, true);
+                found.map(located::<Zone>).transpose()?
+            }
         };
         let region = match &explicit.region {
             Some(region) => Some(region.clone()),
@@ -105,7 +112,10 @@ impl Settings {
         let api_url = match &explicit.api_url {
             Some(url) => api_url(url, "the given api_url")?,
             None => match sources.text(&["SCW_API_URL"], |profile| &profile.api_url, "api_url") {
-                Some(found) => api_url(&found.value, &found.place)?,
+                Some(found) => {
+                    places.api_url = Some(found.place.clone());
+                    api_url(&found.value, &found.place)?
+                }
                 None => api_url(super::DEFAULT_API_URL, "the default")?,
             },
         };
@@ -140,8 +150,13 @@ impl Settings {
             user_agent,
             limits: explicit.limits.unwrap_or_default(),
             notices,
+            places,
         })
     }
+}
+
+fn place_of<T>(found: &Option<Found<T>>, looked: bool) -> Option<String> {
+    found.as_ref().filter(|_| looked).map(|found| found.place.clone())
 }
 
 /// Chooses the profile and merges it over the top level.

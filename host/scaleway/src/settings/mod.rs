@@ -40,6 +40,26 @@ pub struct Settings {
     user_agent: String,
     limits: Limits,
     notices: Vec<String>,
+    places: SettingsPlaces,
+}
+
+/// Where the values of [`Settings`] were found, in words: a variable, or a key and its file. `None`: nowhere, or the
+/// caller set it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SettingsPlaces {
+    /// The profile that applies, with its file.
+    pub profile: Option<String>,
+    /// The access key.
+    pub access_key: Option<String>,
+    /// The organization.
+    pub organization_id: Option<String>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// The zone.
+    pub zone: Option<String>,
+    /// The API's address.
+    pub api_url: Option<String>,
 }
 
 /// What the caller sets itself; it wins over the environment and the configuration file.
@@ -133,6 +153,7 @@ impl Settings {
             user_agent: own_user_agent(),
             limits: Limits::default(),
             notices: Vec::new(),
+            places: SettingsPlaces::default(),
         }
     }
 
@@ -249,6 +270,11 @@ impl Settings {
     /// The client's limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Where the values were found; of the secret key, [`Settings::secret_key_place`] says it.
+    pub fn places(&self) -> &SettingsPlaces {
+        &self.places
     }
 
     /// What the user should know: deprecated names that were used, certificates that are not checked, a token that

@@ -95,6 +95,23 @@ fn the_place_of_the_secret_key_is_told_without_the_key() {
 }
 
 #[test]
+fn each_value_has_the_place_where_it_was_found_and_a_given_one_has_none() {
+    let home = Home::with("default_zone: pl-waw-1\napi_url: http://127.0.0.1:1\n");
+    let variables = [("SCW_SECRET_KEY", KEY_A), ("SCW_DEFAULT_PROJECT_ID", KEY_B)];
+    let places = home.load(&variables).unwrap().places().clone();
+    assert_eq!(places.project_id.as_deref(), Some("SCW_DEFAULT_PROJECT_ID"));
+    for (found, key) in [(&places.zone, "default_zone"), (&places.api_url, "api_url")] {
+        let found = found.as_deref().unwrap_or_default();
+        assert!(found.starts_with(&format!("`{key}` in the top level of ")), "{found}");
+    }
+    assert!(places.profile.is_some_and(|profile| profile.starts_with("the top level of ")));
+    assert_eq!((places.access_key, places.organization_id), (None, None));
+    let given = ExplicitSettings { zone: Some("fr-par-1".parse().unwrap()), ..ExplicitSettings::default() };
+    let given = Settings::load(&given, &home.environment(&variables)).unwrap();
+    assert_eq!(given.places().zone, None);
+}
+
+#[test]
 fn the_profile_is_the_given_one_else_scw_profile_else_active_profile_else_the_top_level() {
     let home = Home::with(&format!("active_profile: named\n{FILE}\n  other:\n    default_zone: pl-waw-1\n"));
     let zone = |explicit: Option<&str>, variables: &[(&str, &str)]| {

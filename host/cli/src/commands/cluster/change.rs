@@ -15,7 +15,7 @@ use crate::output::{green, red, table, yellow};
 pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result<(), Failure> {
     let specification = work::read(&arguments.file)?;
     let name = specification.name.clone();
-    if arguments.dry_run {
+    if arguments.removal.run.dry_run {
         let look = context.clusters_to_look_at()?;
         let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
         context.output.result(&json!({ "difference": difference }), || {
@@ -23,13 +23,13 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
         });
         return Ok(());
     }
-    let work = context.clusters(arguments.parallel)?;
+    let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
     let difference = clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
     let replaced = if arguments.replace { difference.outdated.clone() } else { Vec::new() };
     let leaves = !difference.plan.remove.is_empty() || !replaced.is_empty();
     let confirmation = match leaves {
-        true => Confirmation::source(arguments.yes, "cluster apply", DRY_RUN)?,
+        true => Confirmation::source(arguments.removal.yes, "cluster apply", DRY_RUN)?,
         false => Confirmation::Given,
     };
     context.output.say(told(&difference).trim_end());
@@ -104,9 +104,10 @@ pub(crate) async fn export(context: &Context, arguments: &ExportCluster) -> Resu
 }
 
 pub(crate) async fn replace(context: &Context, arguments: &ReplaceCluster) -> Result<(), Failure> {
-    let confirmation =
-        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "cluster replace", DRY_RUN)).transpose()?;
-    let work = context.clusters(arguments.parallel)?;
+    let confirmation = (!arguments.removal.run.dry_run)
+        .then(|| Confirmation::source(arguments.removal.yes, "cluster replace", DRY_RUN))
+        .transpose()?;
+    let work = context.clusters(arguments.removal.run.parallel)?;
     let name = &arguments.name;
     let status = work.clusters.status(name).await.map_err(|error| failure_of(&error))?;
     for group in &arguments.groups {

@@ -1,18 +1,20 @@
 //! Looking at clusters: status, list, history, validate. Also `cancel`, which only leaves a request.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
     CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
-    Error, Node, progress,
+    Error, Node, NodeState, progress,
 };
 
 use super::{failure_of, failure_words, live, work};
 use crate::arguments::{self, NameCluster, ValidateCluster};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{age, bold, dim, fields, instant, printable, red, table};
+use crate::listing::Listing;
+use crate::output::{age, bold, dim, fields, instant, printable, red};
 use crate::units::human_duration;
 
 /// How often a view looks for news of another process.
@@ -26,7 +28,8 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
         match watch(context, &look.clusters, name, status).await? {
             Some(last) => status = last,
             None => {
-                context.output.result(&json!({ "cluster": null, "nodes": [] }), || format!("cluster {name} is gone\n"));
+                let none = Listing::new(&[], format!("cluster {name} is gone"), |node: &Node| node.name.clone());
+                context.output.listing(&json!({ "cluster": null, "nodes": [] }), &none);
                 return Ok(());
             }
         }
@@ -40,12 +43,47 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
     if let Some(why) = &unseen {
         context.output.say(&format!("note: Scaleway was not asked about the nodes: {why}"));
     }
-    context.output.result(&status, || told(&status));
+    context.output.listing_in(&status, &nodes(&status), |table| format!("{}\n{table}", told_without_nodes(&status)));
     Ok(())
 }
 
 pub(crate) async fn watch_one(context: &Context, name: &ClusterName) -> Result<(), Failure> {
     status(context, &arguments::ClusterStatus { name: name.clone(), watch: true, offline: false }).await
+}
+
+/// Notes what Scaleway says of the nodes, and tells what has changed by that.
+pub(crate) async fn refresh(context: &Context, name: &ClusterName) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    if let Some(why) = look.unreachable {
+        return Err(Failure::usage("Scaleway cannot be asked about the nodes").because(why));
+    }
+    let before = look.clusters.status(name).await.map_err(|error| failure_of(&error))?;
+    let after = look.clusters.refresh(name).await.map_err(|error| failure_of(&error))?;
+    context.output.result(&after, || refreshed(&before, &after));
+    Ok(())
+}
+
+/// What a look at Scaleway has changed, for people.
+fn refreshed(before: &ClusterStatus, after: &ClusterStatus) -> String {
+    let (name, nodes) = (&after.cluster.name, after.nodes.len());
+    let mut lines = differences(after);
+    let (was, is) = (before.cluster.state, after.cluster.state);
+    if was != is {
+        lines.push(format!("cluster {name} is {is}, and was {was}"));
+    }
+    if lines.is_empty() {
+        return format!("cluster {name} is {is}; its {nodes} nodes are as they were known\n");
+    }
+    if after.nodes.iter().any(|node| node.state == NodeState::Left) {
+        lines.push(format!("to replace what is gone: windlass cluster scale {name} GROUP=COUNT"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// How the nodes differ from what was known, each in a line.
+fn differences(status: &ClusterStatus) -> Vec<String> {
+    let nodes = status.seen.iter().flat_map(|seen| &seen.nodes);
+    nodes.flat_map(|node| node.differences.iter().map(|words| format!("{}: {words}", node.node))).collect()
 }
 
 /// Follows the operation under way until there is none. `None`: the cluster has gone with it.
@@ -89,18 +127,14 @@ async fn watch(
 
 /// How old what is told is, and whether Scaleway agrees.
 fn known(status: &ClusterStatus) -> String {
-    let Some(seen) = &status.seen else {
+    if status.seen.is_none() {
         return format!(
             "since {} ({} ago), when an operation last wrote it",
             instant(status.cluster.updated_at),
             age(status.cluster.updated_at)
         );
-    };
-    let differences: Vec<String> = seen
-        .nodes
-        .iter()
-        .flat_map(|node| node.differences.iter().map(|difference| format!("{}: {difference}", node.node)))
-        .collect();
+    }
+    let differences = differences(status);
     if differences.is_empty() {
         return "now: Scaleway was asked, and agrees".to_owned();
     }
@@ -109,6 +143,10 @@ fn known(status: &ClusterStatus) -> String {
 
 /// A cluster for people.
 pub(super) fn told(status: &ClusterStatus) -> String {
+    format!("{}\n{}", told_without_nodes(status), nodes(status).table(false))
+}
+
+fn told_without_nodes(status: &ClusterStatus) -> String {
     let cluster = &status.cluster;
     let mut lines = vec![
         ("cluster", cluster.name.to_string()),
@@ -138,25 +176,22 @@ pub(super) fn told(status: &ClusterStatus) -> String {
     for (position, left) in cluster.left.iter().enumerate() {
         lines.push((if position == 0 { "LEFT" } else { "" }, left.clone()));
     }
-    let mut text = fields(&lines);
-    text.push('\n');
-    text.push_str(&table(
-        &["node", "group", "state", "type", "public", "private", "server"],
-        status.nodes.iter().map(|node| {
-            let addresses =
-                |list: &[std::net::IpAddr]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-            vec![
-                node.name.clone(),
-                node.group.to_string(),
-                node_words(node),
-                node.server_type.clone().unwrap_or_default(),
-                addresses(&node.addresses),
-                addresses(&node.private_addresses),
-                node.server.clone().unwrap_or_default(),
-            ]
-        }),
-    ));
-    text
+    fields(&lines)
+}
+
+/// The nodes of a cluster.
+fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
+    let addresses = |list: &[IpAddr]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    Listing::new(&status.nodes, "no nodes", |node: &Node| node.name.clone())
+        .column("node", |node| node.name.clone())
+        .column("group", |node| node.group.to_string())
+        .wide("role", |node| node.role.to_string())
+        .column("state", node_words)
+        .column("type", |node| node.server_type.clone().unwrap_or_default())
+        .column("public", move |node| addresses(&node.addresses))
+        .column("private", move |node| addresses(&node.private_addresses))
+        .column("server", |node| node.server.clone().unwrap_or_default())
+        .wide("operation", |node| node.creation.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
 fn node_words(node: &Node) -> String {
@@ -173,35 +208,26 @@ fn node_words(node: &Node) -> String {
 pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
     let look = context.clusters_to_look_at()?;
     let clusters = look.clusters.list().await.map_err(|error| failure_of(&error))?;
-    context.output.result(&json!({ "clusters": clusters }), || {
-        if clusters.is_empty() {
-            return "no clusters\n".to_owned();
-        }
-        table(
-            &["cluster", "state", "zone", "groups", "age", "operation"],
-            clusters.iter().map(|status| {
-                let cluster = &status.cluster;
-                let groups = cluster.specification.groups.iter();
-                let groups: Vec<String> = groups.map(|(name, group)| format!("{name}={}", group.count)).collect();
-                let operation = status.operation.as_ref();
-                vec![
-                    cluster.name.to_string(),
-                    cluster.state.to_string(),
-                    cluster.specification.zone.to_string(),
-                    groups.join(" "),
-                    age(cluster.created_at),
-                    match operation {
-                        Some(open) if status.deletion_requested => {
-                            format!("{} at {}, deletion requested", open.kind, open.stage)
-                        }
-                        Some(open) => format!("{} at {}", open.kind, open.stage),
-                        None if status.deletion_requested => "deletion requested".to_owned(),
-                        None => String::new(),
-                    },
-                ]
-            }),
-        )
-    });
+    let listing = Listing::new(&clusters, "no clusters", |status: &ClusterStatus| status.cluster.name.to_string())
+        .column("cluster", |status| status.cluster.name.to_string())
+        .column("state", |status| status.cluster.state.to_string())
+        .column("zone", |status| status.cluster.specification.zone.to_string())
+        .column("groups", |status| {
+            let groups = status.cluster.specification.groups.iter();
+            groups.map(|(name, group)| format!("{name}={}", group.count)).collect::<Vec<_>>().join(" ")
+        })
+        .wide("created", |status| instant(status.cluster.created_at))
+        .column("age", |status| age(status.cluster.created_at))
+        .wide("changed", |status| format!("{} ago", age(status.cluster.updated_at)))
+        .column("operation", |status| match &status.operation {
+            Some(open) if status.deletion_requested => format!("{} at {}, deletion requested", open.kind, open.stage),
+            Some(open) => format!("{} at {}", open.kind, open.stage),
+            None if status.deletion_requested => "deletion requested".to_owned(),
+            None => String::new(),
+        })
+        .wide("number", |status| status.operation.as_ref().map(|open| open.number.to_string()).unwrap_or_default())
+        .wide("why", |status| status.cluster.reasons.first().cloned().unwrap_or_default());
+    context.output.listing(&json!({ "clusters": clusters }), &listing);
     Ok(())
 }
 
@@ -215,28 +241,35 @@ pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHis
             return Err(Failure::usage(format!("cluster {name} has no operation {number}"))
                 .remedy(format!("windlass cluster history {name}")));
         };
-        context.output.result(&json!({ "history": history }), || told_operation(one));
+        let text = told_operation(one);
+        context.output.listing_in(&json!({ "history": history }), &operations(&history), |_| text);
         return Ok(());
     }
-    context.output.result(&json!({ "history": history }), || {
-        table(
-            &["operation", "kind", "state", "stage", "began", "took", "why"],
-            history.iter().map(|one| {
-                let operation = &one.operation;
-                let took = operation.ended_at.map(|end| Duration::from_millis(end.saturating_sub(operation.began_at)));
-                vec![
-                    operation.number.to_string(),
-                    operation.kind.to_string(),
-                    operation.state.to_string(),
-                    operation.stage.to_string(),
-                    instant(operation.began_at),
-                    took.map(human_duration).unwrap_or_default(),
-                    operation.reasons.first().cloned().unwrap_or_default(),
-                ]
-            }),
-        )
-    });
+    context.output.listing(&json!({ "history": history }), &operations(&history));
     Ok(())
+}
+
+/// The operations of a cluster.
+fn operations(history: &[ClusterHistory]) -> Listing<'_, ClusterHistory> {
+    let took = |one: &ClusterHistory| {
+        let end = one.operation.ended_at?;
+        Some(human_duration(Duration::from_millis(end.saturating_sub(one.operation.began_at))))
+    };
+    Listing::new(history, "no operations", |one: &ClusterHistory| one.operation.number.to_string())
+        .column("operation", |one| one.operation.number.to_string())
+        .column("kind", |one| one.operation.kind.to_string())
+        .column("state", |one| one.operation.state.to_string())
+        .column("stage", |one| one.operation.stage.to_string())
+        .column("began", |one| instant(one.operation.began_at))
+        .wide("age", |one| age(one.operation.began_at))
+        .column("took", move |one| took(one).unwrap_or_default())
+        .wide("decided by", |one| {
+            one.operation.recovery.as_ref().map(|recovery| recovery.decided_by.clone()).unwrap_or_default()
+        })
+        .wide("decision", |one| {
+            one.operation.recovery.as_ref().map(|recovery| recovery.decision.clone()).unwrap_or_default()
+        })
+        .column("why", |one| one.operation.reasons.first().cloned().unwrap_or_default())
 }
 
 fn told_operation(history: &ClusterHistory) -> String {

@@ -16,11 +16,11 @@ use crate::output::table;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
     let specification = read(&arguments.file)?;
-    if arguments.dry_run {
+    if arguments.run.dry_run {
         let plan = ClusterPlan::of_creation(&specification).map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
     }
-    let work = context.clusters(arguments.parallel)?;
+    let work = context.clusters(arguments.run.parallel)?;
     let name = specification.name.clone();
     let nothing_to_confirm = async || Ok(());
     operate(context, &work, &name, nothing_to_confirm, async |control| {
@@ -38,18 +38,18 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
     }
     request.remove = arguments.remove.iter().cloned().collect();
     let name = &arguments.name;
-    if arguments.dry_run {
+    if arguments.removal.run.dry_run {
         let work = context.clusters_to_look_at()?;
         let plan = work.clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
     }
-    let work = context.clusters(arguments.parallel)?;
+    let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
     let plan = clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
     let confirmation = if plan.remove.is_empty() {
         Confirmation::Given
     } else {
-        Confirmation::source(arguments.yes, "cluster scale", DRY_RUN)?
+        Confirmation::source(arguments.removal.yes, "cluster scale", DRY_RUN)?
     };
     confirm_leaving(confirmation, clusters, &plan).await?;
     withdraw_deletion(context, clusters, name).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
     let still_confirmed = async || {
         let now = clusters.plan_scale(name, &request).await.map_err(|error| failure_of(&error))?;
         let added: Vec<String> = now.remove.into_iter().filter(|node| !plan.remove.contains(node)).collect();
-        if arguments.yes || added.is_empty() {
+        if arguments.removal.yes || added.is_empty() {
             return Ok(());
         }
         Err(Failure::usage(format!("cluster {name} has changed meanwhile: {} would leave, too", added.join(", ")))
@@ -87,13 +87,13 @@ pub(super) async fn withdraw_deletion(
 
 pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -> Result<(), Failure> {
     let (name, force) = (&arguments.name, arguments.force);
-    if arguments.dry_run {
+    if arguments.removal.run.dry_run {
         let work = context.clusters_to_look_at()?;
         let plan = work.clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
     }
-    let confirmation = Confirmation::source(arguments.yes, "cluster terminate", DRY_RUN)?;
-    let work = context.clusters(arguments.parallel)?;
+    let confirmation = Confirmation::source(arguments.removal.yes, "cluster terminate", DRY_RUN)?;
+    let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
     let plan = clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
     confirm_leaving(confirmation, clusters, &plan).await?;

@@ -60,18 +60,18 @@ impl Check {
 
 /// Document of `doctor`.
 #[derive(Debug, Serialize)]
-pub(super) struct Examination {
+pub(crate) struct Examination {
     pub(super) checks: Vec<Check>,
 }
 
 impl Examination {
     /// The names of the checks that failed.
-    pub(super) fn failed(&self) -> Vec<&'static str> {
+    pub(crate) fn failed(&self) -> Vec<&'static str> {
         self.checks.iter().filter(|check| check.outcome == Outcome::Failed).map(|check| check.check).collect()
     }
 
     /// A line for each check.
-    pub(super) fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         let width = self.checks.iter().map(|check| check.check.len()).max().unwrap_or_default();
         self.checks.iter().map(|check| line(check, width)).collect()
     }

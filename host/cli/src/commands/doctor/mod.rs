@@ -9,20 +9,27 @@ use crate::arguments::Global;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print};
-use check::{Check, Examination};
+use check::Check;
+pub(crate) use check::Examination;
 
 pub(crate) async fn run(global: Global) -> Result<(), Failure> {
     let output = Output::new(&global);
     let checks = match Context::load(global) {
-        Ok(context) => {
-            // One after the other: loading policies takes this thread, and answers are timed.
-            let mut checks = local::examine(&context);
-            checks.extend(remote::examine(&context).await);
-            checks
-        }
+        Ok(context) => return ended(output, examine(&context).await),
         Err(failure) => unread(&failure),
     };
-    let examination = Examination { checks };
+    ended(output, Examination { checks })
+}
+
+/// All checks, under a configuration that could be read.
+pub(crate) async fn examine(context: &Context) -> Examination {
+    // One after the other: loading policies takes this thread, and answers are timed.
+    let mut checks = local::examine(context);
+    checks.extend(remote::examine(context).await);
+    Examination { checks }
+}
+
+fn ended(output: Output, examination: Examination) -> Result<(), Failure> {
     let failed = examination.failed();
     if failed.is_empty() {
         output.result(&examination, || examination.told());

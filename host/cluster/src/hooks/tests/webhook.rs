@@ -29,6 +29,18 @@ fn verifies(headers: &HeaderMap, body: &[u8], secret: &str) -> bool {
     recent && expected.verify_slice(&hex::decode(mac).unwrap()).is_ok()
 }
 
+/// As a library of the Standard Webhooks would, for the secret `whsec_<base64 of secret>`.
+fn verifies_by_the_standard(headers: &HeaderMap, body: &[u8], secret: &str) -> bool {
+    let text = |name: &str| headers[name].to_str().unwrap();
+    let time = text("webhook-timestamp");
+    let mut expected = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    expected.update(&[text("webhook-id").as_bytes(), b".", time.as_bytes(), b".", body].concat());
+    let encoded = text("webhook-signature").strip_prefix("v1,").unwrap();
+    let mac = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).unwrap();
+    let recent = (jiff::Timestamp::now().as_second() - time.parse::<i64>().unwrap()).abs() < 300;
+    recent && expected.verify_slice(&mac).is_ok()
+}
+
 async fn serve(received: Received) -> String {
     let take = async |State(received): State<Received>, headers: HeaderMap, body: Bytes| {
         let right = verifies(&headers, &body, SECRET);
@@ -91,6 +103,10 @@ async fn a_webhook_gets_the_same_json_signed_so_that_the_receiver_can_verify_it(
     assert_eq!(body, &input(2).json());
     assert_eq!(headers["content-type"], "application/json");
     assert_eq!(headers["windlass-delivery"], "0a1b2c-configure");
+    assert_eq!(headers["webhook-id"], headers["windlass-delivery"]);
+    assert!(verifies_by_the_standard(headers, body, SECRET));
+    assert!(!verifies_by_the_standard(headers, b"{}", SECRET));
+    assert!(!verifies_by_the_standard(headers, body, "another-secret-of-enough-bytes"));
     // What the server's check is worth: another secret, another body, another time don't pass.
     assert!(verifies(headers, body, SECRET));
     assert!(!verifies(headers, body, "another-secret-of-enough-bytes"));

@@ -276,12 +276,12 @@ pub(in crate::server_cluster) fn stored(
     Ok(Some(StoredCluster { cluster, nodes, open, requests: requests(object, status), fence: Fence(record.fence) }))
 }
 
-/// The operations that are known, the newest first.
+/// The operations that are known, the newest first; of those before the last one only what is told of them.
 pub(super) fn operations(object: &ServerCluster, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {
     let Some(status) = &object.status else { return Ok(Vec::new()) };
-    let open = open(status).map(operation);
-    let past = status.history.iter().map(operation_of_past);
-    open.into_iter().chain(past).take(limit as usize).collect()
+    let last = status.operation.as_ref();
+    let earlier = status.history.iter().filter(|past| last.is_none_or(|last| last.number != past.number));
+    last.map(operation).into_iter().chain(earlier.map(operation_of_past)).take(limit as usize).collect()
 }
 
 /// The events that are known, the oldest first.

@@ -1,0 +1,98 @@
+//! What a command lists: one shape for tables, wide tables and bare names.
+
+use crate::output::{printable, table};
+
+/// Rows with their columns, and what each row is called.
+pub(crate) struct Listing<'r, T> {
+    rows: &'r [T],
+    nothing: String,
+    name: Cell<'r, T>,
+    columns: Vec<Column<'r, T>>,
+}
+
+type Cell<'r, T> = Box<dyn Fn(&T) -> String + 'r>;
+
+struct Column<'r, T> {
+    title: &'static str,
+    /// Absent: only wide tables have the column.
+    narrow: Option<Cell<'r, T>>,
+    /// Absent: as in narrow tables.
+    wide: Option<Cell<'r, T>>,
+}
+
+impl<'r, T> Listing<'r, T> {
+    /// `nothing` stands in the table's place where there are no rows; `name` must fit where the command line takes one.
+    pub(crate) fn new(rows: &'r [T], nothing: impl Into<String>, name: impl Fn(&T) -> String + 'r) -> Self {
+        Listing { rows, nothing: nothing.into(), name: Box::new(name), columns: Vec::new() }
+    }
+
+    /// A column of every table.
+    pub(crate) fn column(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
+        self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None });
+        self
+    }
+
+    /// A column of wide tables only.
+    pub(crate) fn wide(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
+        self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)) });
+        self
+    }
+
+    /// A column that is whole in wide tables and shortened in others.
+    pub(crate) fn shortened(
+        mut self,
+        title: &'static str,
+        short: impl Fn(&T) -> String + 'r,
+        whole: impl Fn(&T) -> String + 'r,
+    ) -> Self {
+        self.columns.push(Column { title, narrow: Some(Box::new(short)), wide: Some(Box::new(whole)) });
+        self
+    }
+
+    /// The table for people.
+    pub(crate) fn table(&self, wide: bool) -> String {
+        if self.rows.is_empty() {
+            return format!("{}\n", self.nothing);
+        }
+        let cells = self.columns.iter().filter_map(|column| {
+            let cell = if wide { column.wide.as_ref().or(column.narrow.as_ref()) } else { column.narrow.as_ref() };
+            cell.map(|cell| (column.title, cell))
+        });
+        let (header, cells): (Vec<&str>, Vec<&Cell<'r, T>>) = cells.unzip();
+        table(&header, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()))
+    }
+
+    /// The names alone, one in a line; nothing where there are no rows.
+    pub(crate) fn names(&self) -> String {
+        self.rows.iter().map(|row| format!("{}\n", printable(&(self.name)(row)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing<'r>(rows: &'r [(u32, &'static str)]) -> Listing<'r, (u32, &'static str)> {
+        Listing::new(rows, "no rows", |row: &(u32, &str)| row.1.to_owned())
+            .column("name", |row| row.1.to_owned())
+            .wide("number", |row| row.0.to_string())
+            .shortened("letter", |row| row.1[..1].to_owned(), |row| row.1.to_uppercase())
+    }
+
+    #[test]
+    fn a_wide_table_has_more_columns_and_what_was_shortened_whole() {
+        let rows = [(1, "one"), (2, "two")];
+        assert_eq!(listing(&rows).table(false), "NAME  LETTER\none   o\ntwo   t\n");
+        assert_eq!(listing(&rows).table(true), "NAME  NUMBER  LETTER\none   1       ONE\ntwo   2       TWO\n");
+    }
+
+    #[test]
+    fn names_stand_alone_and_cannot_hold_a_line_of_their_own() {
+        assert_eq!(listing(&[(1, "one"), (2, "t\nwo")]).names(), "one\nt\u{fffd}wo\n");
+    }
+
+    #[test]
+    fn nothing_is_said_in_tables_and_is_empty_as_names() {
+        assert_eq!((listing(&[]).table(false), listing(&[]).names()), ("no rows\n".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,130 @@
+//! What the commands that list print in each format, and what becomes of it where it cannot be written.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{IMPATIENT, World};
+
+/// Every command that lists, the list in its document, and where a row's name stands there.
+const LISTINGS: &[(&[&str], &str, &str)] = &[
+    (&["server", "list"], "servers", "/id"),
+    (&["cluster", "list"], "clusters", "/cluster/name"),
+    (&["cluster", "status", "farm"], "nodes", "/name"),
+    (&["cluster", "history", "farm"], "history", "/operation/number"),
+    (&["operation", "list"], "operations", "/id"),
+    (&["decision", "list"], "decisions", "/id"),
+    (&["policy", "list"], "policies", "/policy/name"),
+    (&["conformance", "--list"], "probes", "/id"),
+    (&["config", "show"], "values", "/key"),
+];
+
+/// Further commands with a result on stdout.
+const OTHERS: &[&[&str]] = &[
+    &["policy", "status"],
+    &["policy", "shadow"],
+    &["policy", "schema", "--slot", "retry"],
+    &["sweep", "--dry-run"],
+    &["doctor"],
+    &["cluster", "export", "farm"],
+    &["operation", "resume"],
+    &["completions", "bash"],
+];
+
+const FARM: &str = "
+name = 'farm'
+zone = 'fr-par-1'
+
+[groups.web]
+count = 2
+types = ['DEV1-S']
+image = 'ubuntu_noble'
+";
+
+/// A world in which every listing has a row: a server, a cluster, and a decision about a failure.
+fn world() -> World {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.write("farm.toml", FARM.as_bytes());
+    let file = world.home.path().join("farm.toml");
+    world.run(&["cluster", "create", file.to_str().unwrap()]).expect(0);
+    world.create("1").expect(0);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.create("1").expect(1);
+    world.control("DELETE", "faults", "");
+    world
+}
+
+fn run(world: &World, arguments: &[&str], format: &str) -> String {
+    world.run(&[arguments, &["--quiet", "-o", format]].concat()).expect(0).stdout
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn header(table: &str) -> BTreeSet<String> {
+    let line = table.lines().find(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    line.expect("a header").split("  ").filter(|title| !title.is_empty()).map(|title| title.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_listing_has_names_of_their_own_and_wide_tables_with_all_columns_of_the_narrow_ones() {
+    let world = world();
+    for (arguments, list, pointer) in LISTINGS {
+        let document: Value = serde_json::from_str(&run(&world, arguments, "json")).unwrap();
+        let rows = document[list].as_array().unwrap();
+        assert!(!rows.is_empty(), "{arguments:?} lists nothing: {document}");
+        let expected: Vec<String> = rows.iter().map(|row| text_of(row.pointer(pointer).unwrap())).collect();
+        let names: Vec<String> = run(&world, arguments, "name").lines().map(str::to_owned).collect();
+        assert_eq!(names, expected, "{arguments:?}");
+        let (narrow, wide) = (run(&world, arguments, "table"), run(&world, arguments, "wide"));
+        assert!(header(&narrow).is_subset(&header(&wide)), "{arguments:?}\n{narrow}\n{wide}");
+        let same = arguments == &["conformance", "--list"] || arguments == &["policy", "list"];
+        assert!(same || header(&narrow).len() < header(&wide).len(), "{arguments:?}\n{wide}");
+    }
+}
+
+#[test]
+fn a_wide_table_holds_whole_digests() {
+    let world = World::new("100");
+    let digest = world.json(&["policy", "list"])["policies"][0]["policy"]["component"].as_str().unwrap().to_owned();
+    assert!(run(&world, &["policy", "list"], "wide").contains(&digest));
+    assert!(!run(&world, &["policy", "list"], "table").contains(&digest));
+}
+
+#[test]
+fn a_command_that_lists_nothing_refuses_names_before_it_calls_anybody() {
+    let world = World::new("100");
+    world.control("DELETE", "requests", "");
+    for arguments in [
+        &["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"][..],
+        &["server", "delete", "--group", "ci", "--yes"],
+        &["sweep", "--dry-run"],
+        &["doctor"],
+    ] {
+        let ran = world.run(&[arguments, &["-o", "name"]].concat()).expect(2);
+        let ran = ran.says("--output name is for commands that list").says("try     --output table, json or yaml");
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+    }
+    assert_eq!(world.control("GET", "requests", ""), Value::Array(Vec::new()));
+}
+
+#[test]
+fn no_command_succeeds_whose_result_cannot_be_written() {
+    let world = world();
+    let formats = ["table", "wide", "json", "yaml", "json-lines"];
+    let listings =
+        LISTINGS.iter().flat_map(|(arguments, ..)| ["name"].iter().chain(&formats).map(|it| (*arguments, *it)));
+    let others = OTHERS.iter().flat_map(|arguments| formats.map(|format| (*arguments, format)));
+    for (arguments, format) in listings.chain(others) {
+        let mut command = world.command(&[arguments, &["-o", format]].concat());
+        command.stdout(Stdio::from(File::options().write(true).open("/dev/full").unwrap()));
+        let ended = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(4), "{arguments:?} -o {format}\n{said}");
+        assert!(said.contains("could not be written on stdout"), "{arguments:?} -o {format}\n{said}");
+    }
+}
