@@ -450,6 +450,9 @@ pub(crate) struct ShowDecision {
     /// The decision's id
     #[arg(value_name = "DECISION")]
     pub(crate) decision: String,
+    /// The record as JSON instead, whole
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Args)]
