@@ -516,6 +516,9 @@ pub(crate) struct ShowDecision {
     /// The decision's id
     #[arg(value_name = "DECISION", add = ArgValueCandidates::new(completion::decisions))]
     pub(crate) decision: String,
+    /// The record as JSON instead, whole
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Args)]

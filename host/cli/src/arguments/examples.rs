@@ -71,7 +71,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy status", &["windlass policy status"]),
     ("policy shadow", &["windlass policy shadow --slot rollback"]),
     ("decision list", &["windlass decision list"]),
-    ("decision show", &["windlass decision show 01JD0000000000000000000000"]),
+    (
+        "decision show",
+        &[
+            "windlass decision show 01JD0000000000000000000000",
+            "windlass decision show 01JD0000000000000000000000 --raw",
+        ],
+    ),
     ("decision replay", &["windlass decision replay 01JD0000000000000000000000"]),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),

@@ -1,6 +1,7 @@
 //! `windlass decision`: who decided what, and why.
 
 mod bulk;
+mod explain;
 
 use std::time::{Duration, SystemTime};
 
@@ -73,18 +74,16 @@ fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
 
 fn show(context: &Context, arguments: &ShowDecision) -> Result<(), Failure> {
     let record = find(context, &arguments.decision)?;
-    context.output.result(&record, || {
-        let pretty = |value| serde_json::to_string_pretty(value).unwrap_or_default();
-        format!(
-            "{}\n{}\n{}\n\n{}\n{}\n",
-            words(&record),
-            bold("question"),
-            pretty(&record.question),
-            bold("answer"),
-            pretty(&record.answer)
-        )
+    context.output.result(&record, || match arguments.raw {
+        // JSON writes control characters of ASCII as escapes, but not those above.
+        true => pretty(&record).lines().map(|line| format!("{}\n", printable(line))).collect(),
+        false => explain::explanation(&record),
     });
     Ok(())
+}
+
+fn pretty(record: &DecisionRecord) -> String {
+    serde_json::to_string_pretty(record).unwrap_or_default()
 }
 
 fn find(context: &Context, id: &str) -> Result<DecisionRecord, Failure> {
@@ -158,13 +157,20 @@ pub(crate) fn words(record: &DecisionRecord) -> String {
     for (position, asked) in record.asked.iter().enumerate() {
         text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
     }
-    if !record.shadows.is_empty() {
-        text.push_str(&format!("\n{}\n", bold("shadows, asked afterwards")));
-        for shadow in &record.shadows {
-            text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
-            if let Some(answer) = &shadow.answer {
-                text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
-            }
+    text.push_str(&shadow_words(record));
+    text
+}
+
+/// What shadows would have decided; empty where there were none.
+fn shadow_words(record: &DecisionRecord) -> String {
+    if record.shadows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", bold("shadows, asked afterwards"));
+    for shadow in &record.shadows {
+        text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
+        if let Some(answer) = &shadow.answer {
+            text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
         }
     }
     text

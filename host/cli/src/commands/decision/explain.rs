@@ -1,0 +1,387 @@
+//! A decision in words: what was asked, who was asked, what came of it, and what the host did about it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use windlass_policy::slots::types::Failure;
+use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
+use windlass_policy::{DecidedBy, DecisionRecord, FailureKind, Outcome};
+
+use super::{asked_words, kind_word, shadow_words};
+use crate::commands::failure_words;
+use crate::confirmation::counted;
+use crate::output::{bold, dim, instant, printable};
+use crate::units::human_duration;
+
+/// More servers, resources, nodes or places of one decision are not told one by one.
+const MOST_TOLD: usize = 20;
+
+/// The whole record for people. Whatever came from outside stands in it without control characters.
+pub(super) fn explanation(record: &DecisionRecord) -> String {
+    let (question, answer) = match record.slot {
+        SlotName::StateMapping => told(record, state_mapping_question, state_mapping_answer),
+        SlotName::Retry => told(record, retry_question, retry_answer),
+        SlotName::Rollback => told(record, rollback_question, rollback_answer),
+        SlotName::Release => told(record, release_question, release_answer),
+        SlotName::Provisioning => told(record, provisioning_question, provisioning_answer),
+        SlotName::Placement => told(record, placement_question, placement_answer),
+    };
+    let mut text = dim(&format!("decision {} of the slot {}, {}", record.id, record.slot, instant(record.at_ms)));
+    text.push('\n');
+    section(&mut text, "question", &question);
+    let _ = writeln!(text, "\n{}", bold("asked, in order"));
+    if record.asked.is_empty() {
+        text.push_str("  nobody\n");
+    }
+    for (position, asked) in record.asked.iter().enumerate() {
+        text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
+    }
+    section(&mut text, "answer", &answer);
+    section(&mut text, "what the host did", &by_the_host(record));
+    text.push_str(&shadow_words(record));
+    text
+}
+
+fn section(text: &mut String, title: &str, lines: &[String]) {
+    let _ = writeln!(text, "\n{}", bold(title));
+    for line in lines.iter().flat_map(|line| line.split('\n')) {
+        let _ = writeln!(text, "  {}", printable(line));
+    }
+}
+
+/// The lines about the question and those about the answer, where both are there and of this version's contract.
+fn told<Q: DeserializeOwned, A: DeserializeOwned>(
+    record: &DecisionRecord,
+    question_words: fn(&Q) -> Vec<String>,
+    answer_words: fn(&Q, &A) -> Vec<String>,
+) -> (Vec<String>, Vec<String>) {
+    let question = read::<Q>(&record.question, "question");
+    let mut answer = match (&question, read::<A>(&record.answer, "answer")) {
+        (Ok(question), Ok(answer)) => answer_words(question, &answer),
+        (Err(_), Ok(_)) => vec!["it cannot be told without its question; `--raw` has it".to_owned()],
+        (_, Err(why)) => vec![why],
+    };
+    if let Some(reason) = &record.reason {
+        answer.push(format!("because: {reason}"));
+    }
+    (question.as_ref().map_or_else(|why| vec![why.clone()], question_words), answer)
+}
+
+fn read<T: DeserializeOwned>(value: &Value, what: &str) -> Result<T, String> {
+    if value.is_null() {
+        return Err(format!("the {what} was too large to be kept"));
+    }
+    serde_json::from_value(value.clone())
+        .map_err(|error| format!("the {what} is of another version of the contract ({error}); `--raw` has it"))
+}
+
+/// Who decided in the end, and what became of those that failed.
+fn by_the_host(record: &DecisionRecord) -> Vec<String> {
+    let mut lines = Vec::new();
+    for asked in &record.asked {
+        let Outcome::Fallback { kind, .. } = &asked.outcome else { continue };
+        let name = &asked.policy.name;
+        lines.push(match kind {
+            FailureKind::Brake => format!("the brake held {name} back: it would have removed too many running servers"),
+            FailureKind::RejectedAnswer => format!("the check refused the answer of {name}, which counts as deferred"),
+            FailureKind::Suspended => format!("{name} was not asked: it is suspended after failing too often"),
+            kind => format!("{name} failed ({}), which counts as deferred", kind_word(kind)),
+        });
+    }
+    lines.push(match &record.decided_by {
+        DecidedBy::Policy(policy) => format!("it followed {policy}"),
+        DecidedBy::Keep => "no policy decided: it took its own last resort, which destroys nothing".to_owned(),
+    });
+    let fuel: u64 = record.asked.iter().filter_map(|asked| asked.fuel).sum();
+    let fuel = if fuel > 0 { format!(", {fuel} fuel") } else { String::new() };
+    lines.push(format!("it took {}{fuel}", human_duration(Duration::from_nanos(record.duration_ns))));
+    if record.lost_before > 0 {
+        lines.push(format!("{} before this one were lost", counted_long(record.lost_before, "record")));
+    }
+    lines
+}
+
+fn counted_long(count: u64, what: &str) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), what)
+}
+
+fn milliseconds(count: u64) -> String {
+    human_duration(Duration::from_millis(count))
+}
+
+fn of_group(group: Option<&String>) -> String {
+    group.map(|group| format!(" of group {group}")).unwrap_or_default()
+}
+
+/// The first of many lines, and how many more there are.
+fn bounded(lines: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = lines.into_iter().collect();
+    if lines.len() > MOST_TOLD {
+        let more = lines.len() - MOST_TOLD;
+        lines.truncate(MOST_TOLD);
+        lines.push(format!("... and {more} more; `--raw` has them all"));
+    }
+    lines
+}
+
+fn caused_by(failure: &Failure) -> String {
+    let lost = if failure.ambiguous { "; the call may have taken effect all the same" } else { "" };
+    format!("{} ({}){lost}", failure_words(failure), kind_word(&failure.class))
+}
+
+fn state_mapping_question(question: &state_mapping::Question) -> Vec<String> {
+    vec![format!(
+        "what an autoscaler is told about {}{} in {}, and which are removed",
+        counted(question.servers.len(), "server"),
+        of_group(question.group.as_ref()),
+        question.zone
+    )]
+}
+
+fn state_mapping_answer(question: &state_mapping::Question, answers: &Vec<state_mapping::Answer>) -> Vec<String> {
+    use state_mapping::{Action, Verdict};
+    bounded(question.servers.iter().zip(answers).enumerate().map(|(position, (server, answer))| {
+        let server_type = question.server_types.get(server.server_type as usize).map_or("?", String::as_str);
+        let mut is = kind_word(&server.state);
+        if server.detail != state_mapping::StateDetail::None {
+            let _ = write!(is, " ({})", kind_word(&server.detail));
+        }
+        let said = match &answer.verdict {
+            Verdict::Defer => "nobody decided".to_owned(),
+            Verdict::Mapped(mapping) => {
+                let report = match mapping.report {
+                    state_mapping::Report::None => "left out of the report".to_owned(),
+                    report => format!("reported as {}", kind_word(&report)),
+                };
+                let removed = if mapping.action == Action::Reap { ", and removed" } else { "" };
+                format!("{report}{removed}")
+            }
+        };
+        let because = answer.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+        format!(
+            "server {position}, {server_type}, {is} for {} of {}: {said}{because}",
+            milliseconds(server.state_age),
+            milliseconds(server.age)
+        )
+    }))
+}
+
+fn retry_question(question: &retry::Question) -> Vec<String> {
+    let mut about = vec![format!("in {}", question.zone)];
+    about.extend(question.group.as_ref().map(|group| format!("group {group}")));
+    about.extend(question.server_type.clone());
+    let left = match question.time_left {
+        Some(left) => format!("{} before the deadline", milliseconds(left)),
+        None => "without a deadline".to_owned(),
+    };
+    let undoing = if question.undoing { ", which undoes something," } else { "" };
+    vec![
+        format!(
+            "whether the step {} of {}{undoing} is tried again, and when ({})",
+            question.step,
+            question.operation,
+            about.join(", ")
+        ),
+        format!("attempt {} failed after {}, {left}:", question.attempt, milliseconds(question.elapsed)),
+        caused_by(&question.failure),
+    ]
+}
+
+fn retry_answer(_: &retry::Question, answer: &retry::Answer) -> Vec<String> {
+    vec![match answer.verdict {
+        retry::Verdict::Defer => "nobody decided".to_owned(),
+        retry::Verdict::GiveUp => "give up: the step has failed for good".to_owned(),
+        retry::Verdict::Wait(wait) => format!("try again after {}", milliseconds(wait)),
+    }]
+}
+
+fn resource_words(resource: &rollback::Resource) -> String {
+    let name = if resource.name.is_empty() { String::new() } else { format!(" ({})", resource.name) };
+    format!("{} {}{name}", kind_word(&resource.kind), resource.id)
+}
+
+fn rollback_question(question: &rollback::Question) -> Vec<String> {
+    let mut lines = vec![format!(
+        "what becomes of {} of {} in group {}, and in which order",
+        counted(question.resources.len(), "resource"),
+        question.operation,
+        question.group
+    )];
+    lines.push(match (&question.failed_step, &question.cause) {
+        (_, None) => "nothing failed: the server is no longer wanted".to_owned(),
+        (Some(step), Some(cause)) => format!("the step {step} failed: {}", caused_by(cause)),
+        (None, Some(cause)) => format!("it failed: {}", caused_by(cause)),
+    });
+    lines.extend(bounded(question.resources.iter().map(|resource| {
+        let state = resource.state.as_ref().map(|state| format!(", {state}")).unwrap_or_default();
+        let ours = if resource.owned { "ours" } else { "not ours" };
+        format!("- {}{state}, {ours}, known by {}", resource_words(resource), kind_word(&resource.evidence))
+    })));
+    lines
+}
+
+fn rollback_answer(question: &rollback::Question, answer: &rollback::Answer) -> Vec<String> {
+    let rollback::Verdict::Plan(steps) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    if steps.is_empty() {
+        return vec!["do nothing".to_owned()];
+    }
+    bounded(steps.iter().enumerate().map(|(position, step)| {
+        let resource = question.resources.get(step.resource as usize);
+        let resource = resource.map_or_else(|| format!("resource {}", step.resource), resource_words);
+        let after: Vec<String> = step.after.iter().map(|step| (u64::from(*step) + 1).to_string()).collect();
+        let after = if after.is_empty() { String::new() } else { format!(", after step {}", after.join(", ")) };
+        format!("{}. {} {resource}{after}", position + 1, kind_word(&step.action))
+    }))
+}
+
+fn release_question(question: &release::Question) -> Vec<String> {
+    let machine = &question.machine;
+    let why = match question.trigger {
+        release::Trigger::Released => "its owner released it".to_owned(),
+        release::Trigger::BootstrapFailed => {
+            format!("its set-up failed, {} in all", counted_long(machine.bootstrap_failures.into(), "time"))
+        }
+        release::Trigger::Reclaim => "no living owner explains its claim".to_owned(),
+        release::Trigger::Other => "for another reason".to_owned(),
+    };
+    let mut lines = vec![
+        format!(
+            "what becomes of the {} {} ({}, {}) in {}: {why}",
+            kind_word(&machine.kind),
+            machine.name,
+            machine.machine_type,
+            machine.id,
+            machine.zone
+        ),
+        format!("it is {}, and asked about for the {} time", machine.status, ordinal(question.attempt)),
+    ];
+    lines.extend(machine.pool_prefix.as_ref().map(|prefix| format!("it belongs to the pool {prefix}")));
+    lines.extend(machine.deletable_at.map(|at| format!("Scaleway refuses to delete it before {}", instant(at))));
+    lines.extend(question.requested.map(|requested| format!("its owner asked for: {}", kind_word(&requested))));
+    lines.extend(question.refusal.as_ref().map(|refusal| {
+        let until = refusal.not_before.map(|at| format!("; accepted from {} on", instant(at))).unwrap_or_default();
+        format!("{} was refused: {}{until}", kind_word(&refusal.action), caused_by(&refusal.failure))
+    }));
+    lines
+}
+
+fn ordinal(number: u32) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+fn release_answer(_: &release::Question, answer: &release::Answer) -> Vec<String> {
+    use release::Verdict;
+    vec![match &answer.verdict {
+        Verdict::Defer => "nobody decided".to_owned(),
+        Verdict::ReturnToPool(pool) => {
+            let system = pool.operating_system.as_ref().map(|system| format!(", with {system}"));
+            format!("return it to its pool, reinstalled{}", system.unwrap_or_default())
+        }
+        Verdict::Terminate => "delete it now".to_owned(),
+        Verdict::ScheduleDeletion => "let Scaleway delete it as soon as it can be deleted".to_owned(),
+        Verdict::Keep => "keep it as it is".to_owned(),
+        Verdict::RetryAfter(wait) => format!("ask again after {}", milliseconds(*wait)),
+        Verdict::Reboot => "reboot it, and set it up again".to_owned(),
+    }]
+}
+
+fn provisioning_question(question: &provisioning::Question) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "how cluster {} recovers: {} failed at the stage {}",
+            question.cluster,
+            kind_word(&question.operation),
+            kind_word(&question.stage)
+        ),
+        caused_by(&question.cause),
+    ];
+    lines.extend(bounded(question.groups.iter().map(|group| match group.before == group.wanted {
+        true => format!("- group {}: {}", group.name, counted_long(group.wanted.into(), "node")),
+        false => format!("- group {}: from {} to {}", group.name, group.before, group.wanted),
+    })));
+    lines.extend(bounded(question.nodes.iter().map(|node| {
+        let mut is = vec![kind_word(&node.role)];
+        is.push(if node.exists { "exists" } else { "does not exist" }.to_owned());
+        is.extend(node.configured.then(|| "configured".to_owned()));
+        is.extend(node.decommissioned.then(|| "decommissioned".to_owned()));
+        format!("- node {}: {}", node.name, is.join(", "))
+    })));
+    lines
+}
+
+fn provisioning_answer(question: &provisioning::Question, answer: &provisioning::Answer) -> Vec<String> {
+    let provisioning::Verdict::Recover(recovery) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    let state = kind_word(&recovery.state);
+    if recovery.delete.is_empty() {
+        return vec![format!("delete no node; the cluster is then {state}")];
+    }
+    let mut lines = vec![format!("delete {}; the cluster is then {state}", counted(recovery.delete.len(), "node"))];
+    lines.extend(bounded(recovery.delete.iter().map(|position| {
+        let node = question.nodes.get(*position as usize);
+        format!("- {}", node.map_or_else(|| format!("node {position}"), |node| node.name.clone()))
+    })));
+    lines
+}
+
+fn place_words(question: &placement::Question, position: u32) -> String {
+    let place = question.places.get(position as usize);
+    place.map_or_else(|| format!("place {position}"), |place| format!("{} in {}", place.server_type, place.zone))
+}
+
+fn placement_question(question: &placement::Question) -> Vec<String> {
+    let mut lines = vec![format!(
+        "where {}{} are created, of which types ({})",
+        counted_long(question.wanted.into(), "server"),
+        of_group(question.group.as_ref()),
+        question.operation
+    )];
+    lines.extend(bounded((0..).zip(&question.places).map(|(position, place)| {
+        let mut is = vec![format!("{} there", place.servers)];
+        if place.creating > 0 {
+            is.push(format!("{} of them being created", place.creating));
+        }
+        is.extend(place.price_per_hour.as_ref().map(price_words));
+        if let Some(failure) = place.last_failure.as_ref().filter(|_| place.failures > 0) {
+            is.push(format!("failed {}: {}", counted_long(place.failures.into(), "time"), caused_by(failure)));
+        }
+        is.extend(
+            place
+                .backoff_until
+                .filter(|until| *until > question.now)
+                .map(|until| format!("left alone until {}", instant(until))),
+        );
+        format!("- {}: {}", place_words(question, position), is.join(", "))
+    })));
+    lines
+}
+
+fn price_words(price: &placement::Money) -> String {
+    const MICROS: u64 = 1_000_000;
+    let fraction = format!("{:06}", price.micros % MICROS);
+    let fraction = fraction.trim_end_matches('0');
+    let fraction = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
+    format!("{}{fraction} {} an hour", price.micros / MICROS, price.currency)
+}
+
+fn placement_answer(question: &placement::Question, answer: &placement::Answer) -> Vec<String> {
+    let placement::Verdict::Place(assignments) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    if assignments.is_empty() {
+        return vec!["create none now".to_owned()];
+    }
+    bounded(assignments.iter().map(|assignment| {
+        let places: Vec<String> = assignment.places.iter().map(|position| place_words(question, *position)).collect();
+        format!("{} of {}", counted_long(assignment.count.into(), "server"), places.join(", else "))
+    }))
+}
+
+#[cfg(test)]
+mod tests;
