@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use windlass_cluster::{ClusterName, NodeGroupName};
 
+use super::Detach;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
     /// Create a cluster as a specification says
@@ -49,6 +51,8 @@ pub(crate) struct CreateCluster {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +77,8 @@ pub(crate) struct ScaleCluster {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +101,8 @@ pub(crate) struct ApplyCluster {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 #[derive(Debug, Args)]
@@ -138,6 +146,8 @@ pub(crate) struct ReplaceCluster {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 /// `workers=5`.
@@ -164,6 +174,8 @@ pub(crate) struct TerminateCluster {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 #[derive(Debug, Args)]

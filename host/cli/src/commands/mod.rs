@@ -5,12 +5,15 @@ mod completions;
 mod conformance;
 mod decision;
 mod demo;
+pub(crate) mod detach;
 mod doctor;
 mod operation;
 mod policy;
 mod server;
 mod simulator;
 mod sweep;
+
+use std::time::Duration;
 
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
@@ -20,9 +23,15 @@ use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
 use crate::output::Output;
 
+/// How often a view looks for news of another process.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { global, command } = arguments;
+    if detach::is_wanted(&command) {
+        return runtime()?.block_on(detach::run(&Context::load(global)?, &command));
+    }
     match command {
         Command::Completions(completions) => {
             completions::run(&completions);

@@ -7,6 +7,7 @@ mod bad_input;
 mod clusters;
 mod conformance;
 mod demo;
+mod detached;
 mod doctor;
 mod failures;
 mod links;
