@@ -33,6 +33,10 @@ const BOUND_AGAIN: Duration = Duration::from_secs(1);
 /// Whether a command is to go on in a process of its own.
 pub(crate) fn is_wanted(command: &arguments::Command) -> bool {
     use arguments::Command;
+    // What was started to go on by itself never starts another.
+    if std::env::var_os(MARK).is_some() {
+        return false;
+    }
     match command {
         Command::Server(ServerCommand::Create(create)) => create.detach.detach,
         Command::Server(ServerCommand::Delete(delete)) => delete.detach.detach,
