@@ -270,6 +270,16 @@ pub(crate) struct CreateServer {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
+}
+
+/// The option to go on without the terminal.
+#[derive(Debug, Args)]
+pub(crate) struct Detach {
+    /// Go on in a process of its own, without the terminal, and print how to attach to it; nothing is asked then
+    #[arg(long)]
+    pub(crate) detach: bool,
 }
 
 /// The kinds of volumes, in the user's words.
@@ -324,6 +334,8 @@ pub(crate) struct DeleteServers {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 #[derive(Debug, Subcommand)]
@@ -334,8 +346,33 @@ pub(crate) enum OperationCommand {
     /// Show one operation: its steps, what failed, what was undone, and why
     #[command(alias = "status")]
     Show(ShowOperation),
+    /// Follow one operation, or all that are open, until they end
+    Watch(WatchOperation),
+    /// Follow a detached operation with its output, and end with its exit code; Ctrl-C leaves it running
+    Attach(AttachOperation),
     /// Finish or undo what an interrupted process left open
-    Resume,
+    Resume(ResumeOperations),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchOperation {
+    /// The operation's id [default: all that are open]
+    #[arg(value_name = "OPERATION")]
+    pub(crate) operation: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachOperation {
+    /// The operation's id
+    #[arg(value_name = "OPERATION")]
+    pub(crate) operation: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeOperations {
+    /// Go on in a process of its own, without the terminal, and print how to attach to it
+    #[arg(long)]
+    pub(crate) detach: bool,
 }
 
 #[derive(Debug, Args)]

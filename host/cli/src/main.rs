@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    commands::detach::begin();
     output::color(arguments.global.color);
     let output = Output::new(&arguments.global);
     let result = logging::start(&arguments.global).map_err(Failure::usage).and_then(|()| commands::run(arguments));

@@ -54,7 +54,8 @@ async fn draw(mut events: UnboundedReceiver<Event>, total: usize, output: Output
     bar.finish_and_clear();
 }
 
-fn moving_line(total: usize, output: Output) -> ProgressBar {
+/// The moving line for so many operations; for an unknown number where none is given. Hidden without a terminal.
+pub(crate) fn moving_line(total: usize, output: Output) -> ProgressBar {
     const REDRAW: Duration = Duration::from_millis(120);
     if output.quiet {
         return ProgressBar::hidden();
@@ -72,7 +73,7 @@ fn moving_line(total: usize, output: Output) -> ProgressBar {
 }
 
 /// How many operations are at which step: `3 wait-until-running, 1 create-ip`.
-fn summary(doing: &BTreeMap<String, String>) -> String {
+pub(crate) fn summary(doing: &BTreeMap<String, String>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for step in doing.values() {
         *counts.entry(step).or_default() += 1;

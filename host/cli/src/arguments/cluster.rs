@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 use windlass_cluster::{ClusterName, NodeGroupName};
 
+use super::Detach;
 use crate::completion;
 
 #[derive(Debug, Subcommand)]
@@ -54,6 +55,8 @@ pub(crate) struct RunOptions {
     /// How many servers are worked on at the same time
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
+    #[command(flatten)]
+    pub(crate) detach: Detach,
 }
 
 /// How an operation runs that may remove nodes.

@@ -10,6 +10,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "windlass server create --group ci --count 3 --type DEV1-S,PLAY2-PICO --image ubuntu_noble",
             "windlass server create --group db --type DEV1-M --image ubuntu_noble --extra-volume block:20GB",
+            "windlass server create --group ci --type DEV1-S --image ubuntu_noble --detach",
         ],
     ),
     (
@@ -52,7 +53,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("cluster validate", &["windlass cluster validate farm.toml", "windlass cluster validate farm.toml --offline"]),
     ("operation list", &["windlass operation list --open"]),
     ("operation show", &["windlass operation show ci-0nqrsxtrgyns"]),
-    ("operation resume", &["windlass operation resume"]),
+    (
+        "operation watch",
+        &[
+            "windlass operation watch",
+            "windlass operation watch ci-0nqrsxtrgyns",
+            "windlass operation watch -o json-lines",
+        ],
+    ),
+    ("operation attach", &["windlass operation attach ci-0nqrsxtrgyns"]),
+    ("operation resume", &["windlass operation resume", "windlass operation resume --detach"]),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
     ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),

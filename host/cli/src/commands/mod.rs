@@ -6,6 +6,7 @@ mod config;
 mod conformance;
 mod decision;
 mod demo;
+pub(crate) mod detach;
 mod doctor;
 mod init;
 mod man;
@@ -15,6 +16,8 @@ mod server;
 mod simulator;
 mod sweep;
 
+use std::time::Duration;
+
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 use windlass_policy::slots::types;
 
@@ -22,6 +25,9 @@ use crate::arguments::{Arguments, Command, ConfigCommand, OutputFormat};
 use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
 use crate::output::Output;
+
+/// How often a view looks for news of another process.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -31,6 +37,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             "--output name is for commands that list, and this one lists nothing that has a name",
         )
         .remedy("--output table, json or yaml"));
+    }
+    if detach::is_wanted(&command) {
+        return runtime()?.block_on(detach::run(&Context::load(global)?, &command));
     }
     match command {
         Command::Completions(completions) => completions::run(&completions),

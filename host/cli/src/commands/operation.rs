@@ -1,5 +1,7 @@
 //! `windlass operation`: the journal, told to people and programs.
 
+mod watch;
+
 use serde::Serialize;
 use serde_json::Value;
 use windlass_lifecycle::{
@@ -23,7 +25,9 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
     match command {
         OperationCommand::List(arguments) => list(context, &arguments),
         OperationCommand::Show(arguments) => show(context, &arguments),
-        OperationCommand::Resume => resume(context).await,
+        OperationCommand::Watch(arguments) => watch::watch(context, &arguments).await,
+        OperationCommand::Attach(arguments) => watch::attach(context, &arguments).await,
+        OperationCommand::Resume(_) => resume(context).await,
     }
 }
 
@@ -80,14 +84,19 @@ fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     Ok(())
 }
 
+fn operation_id(text: &str) -> Result<OperationId, Failure> {
+    OperationId::parse(text).map_err(|error| Failure::usage(error.to_string()).remedy("windlass operation list"))
+}
+
+fn unknown(id: &OperationId) -> Failure {
+    Failure::usage(format!("there is no operation {id} in this journal")).remedy("windlass operation list")
+}
+
 fn show(context: &Context, arguments: &ShowOperation) -> Result<(), Failure> {
-    let id = OperationId::parse(&arguments.operation)
-        .map_err(|error| Failure::usage(error.to_string()).remedy("windlass operation list"))?;
-    let unknown =
-        || Failure::usage(format!("there is no operation {id} in this journal")).remedy("windlass operation list");
-    let journal = journal(context)?.ok_or_else(unknown)?;
+    let id = operation_id(&arguments.operation)?;
+    let journal = journal(context)?.ok_or_else(|| unknown(&id))?;
     let operation = journal.operation(&id).map_err(|error| match error {
-        Error::OperationUnknown { .. } => unknown(),
+        Error::OperationUnknown { .. } => unknown(&id),
         other => unreadable(&other),
     })?;
     let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
@@ -129,28 +138,30 @@ fn told(shown: &Shown) -> String {
     let mut text = fields(&lines);
     text.push_str(&format!("\n{}\n", bold("steps")));
     for entry in &shown.entries {
-        let after_ms = entry.at.saturating_sub(operation.created_at);
-        let phase = match entry.phase {
-            Phase::Intent => dim("intent "),
-            Phase::Outcome => green("outcome"),
-            Phase::Failure => red("failure"),
-            Phase::Note => yellow("note   "),
-        };
-        let resource =
-            entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
-        let data = if data_is_empty(&entry.data) {
-            String::new()
-        } else {
-            format!("  {}", dim(&printable(&brief(&entry.data))))
-        };
-        text.push_str(&format!(
-            "  {:>9}  {phase}  {:<20}{}{data}\n",
-            human_duration(std::time::Duration::from_millis(after_ms)),
-            printable(&entry.step),
-            printable(&resource),
-        ));
+        text.push_str(&format!("{}\n", entry_words(operation, entry)));
     }
     text
+}
+
+/// One entry in one line, with the time since its operation began.
+fn entry_words(operation: &Operation, entry: &Entry) -> String {
+    let after_ms = entry.at.saturating_sub(operation.created_at);
+    let phase = match entry.phase {
+        Phase::Intent => dim("intent "),
+        Phase::Outcome => green("outcome"),
+        Phase::Failure => red("failure"),
+        Phase::Note => yellow("note   "),
+    };
+    let resource =
+        entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
+    let data =
+        if data_is_empty(&entry.data) { String::new() } else { format!("  {}", dim(&printable(&brief(&entry.data)))) };
+    format!(
+        "  {:>9}  {phase}  {:<20}{}{data}",
+        human_duration(std::time::Duration::from_millis(after_ms)),
+        printable(&entry.step),
+        printable(&resource),
+    )
 }
 
 /// The first cause as the journal keeps it: the step, and the failure in the contract's shape.

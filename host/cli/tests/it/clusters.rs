@@ -236,6 +236,21 @@ fn the_end_of_the_terminal_undoes_nothing() {
 }
 
 #[test]
+fn a_detached_creation_of_a_cluster_goes_on_by_itself() {
+    let farm =
+        Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
+    let mut command =
+        farm.world.command(&["cluster", "create", farm.file.to_str().unwrap(), "--detach", "--output", "json"]);
+    let told = crate::support::Ran::of(command.current_dir(farm.world.home.path())).expect(0).json();
+    assert_eq!((&told["detached"]["cluster"], &told["detached"]["operation"]), (&"farm".into(), &1.into()));
+    written(&farm, "begun");
+    assert_eq!(farm.status()["operation_lives"], true);
+    farm.world.write("go", b"");
+    farm.cluster(&["watch", "farm"]).expect(0);
+    assert_eq!(farm.status()["cluster"]["state"], "active");
+}
+
+#[test]
 fn a_specification_that_was_wrong_is_applied_anew_and_repairs_its_cluster() {
     let farm = Farm::new();
     farm.create().expect(0);

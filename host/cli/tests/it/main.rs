@@ -9,6 +9,7 @@ mod clusters;
 mod completion;
 mod conformance;
 mod demo;
+mod detached;
 mod doctor;
 mod failures;
 mod help;

@@ -11,14 +11,12 @@ use windlass_cluster::{
 
 use super::{failure_of, failure_words, live, work};
 use crate::arguments::{self, NameCluster, ValidateCluster};
+use crate::commands::LOOK_AGAIN;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::{age, bold, dim, fields, instant, printable, red};
 use crate::units::human_duration;
-
-/// How often a view looks for news of another process.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStatus) -> Result<(), Failure> {
     let look = context.clusters_to_look_at()?;

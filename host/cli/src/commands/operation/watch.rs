@@ -1,0 +1,281 @@
+//! `windlass operation watch` and `attach`: operations of another process, told as its journal grows.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use windlass_lifecycle::{
+    Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report, StateDirectory,
+};
+
+use super::{Operations, cause_words, entry_words, journal, unknown, unreadable};
+use crate::arguments::{AttachOperation, WatchOperation};
+use crate::commands::{LOOK_AGAIN, detach, left_of, unverified};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::{bold, green, printable, red, yellow};
+use crate::progress::{moving_line, summary};
+
+/// Follows one operation, or all that are open, until they have ended.
+pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let id = arguments.operation.as_deref().map(super::operation_id).transpose()?;
+    let mut watching = Watching { id, ..Watching::default() };
+    let journal = match (journal(context)?, &watching.id) {
+        (None, Some(id)) => return Err(unknown(id)),
+        (None, None) => return watching.ended(context),
+        (Some(journal), _) => journal,
+    };
+    follow(context, &state, &journal, &mut watching, "no longer watched").await?;
+    watching.ended(context)
+}
+
+/// Follows a detached operation: what its process has written so far and writes from now on, or where it has no output
+/// of its own, its journal.
+pub(super) async fn attach(context: &Context, arguments: &AttachOperation) -> Result<(), Failure> {
+    let id = super::operation_id(&arguments.operation)?;
+    let state = context.state_directory()?;
+    let journal = journal(context)?.ok_or_else(|| unknown(&id))?;
+    let operation = read_one(&journal, &id)?;
+    // Without such a file it is no detached one, or its file has been removed since.
+    let log = detach::log_of(&state, &operation.runner)?.map(|file| Tail { file, at: 0 });
+    let mut watching = Watching { id: Some(id), log, ..Watching::default() };
+    follow(context, &state, &journal, &mut watching, "detached again").await?;
+    watching.ended(context)
+}
+
+async fn follow(
+    context: &Context,
+    state: &StateDirectory,
+    journal: &Journal,
+    watching: &mut Watching,
+    left: &str,
+) -> Result<(), Failure> {
+    let deaf =
+        |error: std::io::Error| Failure::usage("the program cannot listen for Ctrl-C").because(error.to_string());
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    if let Some(id) = watching.id.as_ref().filter(|_| watching.log.is_some()) {
+        context.output.say(&format!("attached to {id}; Ctrl-C leaves it running"));
+    }
+    let bar = moving_line(0, context.output);
+    let interrupted = loop {
+        let (lines, goes_on) = match watching.look(context, state, journal, bar.is_hidden()) {
+            Ok(seen) => seen,
+            Err(failure) => {
+                bar.finish_and_clear();
+                return Err(failure);
+            }
+        };
+        bar.set_message(summary(&watching.doing));
+        for line in lines {
+            if bar.is_hidden() { context.output.say(&line) } else { bar.suspend(|| context.output.say(&line)) }
+        }
+        if !goes_on {
+            break false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            _ = interrupts.recv() => break true,
+            _ = terminations.recv() => break true,
+        }
+    };
+    bar.finish_and_clear();
+    match interrupted {
+        false => Ok(()),
+        true => Err(Failure::new(Exit::Interrupted, format!("{left}; what was under way goes on"))
+            .remedy("windlass operation list --open")),
+    }
+}
+
+/// What is known so far of the operations that are followed.
+#[derive(Default)]
+struct Watching {
+    /// The one; otherwise all that are open.
+    id: Option<OperationId>,
+    /// What the process itself writes, which is told in place of the journal.
+    log: Option<Tail>,
+    /// The last entry that was told of each, and where it stands.
+    seen: BTreeMap<OperationId, (u64, Option<Operation>)>,
+    /// The steps under way.
+    doing: BTreeMap<String, String>,
+    /// Those that are open although their process has ended.
+    abandoned: Vec<OperationId>,
+}
+
+impl Watching {
+    /// What is new, and whether there is more to come.
+    fn look(
+        &mut self,
+        context: &Context,
+        state: &StateDirectory,
+        journal: &Journal,
+        intents_too: bool,
+    ) -> Result<(Vec<String>, bool), Failure> {
+        let mut lines = Vec::new();
+        let mut goes_on = false;
+        if self.id.is_none() {
+            let mut open = OperationFilter::default();
+            open.states = vec![OperationState::Open];
+            for operation in journal.operations(&open).map_err(|error| unreadable(&error))? {
+                self.seen.entry(operation.id).or_default();
+            }
+        } else if let Some(id) = &self.id {
+            self.seen.entry(id.clone()).or_default();
+        }
+        for (id, (told, last)) in &mut self.seen {
+            if last.as_ref().is_some_and(|last| last.state != OperationState::Open) {
+                continue;
+            }
+            // Asked before the journal: a process that ended in between has written its end by then.
+            let runner = last
+                .as_ref()
+                .map_or_else(|| read_one(journal, id).map(|row| row.runner), |last| Ok(last.runner.clone()))?;
+            let lives = state.runner_lives(&runner);
+            let operation = read_one(journal, id)?;
+            let entries = journal.entries(id).map_err(|error| unreadable(&error))?;
+            if *told == 0 && self.log.is_none() {
+                lines.push(bold(&printable(&format!("{id}  {} in {}", operation.kind, operation.zone))));
+            }
+            for entry in entries.iter().filter(|entry| entry.sequence > *told) {
+                match entry.phase {
+                    Phase::Intent => self.doing.insert(id.to_string(), entry.step.clone()),
+                    _ => self.doing.remove(id.as_str()),
+                };
+                if context.output.is_lines() {
+                    context.output.document(&json!({ "operation": id, "kind": operation.kind, "entry": entry }));
+                } else if self.log.is_none() && (intents_too || entry.phase != Phase::Intent) {
+                    lines.push(format!("{id}{}", entry_words(&operation, entry)));
+                }
+            }
+            *told = entries.last().map_or(*told, |entry| entry.sequence);
+            if operation.state != OperationState::Open {
+                self.doing.remove(id.as_str());
+                lines.push(closed_words(&operation));
+            } else if lives || operation.runner != runner {
+                goes_on = true;
+            } else if !self.abandoned.contains(id) {
+                self.abandoned.push(id.clone());
+            }
+            *last = Some(operation);
+        }
+        // The process tells its result after the last operation.
+        if let (Some(log), Some((_, Some(operation)))) = (&mut self.log, self.seen.values().next()) {
+            goes_on |= state.runner_lives(&operation.runner);
+            let closing: Vec<String> = std::mem::take(&mut lines);
+            lines.extend(log.new_lines());
+            lines.extend(closing);
+        }
+        Ok((lines, goes_on))
+    }
+
+    /// The result: as the operations', the worst of them first.
+    fn ended(self, context: &Context) -> Result<(), Failure> {
+        let operations: Vec<Operation> = self.seen.into_values().filter_map(|(_, operation)| operation).collect();
+        let Some(exit) = operations.iter().filter_map(exit_of).max_by_key(|exit| *exit as u8) else {
+            let count = operations.len();
+            context.output.result(&Operations { operations }, || match count {
+                0 => "no operation is open\n".to_owned(),
+                _ => String::new(),
+            });
+            return Ok(());
+        };
+        let failed = operations.iter().filter(|operation| exit_of(operation).is_some()).count();
+        let mut failure = Failure::new(exit, format!("{failed} of {} operations did not succeed", operations.len()));
+        for operation in operations.iter().filter(|operation| exit_of(operation).is_some()) {
+            if let Some(cause) = &operation.cause {
+                failure.causes.push(format!("{}: {}", operation.id, cause_words(cause)));
+            }
+            if self.abandoned.contains(&operation.id) {
+                failure.causes.push(format!("{}: its process ended before it did", operation.id));
+            }
+            let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
+            if let Some(report) = report {
+                failure.undone.push(format!("{}: {}", operation.id, report.words()));
+                failure.left.extend(left_of(&report));
+            }
+            if operation.state == OperationState::Unverified {
+                let at = operation.look_at.unwrap_or_default();
+                failure.left.push(unverified(&operation.id, &operation.zone, at));
+            }
+        }
+        failure.remedy = Some(match exit {
+            Exit::Left => "windlass operation resume".to_owned(),
+            _ => "windlass operation show, with its id".to_owned(),
+        });
+        Err(failure.with_partial(serde_json::to_value(Operations { operations }).unwrap_or_default()))
+    }
+}
+
+/// The exit code of the command that an operation is of; none where it succeeded.
+fn exit_of(operation: &Operation) -> Option<Exit> {
+    match (operation.state, &operation.cause) {
+        (OperationState::Done, _) | (OperationState::Kept, None) => None,
+        (OperationState::Undone | OperationState::Kept, _) => Some(Exit::Undone),
+        (OperationState::Left | OperationState::Unverified | OperationState::Open, _) => Some(Exit::Left),
+    }
+}
+
+fn closed_words(operation: &Operation) -> String {
+    let paint = match exit_of(operation) {
+        None => green,
+        Some(Exit::Left) => red,
+        Some(_) => yellow,
+    };
+    paint(&format!("{}  is {}", operation.id, operation.state))
+}
+
+fn read_one(journal: &Journal, id: &OperationId) -> Result<Operation, Failure> {
+    journal.operation(id).map_err(|error| match error {
+        Error::OperationUnknown { .. } => unknown(id),
+        other => unreadable(&other),
+    })
+}
+
+/// A file that grows, read line by line.
+struct Tail {
+    file: std::fs::File,
+    at: u64,
+}
+
+impl Tail {
+    /// The whole lines since the last time. What cannot be read is no failure of the operation.
+    fn new_lines(&mut self) -> Vec<String> {
+        let mut content = Vec::new();
+        let length = self.file.metadata().map_or(0, |data| data.len());
+        if length < self.at {
+            // It was cut at its bound.
+            self.at = 0;
+        }
+        let read = self.file.seek(SeekFrom::Start(self.at));
+        let read = read.and_then(|_| (&self.file).take(2 * detach::LARGEST_LOG_BYTES).read_to_end(&mut content));
+        let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if read.is_err() || whole == 0 {
+            return Vec::new();
+        }
+        self.at += whole as u64;
+        String::from_utf8_lossy(&content[..whole]).lines().map(printable).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_growing_file_is_told_by_whole_lines_each_once_and_cannot_steer_the_terminal() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let mut writer = std::fs::File::create(&path).expect("made");
+        let mut tail = Tail { file: std::fs::File::open(&path).expect("opened"), at: 0 };
+        assert!(tail.new_lines().is_empty());
+        writer.write_all(b"one\n\x1b[2Jtw").expect("written");
+        assert_eq!(tail.new_lines(), ["one"]);
+        writer.write_all(b"o\n").expect("written");
+        assert_eq!(tail.new_lines(), ["\u{fffd}[2Jtwo"]);
+        assert!(tail.new_lines().is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Operations that other processes work on: watched, detached, attached to; and the end of the terminal.
+
+use crate::support::{Ran, Running, World, eventually};
+
+const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+
+fn advance(world: &World) {
+    world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
+}
+
+#[track_caller]
+fn until_ended(world: &World, mut running: Running) -> Ran {
+    eventually("it ends", || {
+        advance(world);
+        running.has_ended().then_some(())
+    });
+    running.end()
+}
+
+/// Starts a detached creation in a world whose time stands still, and gives its id.
+fn detached(world: &World) -> String {
+    let mut command = world.command(&[&CREATE[..], &["--detach", "--output", "json"]].concat());
+    // What still runs in the test's folder is ended with it.
+    let told = Ran::of(command.current_dir(world.home.path())).expect(0).json();
+    told["detached"]["operations"][0].as_str().expect("an id").to_owned()
+}
+
+fn state(world: &World, id: &str) -> String {
+    world.json(&["operation", "show", id])["operation"]["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn a_detached_creation_goes_on_without_its_terminal_and_can_be_attached_to() {
+    let world = World::new("0");
+    let id = detached(&world);
+    assert_eq!(state(&world, &id), "open");
+    let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
+    // A session of its own: what ends the terminal's processes does not reach it.
+    let operation = world.json(&["operation", "show", &id]);
+    let process = operation["operation"]["runner"].as_str().unwrap().split('-').next().unwrap().to_owned();
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+    let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
+    assert_eq!(session, process);
+    let command_line = std::fs::read_to_string(format!("/proc/{process}/cmdline")).expect("it lives");
+    assert!(!command_line.contains("--detach") && !command_line.contains("1111-1111"), "{command_line:?}");
+
+    let ran = until_ended(&world, attached).expect(0);
+    assert!(ran.stderr.contains("the server runs") && ran.stderr.contains("DEV1-S"), "{}", ran.stderr);
+    assert_eq!(state(&world, &id), "done");
+}
+
+#[test]
+fn an_interrupted_attachment_leaves_the_operation_running() {
+    let world = World::new("0");
+    let id = detached(&world);
+    let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    attached.until_it_says("Ctrl-C leaves it running");
+    attached.signal("INT");
+    attached.end().expect(130).says("detached again; what was under way goes on");
+    assert_eq!(state(&world, &id), "open");
+    let watched = Running::start(&mut world.command(&["operation", "watch", &id]));
+    until_ended(&world, watched).expect(0).says("is done");
+}
+
+#[test]
+fn a_detached_operation_that_fails_ends_its_attachment_with_its_exit_code() {
+    let world = World::new("0");
+    world.configure(crate::support::IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    let id = detached(&world);
+    let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
+    until_ended(&world, attached).expect(1).says("nothing is left");
+    assert_eq!(state(&world, &id), "undone");
+}
+
+#[test]
+fn a_detached_command_that_cannot_begin_is_told_with_its_exit_code() {
+    let world = World::new("50");
+    let wrong = ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--detach"];
+    let ran = world.run(&wrong).expect(2).says("ended before it had begun an operation");
+    assert!(ran.stderr.contains("--type"), "{}", ran.stderr);
+    world.run(&["server", "delete", "--group", "ci", "--detach"]).expect(2).says("--yes");
+    world.run(&[&CREATE[..], &["--detach", "--cloud-init", "-"]].concat()).expect(2).says("has no stdin");
+}
+
+#[test]
+fn open_operations_are_watched_until_they_end_one_line_for_each_event() {
+    let world = World::new("0");
+    world.run(&["operation", "watch"]).expect(0);
+    let create = Running::start(&mut world.command(&CREATE));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    let watched = Running::start(&mut world.command(&["operation", "watch", "-o", "json-lines"]));
+    let ran = until_ended(&world, watched).expect(0);
+    let lines: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON in each line")).collect();
+    let (last, events) = lines.split_last().expect("the result");
+    assert_eq!(last["operations"][0]["state"], "done");
+    let steps: Vec<_> = events.iter().map(|event| event["entry"]["step"].as_str().unwrap()).collect();
+    assert!(steps.contains(&"create-server") && steps.contains(&"power-on"), "{steps:?}");
+    let sequences: Vec<_> = events.iter().map(|event| event["entry"]["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (1..=sequences.len() as u64).collect::<Vec<_>>(), "each once, in order");
+    create.end().expect(0);
+}
+
+#[test]
+fn a_watch_says_when_the_process_of_an_operation_has_died() {
+    let world = World::new("0");
+    let create = Running::start(&mut world.command(&CREATE));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    create.signal("KILL");
+    create.end();
+    world.run(&["operation", "watch"]).expect(3).says("its process ended before it did").says("operation resume");
+}
+
+#[test]
+fn the_end_of_the_terminal_ends_and_undoes_nothing() {
+    let world = World::new("0");
+    let create = Running::start(&mut world.command(&CREATE));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    create.signal("HUP");
+    let ran = until_ended(&world, create).expect(0);
+    assert!(!ran.stderr.contains("interrupted"), "{}", ran.stderr);
+    assert_eq!(world.control("GET", "resources", "")["servers"][0]["state"], "running");
+}
