@@ -420,8 +420,11 @@ impl DayWorld {
         }
         self.calls_are_gone(done).await;
         self.world.kill(RUNNER).await;
-        let calm =
-            lives.is_some() && self.calm_since.elapsed() > CALM && self.gone.is_empty() && self.locked.is_empty();
+        let calm = lives.is_some()
+            && self.world.simulator.faults().is_empty()
+            && self.calm_since.elapsed() > CALM
+            && self.gone.is_empty()
+            && self.locked.is_empty();
         if self.day.setting.delete_on_shutdown && calm {
             let left = self.what_is_left();
             self.problems.extend(left.into_iter().map(|words| format!("after a shutdown that removes all, {words}")));

@@ -197,10 +197,11 @@ fn nothing_of_a_record_steers_the_terminal() {
 /// Puts the text behind each that may be any text.
 fn poison(value: &mut Value, text: &str) {
     match value {
-        Value::String(own) if own.contains(['-', ' ', '.', '/']) || own.starts_with(char::is_uppercase) => {
-            if !is_word_of_the_contract(own) {
-                own.push_str(text);
-            }
+        Value::String(own)
+            if (own.contains(['-', ' ', '.', '/']) || own.starts_with(char::is_uppercase))
+                && !is_word_of_the_contract(own) =>
+        {
+            own.push_str(text);
         }
         Value::Array(items) => items.iter_mut().for_each(|item| poison(item, text)),
         Value::Object(fields) => fields.values_mut().for_each(|field| poison(field, text)),
