@@ -185,7 +185,9 @@ async fn wait_until_begun(
         let ended = child.try_wait().map_err(|error| {
             Failure::new(Exit::Left, "whether the detached process runs cannot be seen").because(error.to_string())
         })?;
-        let begun = if of_cluster { cluster_of(state, &mark).await? } else { operations_of(state, &mark)? };
+        let of_cluster = if of_cluster { cluster_of(state, &mark).await? } else { None };
+        // Servers that it makes are enough to know that it works, also where the cluster's own row does not show it.
+        let begun = of_cluster.map_or_else(|| operations_of(state, &mark), |begun| Ok(Some(begun)))?;
         match (begun, ended) {
             (Some(begun), _) => return Ok(Ok(begun)),
             (None, Some(status)) => return Ok(Err(status)),
