@@ -134,9 +134,14 @@ async fn types_tell_stock_and_minimum_lease() {
     assert_eq!(types[0].minimum_lease().unwrap().as_secs(), 86_400);
     assert_eq!(types[0].memory.as_ref().unwrap().capacity, 16_000_000_000);
     assert_eq!(types[1].cpu.as_ref().unwrap().core_count, 8);
-    let twice = json!({"server_types": [{"name": "M4-S", "stock": "low_stock"}, {"name": "M4-S", "stock": "no_stock"}]});
+    let twice =
+        json!({"server_types": [{"name": "M4-S", "stock": "low_stock"}, {"name": "M4-S", "stock": "no_stock"}]});
     let types = answered(200, twice.to_string()).0.list_server_types().await.unwrap();
-    assert_eq!(types.iter().map(|known| known.name.as_str()).collect::<Vec<_>>(), ["M4-S"], "what comes twice counts once");
+    assert_eq!(
+        types.iter().map(|known| known.name.as_str()).collect::<Vec<_>>(),
+        ["M4-S"],
+        "what comes twice counts once"
+    );
     for body in ["{}", r#"{"server_types": null}"#, r#"{"server_types": [{}]}"#] {
         let error = answered(200, body).0.list_server_types().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::MalformedAnswer, "{body}");

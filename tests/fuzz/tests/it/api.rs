@@ -12,7 +12,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers as ListMacs};
 use windlass_scaleway::types::block::ListBlockVolumes;
-use windlass_scaleway::types::instance::{ListImages, ListIps, ListPrivateNics, ListServers, ListVolumes, ServerAction};
+use windlass_scaleway::types::instance::{
+    ListImages, ListIps, ListPrivateNics, ListServers, ListVolumes, ServerAction,
+};
 use windlass_scaleway::types::ipam::ListIpamIps;
 use windlass_scaleway::{Client, Error, Limits, Settings, Transport, TransportError};
 
