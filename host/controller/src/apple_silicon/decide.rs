@@ -99,6 +99,12 @@ fn provision(seen: &Observed<'_>) -> Next {
     {
         return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
+    // A host that carries this object's own claim is its, whatever the annotation says by now.
+    if let Some(why) = seen.refused
+        && !matches!(seen.sight, Sight::There(host) if host.name == seen.claim)
+    {
+        return Next::wait(Phase::Failed, "ClaimNotApproved", why, Some(seen.interval));
+    }
     if !seen.finalizer || !seen.annotated {
         return Next::Mark;
     }
@@ -110,12 +116,6 @@ fn provision(seen: &Observed<'_>) -> Next {
         Some(JobKind::Inspect) => return Next::LookAgain { after: seen.interval },
         Some(_) => return Next::wait(Phase::Adopting, "Adopting", "a host of the pool is being claimed", None),
         None => {}
-    }
-    // A host that carries this object's own claim is its, whatever the annotation says by now.
-    if let Some(why) = seen.refused
-        && !matches!(seen.sight, Sight::There(host) if host.name == seen.claim)
-    {
-        return Next::wait(Phase::Failed, "ClaimNotApproved", why, Some(seen.interval));
     }
     if seen.host_id.is_some() {
         return look_after(seen);
