@@ -1,6 +1,5 @@
 //! The process: credentials, policies, Lease, the controllers, and their orderly end.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +29,6 @@ use crate::jobs::Jobs;
 use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, ServerCluster, labels};
 use crate::lease::{LeaseOptions, lead};
 use crate::observe::{Health, serve_health, serve_metrics};
-use crate::pools::Pools;
 use crate::server_cluster::{Liveness, ServerClusters};
 use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans, server_cluster};
 
@@ -117,7 +115,9 @@ impl Process {
         explicit.user_agent = Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION")));
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
         orphans::check(arguments)?;
-        let pools = Pools::of(arguments.pool_prefix.as_deref(), &arguments.pool)?;
+        let pool_prefix = arguments.pool_prefix.as_deref().map(str::parse).transpose().map_err(
+            |error: windlass_lifecycle::Error| Error::Option { option: "--pool-prefix", problem: error.to_string() },
+        )?;
         let zone = scaleway_settings.zone().cloned();
         let scaleway =
             windlass_scaleway::Client::new(scaleway_settings).map_err(|error| Error::Client(Box::new(error)))?;
@@ -131,7 +131,7 @@ impl Process {
                 .await
                 .map_err(|error| Error::Defect(error.to_string()))??
         };
-        let client = kubernetes(arguments.kubeconfig.as_deref()).await?;
+        let client = kubernetes(arguments).await?;
         let owner = match &arguments.owner {
             Some(owner) => owner.clone(),
             None => owner(&client).await?,
@@ -145,8 +145,7 @@ impl Process {
             settings: Settings {
                 owner: owner.clone(),
                 zone,
-                namespace: arguments.leader_elect_namespace.clone(),
-                pools,
+                pool_prefix,
                 allow_orders: arguments.allow_orders,
                 listing_interval: arguments.listing_interval,
                 retry_interval: arguments.retry_interval,
@@ -281,8 +280,8 @@ fn policy_host(
     Ok(host)
 }
 
-pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    let config = match kubeconfig {
+async fn kubernetes(arguments: &RunArguments) -> Result<Client, Error> {
+    let config = match &arguments.kubeconfig {
         Some(path) => {
             let problem =
                 |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));
