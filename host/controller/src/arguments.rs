@@ -29,6 +29,19 @@ pub struct Arguments {
 pub enum Command {
     /// Print the definitions of all kinds as YAML
     Crds,
+    /// Print what the machines of this cluster have, as the ConfigMap that hands it over to them after a move to another
+    /// cluster
+    Approvals {
+        /// The kubeconfig file; absent: KUBECONFIG, else the pod's service account
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// The namespace of the machines; absent: all
+        #[arg(long, short)]
+        namespace: Option<String>,
+        /// The namespace of the controller that is to find them
+        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+        controller_namespace: String,
+    },
     /// Not for people: this program as its own compiler of policies, whose memory goes with it
     #[command(name = COMPILE, hide = true)]
     CompilePolicyForHost,
@@ -68,6 +81,10 @@ pub struct RunArguments {
     /// The pool of machines that name none: the prefix of its hosts' names
     #[arg(long, env = "WINDLASS_POOL_PREFIX", value_name = "PREFIX")]
     pub pool_prefix: Option<String>,
+    /// A further pool, for all namespaces or for those behind the `=`: `ci-pool-`, `ci-pool-=team-a,team-b`. Machines take
+    /// hosts from these pools and from that of --pool-prefix only
+    #[arg(long, env = "WINDLASS_POOLS", value_name = "PREFIX[=NAMESPACE,...]", value_delimiter = ';')]
+    pub pool: Vec<String>,
     /// Let machines whose spec allows it order hosts (each is billed for at least 24 hours)
     #[arg(long, env = "WINDLASS_ALLOW_ORDERS")]
     pub allow_orders: bool,

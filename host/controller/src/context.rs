@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_lifecycle::{Lifecycle, OwnerName, PoolPrefix};
+use windlass_lifecycle::{Lifecycle, OwnerName};
 use windlass_policy::Host;
 use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
@@ -24,6 +24,7 @@ use crate::above::Above;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, PolicyInUse, conditions};
+use crate::pools::Pools;
 use crate::server_cluster::ServerClusters;
 use crate::status::{bounded, difference, remove_condition, set_condition};
 
@@ -38,8 +39,10 @@ const LONGEST_NOTE: usize = 1000;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) owner: OwnerName,
+    /// The controller's own namespace.
+    pub(crate) namespace: String,
     pub(crate) zone: Option<Zone>,
-    pub(crate) pool_prefix: Option<PoolPrefix>,
+    pub(crate) pools: Pools,
     pub(crate) allow_orders: bool,
     pub(crate) listing_interval: Duration,
     pub(crate) retry_interval: Duration,

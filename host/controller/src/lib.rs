@@ -30,6 +30,7 @@
 
 mod above;
 mod apple_silicon;
+mod approvals;
 mod arguments;
 mod cluster_api;
 mod configuration;
@@ -49,6 +50,7 @@ mod next;
 mod observe;
 mod orphans;
 mod outcome;
+mod pools;
 mod process;
 mod requested;
 mod server_cluster;
@@ -56,6 +58,7 @@ mod servers;
 mod status;
 mod turn;
 
+pub use approvals::print_approvals;
 pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;

@@ -1,5 +1,6 @@
 //! `windlass-controller`: the process around the library.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,6 +14,9 @@ const WRONG_USAGE: u8 = 2;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.command {
+        Some(Command::Approvals { kubeconfig, namespace, controller_namespace }) => {
+            return print_approvals(kubeconfig.as_deref(), namespace.as_deref(), &controller_namespace);
+        }
         Some(Command::Crds) => {
             print!("{}", windlass_controller::definitions_yaml());
             return ExitCode::SUCCESS;
@@ -52,6 +56,28 @@ fn main() -> ExitCode {
             );
             eprintln!("windlass-controller: {error}");
             if wrong { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn print_approvals(kubeconfig: Option<&Path>, namespace: Option<&str>, controller_namespace: &str) -> ExitCode {
+    let printed = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            runtime.block_on(windlass_controller::print_approvals(kubeconfig, namespace, controller_namespace))
+        }
+        Err(error) => {
+            eprintln!("windlass-controller: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match printed {
+        Ok(yaml) => {
+            print!("{yaml}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("windlass-controller: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -16,7 +16,7 @@ use windlass_scaleway::Zone;
 use crate::arguments::{Orphans, RunArguments};
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, annotations};
-use crate::names::{ProviderId, claim_prefix};
+use crate::names::{ProviderId, claim, claim_prefix};
 use crate::{Error, metric_names};
 
 /// Objects of one page of a listing.
@@ -83,7 +83,10 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
     loop {
         let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the living machines"))?;
         for object in &page.items {
+            // One that waits for an approval names its host in the annotation.
             live.extend(object.annotations().get(annotations::CLAIM).cloned());
+            let own = claim(&context.settings.owner, &object.name_any(), &object.uid().unwrap_or_default())?;
+            live.insert(own.to_string());
             if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
                 live.insert(provider.id().to_owned());
                 zones.insert(provider.zone().clone());
@@ -123,7 +126,7 @@ async fn look(context: &Context, watch: &Watch, first_seen: &mut BTreeMap<String
             if !due || watch.mode != Orphans::Return {
                 continue;
             }
-            let Some(prefix) = context.settings.pool_prefix.clone() else {
+            let Some(prefix) = context.settings.pools.of_all().cloned() else {
                 tracing::warn!(host = stranded.host, "an orphan cannot return: --pool-prefix is not set");
                 continue;
             };

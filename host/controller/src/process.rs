@@ -1,5 +1,6 @@
 //! The process: credentials, policies, Lease, the controllers, and their orderly end.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::jobs::Jobs;
 use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, ServerCluster, labels};
 use crate::lease::{LeaseOptions, lead};
 use crate::observe::{Health, serve_health, serve_metrics};
+use crate::pools::Pools;
 use crate::server_cluster::{Liveness, ServerClusters};
 use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans, server_cluster};
 
@@ -115,9 +117,7 @@ impl Process {
         explicit.user_agent = Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION")));
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
         orphans::check(arguments)?;
-        let pool_prefix = arguments.pool_prefix.as_deref().map(str::parse).transpose().map_err(
-            |error: windlass_lifecycle::Error| Error::Option { option: "--pool-prefix", problem: error.to_string() },
-        )?;
+        let pools = Pools::of(arguments.pool_prefix.as_deref(), &arguments.pool)?;
         let zone = scaleway_settings.zone().cloned();
         let scaleway =
             windlass_scaleway::Client::new(scaleway_settings).map_err(|error| Error::Client(Box::new(error)))?;
@@ -131,7 +131,7 @@ impl Process {
                 .await
                 .map_err(|error| Error::Defect(error.to_string()))??
         };
-        let client = kubernetes(arguments).await?;
+        let client = kubernetes(arguments.kubeconfig.as_deref()).await?;
         let owner = match &arguments.owner {
             Some(owner) => owner.clone(),
             None => owner(&client).await?,
@@ -145,7 +145,8 @@ impl Process {
             settings: Settings {
                 owner: owner.clone(),
                 zone,
-                pool_prefix,
+                namespace: arguments.leader_elect_namespace.clone(),
+                pools,
                 allow_orders: arguments.allow_orders,
                 listing_interval: arguments.listing_interval,
                 retry_interval: arguments.retry_interval,
@@ -280,8 +281,8 @@ fn policy_host(
     Ok(host)
 }
 
-async fn kubernetes(arguments: &RunArguments) -> Result<Client, Error> {
-    let config = match &arguments.kubeconfig {
+pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client, Error> {
+    let config = match kubeconfig {
         Some(path) => {
             let problem =
                 |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));

@@ -182,6 +182,17 @@ impl ControlPlane {
         Ok(Client::try_from(config)?)
     }
 
+    /// A client that asks as somebody who has no rights but those that are bound to this name.
+    ///
+    /// # Errors
+    /// When kube does not like its own configuration.
+    pub async fn client_of(&self, name: &str) -> Result<Client> {
+        let config = Kubeconfig::from_yaml(&self.kubeconfig(User::Admin))?;
+        let mut config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        config.auth_info.impersonate = Some(name.to_owned());
+        Ok(Client::try_from(config)?)
+    }
+
     /// Runs kubectl as `user` with `input` on its standard input, and gives what it printed.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::control_plane::free_port;
 use crate::process::Process;
 use crate::wait::LIMIT;
-use crate::{ControlPlane, Kind, User, compiled, eventually};
+use crate::{ControlPlane, Kind, MachineOptions, User, compiled, eventually};
 
 /// The Lease of our manifests is the only one that their rights reach; so scenes do without, except those about
 /// leaders.
@@ -119,6 +119,9 @@ impl Controller {
             let file = configuration_file(folder, &options.state);
             std::fs::write(&file, serde_json::to_string_pretty(configuration)?)?;
             arguments.push(format!("--config={}", file.display()));
+        }
+        if !options.arguments.iter().any(|argument| argument.starts_with("--pool")) {
+            arguments.push(format!("--pool={}", MachineOptions::POOL));
         }
         let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
         let further: Vec<String> = options.arguments.iter().map(|argument| name(argument)).collect();

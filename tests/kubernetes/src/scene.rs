@@ -83,6 +83,43 @@ impl<'plane> Scene<'plane> {
         })
     }
 
+    /// Another namespace on the same control plane, over the same Scaleway.
+    ///
+    /// # Errors
+    /// When the namespace cannot be made.
+    pub async fn neighbour(&self, name: &str) -> Result<Self> {
+        let namespace = format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..6]);
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        self.plane.kubectl(User::Admin, &["create", "-f", "-"], &object.to_string())?;
+        Ok(Self {
+            plane: self.plane,
+            client: self.client.clone(),
+            scaleway: Arc::clone(&self.scaleway),
+            folder: TempDir::with_prefix_in(&namespace, self.plane.folder())?,
+            namespace,
+        })
+    }
+
+    /// Hands over what these keys name (claims, ids of servers) to objects of this namespace, as an administrator does.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn approve(&self, entries: &[(&str, &str)]) -> Result<()> {
+        let data: serde_json::Map<String, Value> = entries
+            .iter()
+            .map(|(key, name)| ((*key).to_owned(), json!(format!("{}/{name}", self.namespace))))
+            .collect();
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "windlass-approvals"}, "data": data,
+        });
+        let resource = Kind::ConfigMap.resource();
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), LEASE_NAMESPACE, &resource);
+        // A field manager of its own for each key: those of others stay.
+        let parameters = PatchParams::apply(&format!("approvals-{}", uuid::Uuid::new_v4())).force();
+        api.patch("windlass-approvals", &parameters, &Patch::Apply(map)).await?;
+        Ok(())
+    }
+
     /// The control plane.
     #[must_use]
     pub fn plane(&self) -> &'plane ControlPlane {

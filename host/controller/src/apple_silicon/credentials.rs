@@ -14,8 +14,36 @@ use crate::kinds::{AppleSiliconMachine, labels};
 
 /// Who writes the Secret's fields.
 const MANAGER: &str = "windlass-controller";
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time.
+/// Why the Secret of an object cannot be written, where another has that name: one that this controller did not write for
+/// an object of this name. A machine `db` does not take the Secret `db-credentials` of somebody's database.
+pub(super) async fn taken(context: &Context, namespace: &str, name: &str) -> Result<Option<String>, Error> {
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+    let name_of_secret = secret_name(name);
+    let found = api
+        .get_opt(&name_of_secret)
+        .await
+        .map_err(Error::kubernetes("reading the Secret with the host's credentials"))?;
+    Ok(found.filter(|secret| !is_ours(secret, name)).map(|_| {
+        format!("the Secret {name_of_secret} is not this machine's, and stays as it is: delete it, or this machine")
+    }))
+}
+
+fn secret_name(object: &str) -> String {
+    format!("{object}-credentials")
+}
+
+/// Whether it was written for an object of this name: also in an earlier life of the object, before it was moved.
+fn is_ours(secret: &Secret, object: &str) -> bool {
+    let kind = AppleSiliconMachine::kind(&());
+    let owners = secret.owner_references();
+    secret.labels().get(MANAGED_BY).is_some_and(|by| by == MANAGER)
+        && owners.iter().all(|owner| owner.kind == kind && owner.name == object)
+}
+
+/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, or where
+/// the name is [`taken`].
 ///
 /// It belongs to the object and goes with it, also when the object moves to another cluster.
 pub(super) async fn write(
@@ -24,6 +52,9 @@ pub(super) async fn write(
     host: &Host,
 ) -> Result<Option<String>, Error> {
     let Some(secret) = secret(object, host) else { return Ok(None) };
+    if taken(context, &object.namespace().unwrap_or_default(), &object.name_any()).await?.is_some() {
+        return Ok(None);
+    }
     let name = secret.name_any();
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&secret))
@@ -45,13 +76,13 @@ fn secret(object: &AppleSiliconMachine, host: &Host) -> Option<Secret> {
     if let Some(vnc) = host.vnc_url.reveal() {
         data.insert("vnc-url", vnc);
     }
-    let mut labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), MANAGER.to_owned())]);
+    let mut labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
     if let Some(cluster) = object.labels().get(labels::CLUSTER_NAME) {
         labels.insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
     }
     Some(Secret {
         metadata: ObjectMeta {
-            name: Some(format!("{}-credentials", object.name_any())),
+            name: Some(secret_name(&object.name_any())),
             namespace: object.namespace(),
             labels: Some(labels),
             owner_references: object.owner_ref(&()).map(|owner| vec![owner]),
@@ -96,6 +127,21 @@ mod tests {
         assert_eq!(data["ssh-username"].0, b"m1");
         assert_eq!(data["address"].0, b"192.0.2.7");
         assert!(data.contains_key("vnc-url"));
+    }
+
+    #[test]
+    fn a_secret_that_was_not_written_for_the_object_is_somebody_elses() {
+        let host: Host = serde_json::from_value(json!({"id": "h", "sudo_password": "hidden"})).unwrap();
+        let ours = secret(&object(), &host).unwrap();
+        assert!(is_ours(&ours, "mini") && !is_ours(&ours, "min"));
+        let mut moved = ours.clone();
+        moved.metadata.owner_references.as_mut().unwrap()[0].uid = "of an earlier life".to_owned();
+        assert!(is_ours(&moved, "mini"));
+        let mut of_a_user = ours.clone();
+        of_a_user.metadata.labels = None;
+        let mut of_another_kind = ours;
+        of_another_kind.metadata.owner_references.as_mut().unwrap()[0].kind = "Database".to_owned();
+        assert!(!is_ours(&of_a_user, "mini") && !is_ours(&of_another_kind, "mini"));
     }
 
     #[test]

@@ -27,8 +27,12 @@ pub(crate) enum Sight<'a> {
 pub(crate) struct Observed<'a> {
     pub(crate) deleting: bool,
     pub(crate) finalizer: bool,
-    /// The claim that stands in the object's annotation.
-    pub(crate) claim: Option<&'a str>,
+    /// The claim that the object may use.
+    pub(crate) claim: &'a str,
+    /// Whether a claim stands in the object's annotation.
+    pub(crate) annotated: bool,
+    /// Why the claim in the annotation is not used, where it is another.
+    pub(crate) refused: Option<&'a str>,
     pub(crate) above: &'a Above,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
@@ -70,9 +74,6 @@ fn release(seen: &Observed<'_>) -> Next {
         Some(_) => return Next::CallOff,
         None => {}
     }
-    if seen.claim.is_none() {
-        return Next::RemoveFinalizer;
-    }
     if let Some(wait) = not_yet(seen.last, &[JobKind::Release], seen.now) {
         return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
     }
@@ -98,7 +99,13 @@ fn provision(seen: &Observed<'_>) -> Next {
     {
         return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
-    if !seen.finalizer || seen.claim.is_none() {
+    // A host that carries this object's own claim is its, whatever the annotation says by now.
+    if let Some(why) = seen.refused
+        && !matches!(seen.sight, Sight::There(host) if host.name == seen.claim)
+    {
+        return Next::wait(Phase::Failed, "ClaimNotApproved", why, Some(seen.interval));
+    }
+    if !seen.finalizer || !seen.annotated {
         return Next::Mark;
     }
     match seen.busy {
@@ -147,12 +154,10 @@ fn look_after(seen: &Observed<'_>) -> Next {
         Sight::Absent => return Next::LookAgain { after: seen.interval },
         Sight::There(host) => host,
     };
-    if Some(host.name.as_str()) != seen.claim {
+    if host.name != seen.claim {
         let message = format!(
             "the host {} is called {:?} and not {:?}: somebody else may have it, so it is left alone",
-            host.id,
-            host.name,
-            seen.claim.unwrap_or_default()
+            host.id, host.name, seen.claim
         );
         return Next::wait(Phase::Failed, "HostRenamed", message, Some(seen.interval));
     }
@@ -208,7 +213,9 @@ mod tests {
         Observed {
             deleting: false,
             finalizer: true,
-            claim: Some(CLAIM),
+            claim: CLAIM,
+            annotated: true,
+            refused: None,
             above,
             misconfigured: None,
             host_id: None,
@@ -256,7 +263,11 @@ mod tests {
         let with = |sight| Observed { host_id: Some("h"), sight, ..seen(&alone) };
         for (observed, expected) in [
             (Observed { finalizer: false, ..seen(&alone) }, "Mark"),
-            (Observed { claim: None, ..seen(&alone) }, "Mark"),
+            (Observed { annotated: false, ..seen(&alone) }, "Mark"),
+            (Observed { refused: Some("another's"), ..seen(&alone) }, "Wait ClaimNotApproved"),
+            (Observed { refused: Some("another's"), ..with(Sight::There(&renamed)) }, "Wait ClaimNotApproved"),
+            (Observed { refused: Some("another's"), ..with(Sight::Unseen) }, "Wait ClaimNotApproved"),
+            (Observed { refused: Some("another's"), ..with(Sight::There(&here)) }, "Provisioned"),
             (Observed { finalizer: false, ..seen(&no_owner) }, "Wait WaitingForOwner"),
             (Observed { finalizer: false, ..seen(&no_data) }, "Mark"),
             (seen(&no_data), "Wait WaitingForBootstrapData"),
@@ -307,7 +318,9 @@ mod tests {
         for (observed, expected) in [
             (Observed { finalizer: false, ..deleted(&alone) }, "Nothing"),
             (with_host(&paused), "Pause"),
-            (Observed { claim: None, ..deleted(&alone) }, "RemoveFinalizer"),
+            // An annotation that was taken away, or names another's, lets nothing leak.
+            (Observed { annotated: false, ..with_host(&alone) }, "Start release"),
+            (Observed { refused: Some("another's"), sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
             (with_host(&alone), "Start release"),
             // Nothing above it is needed to release it.
             (with_host(&orphan), "Start release"),

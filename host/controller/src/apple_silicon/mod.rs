@@ -20,6 +20,7 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
 use crate::above::{Above, Standing};
+use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, annotations};
@@ -39,7 +40,10 @@ impl Machine for AppleSiliconMachine {
 #[derive(Clone, Debug)]
 struct Target {
     zone: Result<Zone, String>,
+    /// The pool from which it may take a host.
     prefix: Result<PoolPrefix, String>,
+    /// The pool into which its host goes back: also one that it may take nothing from any more.
+    home: Option<PoolPrefix>,
 }
 
 impl Target {
@@ -54,15 +58,9 @@ impl Target {
                 "no zone: set spec.zone, the Machine's failure domain, or the controller's --zone".to_owned()
             }),
         };
-        let prefix = match &object.spec.pool_prefix {
-            Some(prefix) => prefix.parse().map_err(|error: windlass_lifecycle::Error| error.to_string()),
-            None => context.settings.pool_prefix.clone().ok_or_else(|| {
-                "no pool: set spec.poolPrefix, or the controller's --pool-prefix; without a pool a host could only be \
-                 destroyed when it is released"
-                    .to_owned()
-            }),
-        };
-        Self { zone, prefix }
+        let (pools, wanted) = (&context.settings.pools, object.spec.pool_prefix.as_deref());
+        let home = wanted.map_or_else(|| pools.of_all().cloned(), |prefix| prefix.parse().ok());
+        Self { zone, prefix: pools.granted(wanted, &object.namespace().unwrap_or_default()), home }
     }
 
     fn problem(&self) -> Option<String> {
@@ -75,7 +73,10 @@ impl Target {
 /// One reconcile of one Mac.
 struct Mac<'a> {
     turn: Turn<'a, AppleSiliconMachine>,
-    claim: Option<ClaimName>,
+    /// What names the host as this object's.
+    claim: ClaimName,
+    /// Another claim that the object's annotation names, and that nobody has approved.
+    refused: Option<String>,
     host: Option<(Zone, String)>,
     target: Target,
 }
@@ -89,19 +90,40 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
-    let turn = Turn::new(object.as_ref(), &context).await?;
+    let mut turn = Turn::new(object.as_ref(), &context).await?;
     let target = Target::of(&object, &turn.status, &turn.above, &context);
     let found = turn.status.server_id.clone().zip(target.zone.clone().ok()).map(|(id, zone)| (zone, id));
-    let mut mac = Mac {
-        claim: object.annotations().get(annotations::CLAIM).and_then(|claim| claim.parse().ok()),
-        host: host_of(&object).or(found),
-        target,
-        turn,
-    };
+    let (claim, refused) = claim_of(&object, &mut turn.status, &context).await?;
+    // What the controller itself wrote into the status goes before what anybody may write into the specification.
+    let mut mac = Mac { claim, refused, host: found.or_else(|| host_of(&object)), target, turn };
     match mac.turn.ended() {
         Some(outcome) => mac.act_upon(&outcome).await,
         None => mac.perform().await,
     }
+}
+
+/// The claim that an object may use, and the one that its annotation names where it may not.
+///
+/// It is made from the object's UID, which nobody chooses. The annotation shows it, and is no proof of another: only an
+/// administrator hands one over, to an object that was moved from another cluster for example.
+async fn claim_of(
+    object: &AppleSiliconMachine,
+    status: &mut MachineStatus,
+    context: &Context,
+) -> Result<(ClaimName, Option<String>), Error> {
+    let name = object.name_any();
+    let own = claim(&context.settings.owner, &name, &object.uid().unwrap_or_default())?;
+    let Some(asked) = object.annotations().get(annotations::CLAIM).filter(|asked| *asked != own.as_str()) else {
+        return Ok((own, None));
+    };
+    let Ok(claim) = asked.parse::<ClaimName>() else { return Ok((own, Some(asked.clone()))) };
+    let known = status.claim.as_ref() == Some(asked);
+    if known || approved(context, asked, &object.namespace().unwrap_or_default(), &name).await? {
+        // What was handed over stays so, whatever becomes of the approval.
+        status.claim = Some(asked.clone());
+        return Ok((claim, None));
+    }
+    Ok((own, Some(asked.clone())))
 }
 
 /// The host that `spec.providerID` names.
@@ -124,19 +146,32 @@ async fn settled_mark(object: &AppleSiliconMachine, context: &Context) -> Option
 impl Mac<'_> {
     async fn perform(&mut self) -> Result<Action, Error> {
         let listing = self.listing().await;
-        let sight = match (&listing, &self.host, &self.claim) {
-            (None, ..) => Sight::Unseen,
-            (Some(listing), Some((_, id)), _) => listing.get(id).map_or(Sight::Absent, Sight::There),
-            (Some(listing), None, Some(claim)) => {
-                listing.machines.iter().find(|host| host.name == claim.as_str()).map_or(Sight::Absent, Sight::There)
+        let sight = match (&listing, &self.host) {
+            // Where no zone was ever known, nothing was ever claimed.
+            (None, None) if self.target.zone.is_err() => Sight::Absent,
+            (None, _) => Sight::Unseen,
+            (Some(listing), Some((_, id))) => listing.get(id).map_or(Sight::Absent, Sight::There),
+            (Some(listing), None) => {
+                let claimed = listing.machines.iter().find(|host| host.name == self.claim.as_str());
+                claimed.map_or(Sight::Absent, Sight::There)
             }
-            (Some(_), None, None) => Sight::Absent,
         };
+        let refused = self.refused.as_deref().map(|asked| {
+            let (object, context) = (self.turn.object, self.turn.context);
+            format!(
+                "the annotation {} names {asked:?}, and this object's own claim is {}: take the annotation away, or {}",
+                annotations::CLAIM,
+                self.claim,
+                approvals::remedy(context, asked, &object.namespace().unwrap_or_default(), &object.name_any())
+            )
+        });
         let (turn, problem, last, bootstrap) = (&self.turn, self.target.problem(), self.turn.last(), self.bootstrap());
         let next = decide(&Observed {
             deleting: turn.deleting(),
             finalizer: turn.marked(),
-            claim: self.claim.as_ref().map(ClaimName::as_str),
+            claim: self.claim.as_str(),
+            annotated: turn.object.annotations().contains_key(annotations::CLAIM),
+            refused: refused.as_deref(),
             above: &turn.above,
             misconfigured: problem.as_deref(),
             host_id: self.host.as_ref().map(|(_, id)| id.as_str()),
@@ -156,13 +191,7 @@ impl Mac<'_> {
         };
         let (context, object) = (self.turn.context, self.turn.object);
         match own {
-            Own::Mark => {
-                let claim = match &self.claim {
-                    Some(claim) => claim.clone(),
-                    None => claim(&context.settings.owner, &object.name_any(), &self.turn.uid)?,
-                };
-                mark(&self.turn.api, object, json!({annotations::CLAIM: claim.as_str()})).await
-            }
+            Own::Mark => mark(&self.turn.api, object, json!({annotations::CLAIM: self.claim.as_str()})).await,
             Own::Start(kind) => self.start(kind, sight).await,
             Own::Provisioned { trouble } => {
                 let Sight::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
@@ -208,7 +237,7 @@ impl Mac<'_> {
         if let Some(instead) = self.turn.overtaken(seen).await? {
             return Ok(instead);
         }
-        let Some(claim) = self.claim.clone() else { return Ok(Action::requeue(JOB_CHECK)) };
+        let claim = self.claim.clone();
         let host = match (&self.host, sight) {
             (Some(host), _) => Some(host.clone()),
             (None, Sight::There(host)) => self.target.zone.clone().ok().map(|zone| (zone, host.id.clone())),
@@ -252,7 +281,10 @@ impl Mac<'_> {
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
-                self.turn.launch(kind, move |_, _| async move { work::inspect(&context, &zone, &id).await });
+                let (namespace, name) = (self.turn.object.namespace().unwrap_or_default(), self.turn.object.name_any());
+                self.turn.launch(kind, move |_, _| async move {
+                    work::inspect(&context, &zone, &id, &namespace, &name).await
+                });
             }
             (JobKind::Release | JobKind::Recover, Some((zone, id))) => {
                 let mut request = self.request(kind, zone, id, claim).await;
@@ -279,7 +311,7 @@ impl Mac<'_> {
             adopted: annotations.get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered"),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
-            ..ReleaseRequest::new(zone, id, claim, self.target.prefix.clone().ok())
+            ..ReleaseRequest::new(zone, id, claim, self.target.home.clone())
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use windlass_lifecycle::{ClaimName, Control, Error as LifecycleError, OrderRequest, Pool, ReleaseRequest};
 use windlass_scaleway::Zone;
 
+use super::credentials;
 use crate::context::Context;
 use crate::kinds::Order;
 use crate::names::claim_prefix;
@@ -15,6 +16,9 @@ const AFTER_CONTENTION: Duration = Duration::from_secs(5);
 
 /// How soon, at the earliest and the latest, it is looked again for a host whose order was not answered.
 const AFTER_LOST_ORDER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// How soon a Secret is looked at again that belongs to somebody else.
+const AFTER_TAKEN: Duration = Duration::from_secs(60);
 
 /// How soon passwords are asked for again that were not shown.
 const AFTER_SEALED: Duration = Duration::from_secs(300);
@@ -89,7 +93,12 @@ pub(super) async fn release(context: &Context, request: ReleaseRequest, control:
 }
 
 /// Reads a host, for its passwords or because the listing does not show it.
-pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
+pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str, namespace: &str, name: &str) -> Outcome {
+    match credentials::taken(context, namespace, name).await {
+        Ok(None) => {}
+        Ok(Some(message)) => return Outcome::Waiting { reason: "SecretTaken", message, after: AFTER_TAKEN },
+        Err(error) => return Outcome::Failed { reason: "SecretUnreadable", message: error.to_string() },
+    }
     match context.lifecycle.host(zone, id).await {
         Ok(Some(host)) if host.delivered && host.sudo_password.reveal().is_none() => Outcome::Waiting {
             reason: "PasswordsNotShown",

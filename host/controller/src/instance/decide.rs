@@ -29,6 +29,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) finalizer: bool,
     /// Whether a creation was ever begun: the operation stands in the object's annotation.
     pub(crate) begun: bool,
+    /// Why a server or an operation that the object names is not used, where it was made for another.
+    pub(crate) refused: Option<&'a str>,
     pub(crate) above: &'a Above,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
@@ -92,6 +94,9 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.server_id.is_some() {
         return look_after(seen);
     }
+    if let Some(why) = seen.refused {
+        return Next::wait(Phase::Failed, "ServerNotApproved", why, Some(seen.interval));
+    }
     if let Standing::Waiting { reason, message } = &seen.above.standing {
         return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
     }
@@ -152,6 +157,7 @@ mod tests {
             deleting: false,
             finalizer: true,
             begun: false,
+            refused: None,
             above,
             misconfigured: None,
             server_id: None,
@@ -198,6 +204,9 @@ mod tests {
             (Observed { busy: Some(JobKind::Create), ..seen(&alone) }, "Wait Creating"),
             (Observed { last: Some(&failed), ..seen(&alone) }, "Wait CreationFailed"),
             (Observed { misconfigured: Some("x"), ..seen(&alone) }, "Wait InvalidConfiguration"),
+            (Observed { refused: Some("another's"), ..seen(&alone) }, "Wait ServerNotApproved"),
+            (Observed { refused: Some("an old annotation"), ..there(Sight::There(&running)) }, "Provisioned"),
+            (Observed { begun: false, refused: Some("another's"), ..deleted }, "RemoveFinalizer"),
             (there(Sight::There(&running)), "Provisioned"),
             (there(Sight::There(&stopped)), "Provisioned ServerNotRunning"),
             (there(Sight::Absent), "Start inspect"),

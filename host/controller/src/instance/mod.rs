@@ -19,6 +19,7 @@ use windlass_scaleway::types::instance::Server;
 
 use crate::Error;
 use crate::above::{Above, Standing};
+use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
@@ -38,6 +39,8 @@ struct Instance<'a> {
     turn: Turn<'a, InstanceMachine>,
     server: Option<(Zone, String)>,
     operation: Option<OperationId>,
+    /// Another server or operation that the object names, and that nobody has approved.
+    refused: Option<String>,
     zone: Result<Zone, String>,
 }
 
@@ -52,17 +55,58 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
     context.settled.forget(&uid);
     let turn = Turn::new(object.as_ref(), &context).await?;
     let zone = zone_of(&object, &turn.status, &turn.above, &context);
-    let found = turn.status.server_id.clone().zip(zone.clone().ok()).map(|(id, zone)| (zone, id));
-    let mut instance = Instance {
-        server: server_of(&object).or(found),
-        operation: object.annotations().get(annotations::OPERATION).and_then(|id| OperationId::parse(id).ok()),
-        zone,
-        turn,
-    };
+    let Possession { server, operation, refused } =
+        possession(&object, &turn.status, zone.as_ref().ok(), &context).await?;
+    let mut instance = Instance { server, operation, refused, zone, turn };
     match instance.turn.ended() {
         Some(outcome) => instance.act_upon(&outcome).await,
         None => instance.perform().await,
     }
+}
+
+/// What belongs to an object.
+struct Possession {
+    server: Option<(Zone, String)>,
+    operation: Option<OperationId>,
+    /// What the object names and may not use.
+    refused: Option<String>,
+}
+
+/// What belongs to an object: what its status, which the controller alone writes, says was made for it. What
+/// `spec.providerID` and the annotation name beside that, or without a status, counts when an administrator has
+/// approved it.
+async fn possession(
+    object: &InstanceMachine,
+    status: &MachineStatus,
+    zone: Option<&Zone>,
+    context: &Context,
+) -> Result<Possession, Error> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let (named, recorded) =
+        (server_of(object), status.server_id.clone().zip(zone.cloned()).map(|(id, zone)| (zone, id)));
+    let mut possession = Possession { server: recorded, operation: None, refused: None };
+    if possession.server.is_none()
+        && let Some((zone, id)) = named
+    {
+        if approved(context, &id, &namespace, &name).await? {
+            possession.server = Some((zone, id));
+        } else {
+            possession.refused = Some(id);
+        }
+    }
+    let annotated = object.annotations().get(annotations::OPERATION).cloned();
+    let operation = match (&status.creation, annotated) {
+        (Some(recorded), _) => Some(recorded.clone()),
+        // Of an approved server everything goes with it that its operation has made.
+        (None, Some(annotated)) if approved(context, &annotated, &namespace, &name).await? => Some(annotated),
+        (None, Some(annotated)) => {
+            possession.refused.get_or_insert(annotated);
+            None
+        }
+        (None, None) => None,
+    };
+    possession.operation = operation.and_then(|id| OperationId::parse(&id).ok());
+    Ok(possession)
 }
 
 fn server_of(object: &InstanceMachine) -> Option<(Zone, String)> {
@@ -114,10 +158,19 @@ impl Instance<'_> {
             ),
             Err(problem) => Err(problem.clone()),
         };
+        let refused = self.refused.as_deref().map(|named| {
+            let (namespace, name) = (turn.object.namespace().unwrap_or_default(), turn.object.name_any());
+            format!(
+                "the object names {named}, which was not made for it: take {} and spec.providerID away, or {}",
+                annotations::OPERATION,
+                approvals::remedy(turn.context, named, &namespace, &name)
+            )
+        });
         let next = decide(&Observed {
             deleting: turn.deleting(),
             finalizer: turn.marked(),
             begun: self.operation.is_some(),
+            refused: refused.as_deref(),
             above: &turn.above,
             misconfigured: wanted.as_ref().err().map(String::as_str),
             server_id: self.server.as_ref().map(|(_, id)| id.as_str()),
@@ -233,11 +286,20 @@ impl Instance<'_> {
             Box::pin(async move {
                 match api.get_opt(&name).await {
                     Ok(Some(now)) if now.uid().as_deref() == Some(&uid) && now.meta().deletion_timestamp.is_none() => {
+                        // Whoever comes after goes by the status; the annotation is for people, and survives a move.
+                        let patch = json!({
+                            "metadata": {"uid": uid, "resourceVersion": now.resource_version()},
+                            "status": {"creation": operation.as_str()},
+                        });
+                        let parameters = PatchParams::default();
+                        let Ok(now) = api.patch_status(&name, &parameters, &Patch::Merge(&patch)).await else {
+                            return false;
+                        };
                         let patch = json!({"metadata": {
                             "uid": uid, "resourceVersion": now.resource_version(),
                             "annotations": {annotations::OPERATION: operation.as_str()},
                         }});
-                        api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.is_ok()
+                        api.patch(&name, &parameters, &Patch::Merge(&patch)).await.is_ok()
                     }
                     _ => false,
                 }

@@ -212,8 +212,9 @@ pub struct BootstrapStatus {
     pub rebooted: bool,
 }
 
-/// What is known of a machine. Nothing in it is the only copy: a status that is lost (a move between clusters drops it)
-/// is found again from `spec.providerID`, the annotations and Scaleway.
+/// What is known of a machine. Only the controller writes it, so it says whose a host or a server is. One that is lost (a
+/// move between clusters drops it) is found again from the object's UID, or from `spec.providerID` and the annotations
+/// with an administrator's approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
@@ -234,6 +235,14 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub server_name: Option<String>,
+    /// The claim of the Mac's host, where an administrator has handed over another than the object's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub claim: Option<String>,
+    /// The operation that makes, or has made, the instance: the controller's own record of what the annotation shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub creation: Option<String>,
     /// Where it is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

@@ -145,6 +145,12 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let volume = new.programs().deploy("base/volume.yaml");
     new.kubectl(User::Admin, &["apply", "--server-side", "-f", volume.to_str().context("UTF-8")?], "")?;
     set_up(&here, &["WINDLASS_POOL_PREFIX=pool-", &format!("WINDLASS_OWNER={owner}")])?;
+    // Before anything is moved: what the machines have is handed over to those that take their names elsewhere.
+    let controller = old.programs().controller();
+    let kubeconfig = format!("--kubeconfig={}", old.kubeconfig_file(User::Admin).display());
+    let printed = std::process::Command::new(controller).args(["approvals", &kubeconfig]).output()?;
+    ensure!(printed.status.success(), "{printed:?}");
+    new.kubectl(User::Admin, &["apply", "-f", "-"], &String::from_utf8(printed.stdout)?)?;
     let mut new_controller = run(&here).await?;
     let touched = there.scaleway().changes();
     let pause = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}});

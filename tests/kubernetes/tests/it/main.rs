@@ -3,6 +3,7 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and
 //! makes that an error.
 
+mod attacks;
 mod clusterctl;
 mod crashes;
 mod disturbances;

@@ -27,6 +27,7 @@ async fn a_host_in_use_is_taken_over_without_being_wiped_and_released_like_any_o
     let machine = MachineOptions::default().annotated("windlass.dev/claim", claim);
     scene.apply(&machine.annotated("cluster.x-k8s.io/paused", "true").machine("mac")).await?;
     rename(&scene, &hosts[0], claim)?;
+    scene.approve(&[(claim, "mac")]).await?;
     scene.scaleway().simulator().clear_requests();
     let provider_id = format!("scaleway-apple-silicon://fr-par-1/{}", hosts[0]);
     let patch = json!({

@@ -62,6 +62,8 @@ async fn a_machine_that_was_moved_keeps_its_host_untouched_and_lets_it_go_like_a
     let made = scene.apply(&moved(&before)?).await?;
     ensure!(made.uid() != before.uid() && made.data["status"].is_null(), "another object, without a status: {made:?}");
     let _new = scene.start(&controller(&scene, "new")).await?;
+    let claim = before.annotations().get("windlass.dev/claim").context("no claim")?;
+    scene.approve(&[(claim, "mac")]).await?;
     scene.patch(Kind::AppleSiliconMachine, "mac", paused(Value::Null)).await?;
     let after = scene.ready_machines(1).await?.remove(0);
     ensure!(after.data["spec"]["providerID"] == before.data["spec"]["providerID"], "{after:?}");

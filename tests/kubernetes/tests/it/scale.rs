@@ -133,6 +133,9 @@ async fn forty_releases_at_once_end_behind_a_gateway_that_refuses_what_comes_too
     for (number, host) in scene.scaleway().add_hosts(MACHINES, [])?.iter().enumerate() {
         scene.scaleway().simulator().rename_server(host, claim(number))?;
     }
+    let handed_over: Vec<(String, String)> =
+        (0..MACHINES).map(|number| (claim(number), format!("mac-{number}"))).collect();
+    scene.approve(&handed_over.iter().map(|(claim, name)| (claim.as_str(), name.as_str())).collect::<Vec<_>>()).await?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
     for number in 0..MACHINES {
         let machine = MachineOptions::default().annotated("windlass.dev/claim", &claim(number));

@@ -1,0 +1,121 @@
+//! What an administrator has handed over by hand: hosts and servers that an object may use although it did not claim or
+//! create them.
+//!
+//! An object's own word is no proof: whoever may edit a namespace writes its annotations and its `spec.providerID`. So a
+//! claim that an object did not get from its own UID, and a server that its status does not name, count only when they
+//! stand in the ConfigMap [`NAME`] in the controller's own namespace, where editors of other namespaces cannot write:
+//! a claim, a server's id or an operation's id as the key, `<namespace>/<name>` of the object as the value.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, ObjectMeta};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+use crate::context::Context;
+use crate::kinds::{AppleSiliconMachine, InstanceMachine};
+use crate::process::kubernetes;
+
+/// The name of the ConfigMap.
+pub(crate) const NAME: &str = "windlass-approvals";
+/// Objects of one page of a listing.
+const PAGE: u32 = 500;
+
+/// Whether an administrator lets the object use what this key names.
+pub(crate) async fn approved(context: &Context, key: &str, namespace: &str, name: &str) -> Result<bool, Error> {
+    let api: Api<ConfigMap> = Api::namespaced(context.client.clone(), &context.settings.namespace);
+    let map = api.get_opt(NAME).await.map_err(Error::kubernetes("reading the approvals"))?;
+    Ok(map.is_some_and(|map| approves(&map, key, namespace, name)))
+}
+
+fn approves(map: &ConfigMap, key: &str, namespace: &str, name: &str) -> bool {
+    let object = map.data.as_ref().and_then(|data| data.get(key));
+    object.is_some_and(|object| object.split_once('/') == Some((namespace, name)))
+}
+
+/// How an administrator approves it.
+pub(crate) fn remedy(context: &Context, key: &str, namespace: &str, name: &str) -> String {
+    format!(
+        "an administrator may hand it over by the entry {key}: {namespace}/{name} in the ConfigMap {}/{NAME}",
+        context.settings.namespace
+    )
+}
+
+/// Prints, as YAML, the [`NAME`] that hands everything over to the machines that have it now: to be applied where they are
+/// moved to, where their UIDs are others. `namespace` is the one of the machines, all where there is none.
+///
+/// # Errors
+/// When the API server cannot be asked.
+pub async fn print_approvals(
+    kubeconfig: Option<&Path>,
+    namespace: Option<&str>,
+    controller_namespace: &str,
+) -> Result<String, Error> {
+    let client = kubernetes(kubeconfig).await?;
+    let mut data = BTreeMap::new();
+    // What a host is called, and not what an annotation says: the status is the controller's own.
+    for machine in list::<AppleSiliconMachine>(&client, namespace).await? {
+        let claim = machine.status.as_ref().and_then(|status| status.server_name.clone());
+        data.extend(claim.map(|claim| (claim, object(&machine))));
+    }
+    for machine in list::<InstanceMachine>(&client, namespace).await? {
+        let status = machine.status.as_ref();
+        let key = status.and_then(|status| status.server_id.clone().or_else(|| status.creation.clone()));
+        data.extend(key.map(|key| (key, object(&machine))));
+    }
+    let metadata = ObjectMeta {
+        name: Some(NAME.into()),
+        namespace: Some(controller_namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+    serde_norway::to_string(&map).map_err(|error| Error::Defect(error.to_string()))
+}
+
+fn object<K: ResourceExt>(machine: &K) -> String {
+    format!("{}/{}", machine.namespace().unwrap_or_default(), machine.name_any())
+}
+
+async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let api: Api<K> =
+        namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the machines"))?;
+        all.extend(page.items);
+        match page.metadata.continue_ {
+            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
+            _ => return Ok(all),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_holds_for_one_object_and_one_key() {
+        let data = BTreeMap::from([("team-mini-0011aabb".to_owned(), "macs/mini".to_owned())]);
+        let map = ConfigMap { data: Some(data), ..ConfigMap::default() };
+        assert!(approves(&map, "team-mini-0011aabb", "macs", "mini"));
+        for (key, namespace, name) in [
+            ("team-mini-0011aabb", "macs", "other"),
+            ("team-mini-0011aabb", "other", "mini"),
+            ("team-mini-0011aabb", "macs/mini", ""),
+            ("team-mini", "macs", "mini"),
+        ] {
+            assert!(!approves(&map, key, namespace, name), "{key} {namespace} {name}");
+        }
+        assert!(!approves(&ConfigMap::default(), "team-mini-0011aabb", "macs", "mini"));
+    }
+}
