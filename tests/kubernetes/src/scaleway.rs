@@ -121,6 +121,15 @@ impl Scaleway {
         Ok(self.simulator.add_apple_silicon_pool(&pool))
     }
 
+    /// Adds a host, ready, of this project to the pool of every scene.
+    ///
+    /// # Errors
+    /// For a pool that cannot be.
+    pub fn add_host_of_project(&self, project: &str) -> Result<Vec<String>> {
+        let pool = AppleSiliconPool::new(MachineOptions::POOL, 1, MachineOptions::TYPE)?.in_project(project);
+        Ok(self.simulator.add_apple_silicon_pool(&pool))
+    }
+
     /// The hosts that there are, oldest first.
     #[must_use]
     pub fn hosts(&self) -> Vec<Host> {
@@ -203,6 +212,18 @@ impl Scaleway {
             let status = newest.context("the log of requests was cleared")?.status;
             // What was asked for is done as soon as the request has a status.
             ensure!(effect == Effect::Before || status.is_some(), "it is not done yet");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until a request has met any fault.
+    ///
+    /// # Errors
+    /// When none does.
+    pub async fn held_up(&self) -> Result<()> {
+        eventually("a request meets a fault", || async {
+            ensure!(self.simulator.faults().iter().any(|fault| fault.applied > 0), "none yet");
             Ok(())
         })
         .await

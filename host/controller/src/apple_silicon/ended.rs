@@ -7,7 +7,7 @@ use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 
 use super::bootstrap::failures;
 use super::{Mac, addresses, credentials};
-use crate::context::write_object;
+use crate::context::{remove_foreign_condition, write_object};
 use crate::kinds::{BootstrapStatus, Phase, annotations, conditions};
 use crate::names::ProviderId;
 use crate::outcome::{Outcome, needs_people, reason_to_wait, word, words};
@@ -122,6 +122,9 @@ impl Mac<'_> {
                 // Another host takes its place: first the old one is forgotten, in one write.
                 let patch = json!({"spec": {"providerID": Value::Null}, "metadata": {"annotations": {annotations::ORIGIN: Value::Null}}});
                 if turn.object.spec.provider_id.is_some() && !write_object(&turn.api, turn.object, patch).await? {
+                    return Err(Error::Overtaken);
+                }
+                if !remove_foreign_condition(&turn.api, turn.object, conditions::BOOTSTRAPPED).await? {
                     return Err(Error::Overtaken);
                 }
                 metrics::counter!(metric_names::RELEASES, "outcome" => word(outcome)).increment(1);

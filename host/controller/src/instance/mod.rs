@@ -19,6 +19,7 @@ use windlass_scaleway::types::instance::Server;
 
 use crate::Error;
 use crate::above::{Above, Standing};
+use crate::accounts;
 use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
@@ -46,6 +47,10 @@ struct Instance<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context>) -> Result<Action, Error> {
+    let context = match accounts::context_of(&context, object.as_ref()).await? {
+        Ok(context) => context,
+        Err(unusable) => return Turn::new(object.as_ref(), &context).await?.without_credentials(&unusable).await,
+    };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
         && context.settled.is(&uid, &mark)
@@ -232,6 +237,7 @@ impl Instance<'_> {
             turn.status.failure_domain = Some(zone.to_string());
         }
         turn.status.policies = turn.context.policies_in_use(InstanceMachine::SLOTS);
+        turn.begin_in_project();
         turn.write().await?;
         let (context, object) = (Arc::clone(turn.context), turn.object);
         let (Ok(zone), operation) = (self.zone.clone(), self.operation.clone()) else {

@@ -18,6 +18,7 @@ use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationSta
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
+use crate::accounts::{self, OfAccount, Unusable};
 use crate::context::{Context, mark, overtaken, remove_finalizer, write_status};
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
@@ -51,6 +52,10 @@ struct Turn<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>) -> Result<Action, Error> {
+    let context = match accounts::context_of(&context, object.as_ref()).await? {
+        Ok(context) => context,
+        Err(unusable) => return without_credentials(&object, &context, &unusable).await,
+    };
     let uid = object.uid().unwrap_or_default();
     let version = object.resource_version().unwrap_or_default();
     if context.settled.is(&uid, &version) && matches!(context.jobs.view(&uid), JobView::None) {
@@ -72,6 +77,23 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         now: Timestamp::now(),
     };
     turn.perform().await
+}
+
+/// Says why there are no credentials for an object. One that is deleted, and for which nothing was begun, goes.
+async fn without_credentials(object: &ServerCluster, context: &Context, unusable: &Unusable) -> Result<Action, Error> {
+    let api: Api<ServerCluster> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    if object.meta().deletion_timestamp.is_some() && !object.is_begun() {
+        remove_finalizer(&api, object).await?;
+        return Ok(Action::await_change());
+    }
+    let old = object.status.clone().unwrap_or_default();
+    let (mut status, generation, now) = (old.clone(), object.meta().generation, Timestamp::now());
+    let Unusable { reason, message } = unusable;
+    for kind in [conditions::READY, conditions::PROGRESSING] {
+        set_condition(&mut status.conditions, kind, ConditionStatus::False, reason, message, generation, now);
+    }
+    write_status(&api, object, &old, &status).await?;
+    Ok(Action::requeue(context.settings.retry_interval))
 }
 
 /// Looks whether the servers of a settled cluster are still there. What is news is written, and brings a reconcile.
@@ -324,6 +346,9 @@ impl Turn<'_> {
                 refused: None,
             });
             self.status.observed_generation = self.object.meta().generation;
+        }
+        if self.status.project_id.is_none() {
+            self.status.project_id.clone_from(&self.context.settings.project);
         }
         // Before the operation's first write: the nodes that it tells of are not there yet, or not there any more.
         let words = "an operation is about to begin";
