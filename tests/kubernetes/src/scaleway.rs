@@ -130,6 +130,21 @@ impl Scaleway {
         Ok(self.simulator.add_apple_silicon_pool(&pool))
     }
 
+    /// Makes a private network in `fr-par`, and gives its id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn add_network(&self) -> Result<String> {
+        let url = format!("{}/vpc/v2/regions/fr-par/private-networks", self.url());
+        let token = "X-Auth-Token: 11111111-1111-4111-8111-111111111111";
+        let (kind, body) = ("Content-Type: application/json", r#"{"name":"test","tags":[],"subnets":[]}"#);
+        let arguments = ["-sf", "--max-time", "300", "-H", token, "-H", kind, "-d", body, &url];
+        let answer = std::process::Command::new("curl").args(arguments).output().context("run curl")?;
+        ensure!(answer.status.success(), "{answer:?}");
+        let network: Value = serde_json::from_slice(&answer.stdout)?;
+        Ok(network["id"].as_str().context("a network without an id")?.to_owned())
+    }
+
     /// The hosts that there are, oldest first.
     #[must_use]
     pub fn hosts(&self) -> Vec<Host> {

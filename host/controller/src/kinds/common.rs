@@ -255,6 +255,9 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "projectID")]
     #[schemars(length(max = 64))]
     pub project_id: Option<String>,
+    /// Whether an instance's bootstrap data was taken out of its user data, since the Machine has become a Node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bootstrap_data_removed: bool,
     /// Where it is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

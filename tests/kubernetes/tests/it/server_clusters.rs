@@ -740,3 +740,23 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     farm.delete().await?;
     farm.scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_somebody_deletes_is_missed_by_a_cluster_that_was_settled() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "missed").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.scene.apply(&bare(&[("web", 2)])).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    let servers = farm.scene.scaleway().instances();
+    let gone = servers.iter().find(|server| server["name"] == "farm-web-1").context("no such server")?;
+    let id = gone["id"].as_str().context("no id")?.to_owned();
+    farm.scene.scaleway().simulator().set_server_state(&id, windlass_simulator::ForcedState::Deleted)?;
+    eventually("it says so", || async {
+        let ready = condition(&farm.status().await?, "Ready");
+        ensure!(ready["status"] == "False", "{ready}");
+        Ok(())
+    })
+    .await?;
+    Ok(())
+}
