@@ -45,6 +45,8 @@ const CONDITIONS: &str = "conditions";
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) owner: OwnerName,
+    /// The namespace that is watched; absent: all.
+    pub(crate) watched: Option<String>,
     /// The controller's own namespace.
     pub(crate) namespace: String,
     pub(crate) zone: Option<Zone>,

@@ -163,6 +163,7 @@ impl Process {
         Ok(Self {
             settings: Settings {
                 owner: owner.clone(),
+                watched: arguments.namespace.clone(),
                 project: scaleway.settings().project_id().map(str::to_owned),
                 namespace_credentials: arguments.namespace_credentials.clone(),
                 zone,
@@ -419,7 +420,8 @@ async fn controllers(
     again
 }
 
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+/// The objects of a kind in one namespace, or in all.
+pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {

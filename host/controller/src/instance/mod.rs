@@ -330,9 +330,15 @@ impl Instance<'_> {
         if !turn.above.joined || turn.status.bootstrap_data_removed {
             return;
         }
-        match turn.context.scaleway.instance(zone).delete_server_user_data(id, CLOUD_INIT).await {
+        let api = turn.context.scaleway.instance(zone);
+        // A status that was lost says nothing: what is gone already is not asked for again.
+        let removed = match api.list_server_user_data(id).await {
+            Ok(keys) if keys.iter().any(|key| key == CLOUD_INIT) => api.delete_server_user_data(id, CLOUD_INIT).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match removed {
             Ok(()) => turn.status.bootstrap_data_removed = true,
-            Err(error) if error.is_not_found() => turn.status.bootstrap_data_removed = true,
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, server = id, "its cloud-init stays"),
         }
     }

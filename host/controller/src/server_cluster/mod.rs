@@ -2,6 +2,7 @@
 
 mod decide;
 mod hooks;
+mod restore;
 mod specification;
 mod store;
 mod work;
@@ -28,6 +29,7 @@ use crate::kinds::{
 use crate::outcome::Outcome;
 use crate::status::{bounded, set_condition};
 use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
+use restore::Found;
 pub(crate) use store::Liveness;
 pub(crate) use work::ServerClusters;
 use work::Task;
@@ -208,6 +210,10 @@ impl Turn<'_> {
                 self.write().await?;
                 Ok(Action::await_change())
             }
+            Move::Start(Work::Create) => match self.found().await? {
+                Some(instead) => Ok(instead),
+                None => self.start(Work::Create).await,
+            },
             Move::Start(work) => self.start(work).await,
             Move::Settled => {
                 self.say_standing(tried);
@@ -220,6 +226,9 @@ impl Turn<'_> {
                 Ok(Action::requeue(self.context.settings.listing_interval))
             }
             Move::RemoveFinalizer => {
+                if let Found::Status(status) = restore::find(self.context, self.object).await? {
+                    return self.restore(*status).await;
+                }
                 if !remove_finalizer(&self.api, self.object).await? {
                     return Ok(Action::requeue(Duration::from_millis(500)));
                 }
@@ -306,6 +315,29 @@ impl Turn<'_> {
         write_status(&self.api, self.object, &self.old, &self.status).await?;
         self.old = self.status.clone();
         Ok(())
+    }
+
+    /// What is to be done instead of a creation, where the cluster's servers are there already.
+    async fn found(&mut self) -> Result<Option<Action>, Error> {
+        match restore::find(self.context, self.object).await? {
+            Found::Nothing => Ok(None),
+            Found::Servers(why) => {
+                self.say(false, "ServersFound", &why);
+                self.write().await?;
+                Ok(Some(Action::requeue(self.context.settings.retry_interval)))
+            }
+            Found::Status(status) => self.restore(*status).await.map(Some),
+        }
+    }
+
+    /// Gives the object the record of the servers that are its.
+    async fn restore(&mut self, status: ServerClusterStatus) -> Result<Action, Error> {
+        let words = format!("{} servers that were there have been taken over", status.nodes.len());
+        let conditions = std::mem::take(&mut self.status.conditions);
+        self.status = ServerClusterStatus { conditions, project_id: self.context.settings.project.clone(), ..status };
+        self.write().await?;
+        self.context.event(&self.object.object_ref(&()), false, "ServersTakenOver", "Operate", &words).await;
+        Ok(Action::requeue(WHILE_BUSY))
     }
 
     async fn start(&mut self, work: Work) -> Result<Action, Error> {

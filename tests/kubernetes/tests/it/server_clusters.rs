@@ -758,5 +758,46 @@ async fn a_node_that_somebody_deletes_is_missed_by_a_cluster_that_was_settled() 
         Ok(())
     })
     .await?;
-    Ok(())
+    farm.delete().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_was_restored_without_its_status_has_its_servers_and_no_second_set() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "restored").await?;
+    let scene = &farm.scene;
+    let owner = format!("--owner={}", scene.namespace());
+    let mut before = scene.start(&ControllerOptions::default().argument(&owner)).await?;
+    scene.apply(&bare(&[("web", 2)])).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    let ids = |status: &Value| {
+        status["nodes"].as_array().into_iter().flatten().map(|node| node["serverID"].clone()).collect::<Vec<_>>()
+    };
+    let had = ids(&farm.status().await?);
+    before.stop()?;
+    scene.patch(Kind::ServerCluster, NAME, json!({"metadata": {"finalizers": null}})).await?;
+    scene.delete(Kind::ServerCluster, NAME).await?;
+    scene.gone(Kind::ServerCluster, NAME).await?;
+
+    // The backup has neither a status nor a finalizer, and the volume is lost, too.
+    scene.scaleway().simulator().clear_requests();
+    scene.apply(&bare(&[("web", 2)])).await?;
+    let fresh = ControllerOptions { state: "fresh".to_owned(), ..ControllerOptions::default() };
+    let controller = scene.start(&fresh.argument(&owner)).await?;
+    eventually("it says what it found", || async {
+        let ready = condition(&farm.status().await?, "Ready");
+        ensure!(ready["reason"] == "ServersFound" && ready["message"].to_string().contains("2 servers"), "{ready}");
+        Ok(())
+    })
+    .await?;
+    scene.looked_at_again(&controller, Kind::ServerCluster, NAME).await?;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+    scene.approve(&[("server-cluster.farm", NAME)]).await?;
+    let status = farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    ensure!(ids(&status) == had && scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+
+    // It is a cluster like any other.
+    scene.patch(Kind::ServerCluster, NAME, json!({"spec": {"groups": bare(&[("web", 3)])["spec"]["groups"]}})).await?;
+    farm.ready(&["farm-web-1", "farm-web-2", "farm-web-3"]).await?;
+    farm.delete().await
 }
