@@ -4,6 +4,7 @@
 //! makes that an error.
 
 mod attacks;
+mod classes;
 mod clusterctl;
 mod crashes;
 mod disturbances;
