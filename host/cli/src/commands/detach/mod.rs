@@ -199,20 +199,10 @@ async fn wait_until_begun(
             signal = interruptions.next() => {
                 called_off = true;
                 context.output.say("interrupted: the detached command is called off");
-                pass_on(child, signal);
+                // One that the terminal has interrupted as well, before it left the terminal's session, is gone by then.
+                let _ = rustix::process::kill_process(Pid::from_child(child), signal);
             }
         }
-    }
-}
-
-/// Passes a signal on, unless the terminal has sent it to the whole group and the process is still in ours.
-fn pass_on(child: &Child, signal: Signal) {
-    let child = Pid::from_child(child);
-    let has_it = signal == Signal::INT
-        && rustix::process::getpgid(Some(child)).is_ok_and(|group| group == rustix::process::getpgrp());
-    if !has_it {
-        // It may have ended by itself.
-        let _ = rustix::process::kill_process(child, signal);
     }
 }
 
