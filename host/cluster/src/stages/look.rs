@@ -100,7 +100,7 @@ pub(crate) async fn look(run: &Run, stage: Stage) -> Result<BTreeSet<String>, St
             let Some(node) = book.nodes.get_mut(name) else { continue };
             let id = node.server.clone().unwrap_or_default();
             let server = seen.get(&id);
-            if server.is_none() {
+            if server.is_none() && !node.is_spent() {
                 gone.insert(name.clone());
             }
             node.private_addresses = private.remove(name).unwrap_or_default();
