@@ -209,8 +209,10 @@ impl Context {
         if let Some(parallel) = self.parallel(parallel) {
             options.limits.parallel_operations = parallel;
         }
-        Lifecycle::open(options)
-            .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))
+        let lifecycle = Lifecycle::open(options)
+            .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
+        crate::commands::detach::works_as(state, lifecycle.runner());
+        Ok(lifecycle)
     }
 
     /// The state directory's handle, for the policy host.

@@ -24,6 +24,15 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The one with this code; none for success and for what no command of ours ends with.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        [Exit::Undone, Exit::Usage, Exit::Left, Exit::Unwritten, Exit::Interrupted]
+            .into_iter()
+            .find(|exit| *exit as u8 == code)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)
@@ -82,6 +91,9 @@ pub(crate) struct Details {
     /// Fields for the JSON document beside `error`: the part of the result that there is.
     #[serde(skip)]
     pub(crate) partial: Option<serde_json::Value>,
+    /// Whether another process has said everything already.
+    #[serde(skip)]
+    pub(crate) is_told: bool,
 }
 
 fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
@@ -100,7 +112,15 @@ impl Failure {
             left: Vec::new(),
             remedy: None,
             partial: None,
+            is_told: false,
         }))
+    }
+
+    /// The end of another process, which has said everything: only the exit code is ours to tell.
+    pub(crate) fn told(exit: Exit) -> Self {
+        let mut failure = Failure::new(exit, String::new());
+        failure.is_told = true;
+        failure
     }
 
     /// Wrong usage or configuration; nothing was touched.

@@ -39,21 +39,23 @@ fn main() -> ExitCode {
     output::color(arguments.global.color);
     let output = Output::new(&arguments.global);
     let result = logging::start(&arguments.global).map_err(Failure::usage).and_then(|()| commands::run(arguments));
-    match result {
+    let exit = match result {
         Ok(()) => match output::unwritten() {
-            None => ExitCode::SUCCESS,
+            None => None,
             Some(problem) => {
                 let failure =
                     Failure::new(Exit::Unwritten, "it is done, and its result could not be written on stdout");
                 output.failure(&failure.because(problem));
-                Exit::Unwritten.into()
+                Some(Exit::Unwritten)
             }
         },
         Err(failure) => {
             output.failure(&failure);
-            failure.exit.into()
+            Some(failure.exit)
         }
-    }
+    };
+    commands::detach::end(exit.map_or(0, |exit| exit as u8));
+    exit.map_or(ExitCode::SUCCESS, ExitCode::from)
 }
 
 /// Help and version are answers; everything else that clap says is wrong usage.

@@ -90,6 +90,9 @@ impl Output {
 
     /// A failed command: the block on stderr and, as JSON, the document on stdout.
     pub(crate) fn failure(self, failure: &Failure) {
+        if failure.is_told {
+            return;
+        }
         note(&failure.block());
         if self.is_document() {
             self.document(&failure.document());

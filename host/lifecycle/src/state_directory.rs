@@ -64,9 +64,12 @@ impl StateDirectory {
     /// Makes sure that the journal's file exists and belongs to its owner only, and gives its path for SQLite.
     pub(crate) fn journal_path(&self) -> Result<PathBuf, Error> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        self.directory.open_with(JOURNAL_FILE, &options).map_err(self.failed(JOURNAL_FILE))?;
-        Ok(self.path.join(JOURNAL_FILE))
+        options.write(true).create_new(true).mode(0o600);
+        // Only whoever makes the file ever closes it: that would release the locks of this process's other connections.
+        match self.directory.open_with(JOURNAL_FILE, &options) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed(JOURNAL_FILE)(error)),
+            _ => Ok(self.path.join(JOURNAL_FILE)),
+        }
     }
 
     /// The owner's name: `configured`, else the one in the file `owner`, else a random one that is written there.
@@ -158,7 +161,7 @@ impl StateDirectory {
         let file = self.directory.open_with(&path, &options).map_err(self.failed(&path))?.into_std();
         // Waits: somebody who asks whether we live holds the lock for an instant.
         file.lock().map_err(self.failed(&path))?;
-        Ok(Runner { name, _lock: file, directory: Arc::clone(&self.directory) })
+        Ok(Runner { name, _lock: FileLock(file), directory: Arc::clone(&self.directory) })
     }
 
     /// Whether the process behind a runner's name still lives.
@@ -197,12 +200,12 @@ impl StateDirectory {
     ///
     /// # Errors
     /// [`Error::RecoveryRunning`] when another process holds it.
-    pub(crate) fn lock_recovery(&self) -> Result<std::fs::File, Error> {
+    pub(crate) fn lock_recovery(&self) -> Result<FileLock, Error> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
         let file = self.directory.open_with(RECOVERY_LOCK, &options).map_err(self.failed(RECOVERY_LOCK))?.into_std();
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(FileLock(file)),
             Err(std::fs::TryLockError::WouldBlock) => {
                 Err(Error::RecoveryRunning { path: self.path.join(RECOVERY_LOCK) })
             }
@@ -224,8 +227,21 @@ impl StateDirectory {
     }
 }
 
+/// A file's lock, held until dropped (the kernel lets it go when the process ends, however it ends).
+#[derive(Debug)]
+pub(crate) struct FileLock(std::fs::File);
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
+        // it is under way.
+        let _ = self.0.unlock();
+    }
+}
+
 fn locked(file: File) -> bool {
-    matches!(file.into_std().try_lock(), Err(std::fs::TryLockError::WouldBlock))
+    let file = FileLock(file.into_std());
+    matches!(file.0.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 fn old_enough(entry: &cap_std::fs::DirEntry) -> bool {
@@ -241,7 +257,7 @@ fn old_enough(entry: &cap_std::fs::DirEntry) -> bool {
 #[derive(Debug)]
 pub(crate) struct Runner {
     name: String,
-    _lock: std::fs::File,
+    _lock: FileLock,
     directory: Arc<Dir>,
 }
 
@@ -314,7 +330,10 @@ mod tests {
         let state = StateDirectory::open(folder.path()).unwrap();
         let held = state.lock_recovery().unwrap();
         assert!(matches!(state.lock_recovery(), Err(Error::RecoveryRunning { .. })));
+        // What a child process has open between its fork and its exec.
+        let copy = held.0.try_clone().unwrap();
         drop(held);
         state.lock_recovery().unwrap();
+        drop(copy);
     }
 }

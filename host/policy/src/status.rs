@@ -144,7 +144,11 @@ fn lives(folder: &Dir, lock: &str) -> io::Result<bool> {
     };
     // Shared, so that two who look at the same time don't take each other for the host.
     match file.try_lock_shared() {
-        Ok(()) => Ok(false),
+        Ok(()) => {
+            // Not left to the closing of the file, which a child process that is being started may have open as well.
+            file.unlock()?;
+            Ok(false)
+        }
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }

@@ -35,6 +35,8 @@ pub(crate) enum ClusterCommand {
     Status(ClusterStatus),
     /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
     Watch(NameCluster),
+    /// Follow a detached operation with its output, and end with its exit code; Ctrl-C leaves it running
+    Attach(NameCluster),
     /// Ask Scaleway for every node's server, and note addresses and what is gone or off; nothing is changed there
     Refresh(NameCluster),
     /// List clusters

@@ -46,6 +46,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("cluster cancel", &["windlass cluster cancel farm"]),
     ("cluster resume", &["windlass cluster resume"]),
     ("cluster status", &["windlass cluster status farm", "windlass cluster status farm --offline -o json"]),
+    ("cluster attach", &["windlass cluster attach farm"]),
     ("cluster watch", &["windlass cluster watch farm", "windlass cluster watch farm -o json-lines"]),
     ("cluster refresh", &["windlass cluster refresh farm"]),
     ("cluster list", &["windlass cluster list"]),

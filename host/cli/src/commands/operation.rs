@@ -76,6 +76,7 @@ fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
             .wide("group", |operation| operation.group.clone())
             .column("zone", |operation| operation.zone.clone())
             .wide("owner", |operation| operation.owner.clone())
+            .wide("process", |operation| operation.runner.clone())
             .wide("began", |operation| instant(operation.created_at))
             .column("age", |operation| age(operation.created_at))
             .column("cause", |operation| operation.cause.as_ref().map(cause_words).unwrap_or_default())

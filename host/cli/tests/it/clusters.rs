@@ -235,19 +235,45 @@ fn the_end_of_the_terminal_undoes_nothing() {
     assert_eq!((farm.servers().len(), &farm.status()["cluster"]["state"]), (3, &"active".into()));
 }
 
+/// Starts a detached command of this cluster, and gives the number of its operation.
+fn detach(farm: &Farm, arguments: &[&str]) -> u64 {
+    let mut command = farm.world.command(&[&["cluster"], arguments, &["--detach", "--output", "json"]].concat());
+    // What still runs in the test's folder is ended with it.
+    let told = Ran::of(command.current_dir(farm.world.home.path())).expect(0).json();
+    assert_eq!(told["detached"]["cluster"], "farm");
+    told["detached"]["operation"].as_u64().expect("a number")
+}
+
 #[test]
-fn a_detached_creation_of_a_cluster_goes_on_by_itself() {
+fn every_work_on_a_cluster_goes_on_by_itself_and_can_be_attached_to() {
     let farm =
         Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nuntil test -e go; do sleep 0.05; done\n")]);
-    let mut command =
-        farm.world.command(&["cluster", "create", farm.file.to_str().unwrap(), "--detach", "--output", "json"]);
-    let told = crate::support::Ran::of(command.current_dir(farm.world.home.path())).expect(0).json();
-    assert_eq!((&told["detached"]["cluster"], &told["detached"]["operation"]), (&"farm".into(), &1.into()));
+    let file = farm.file.to_str().unwrap();
+    assert_eq!(detach(&farm, &["create", file]), 1);
     written(&farm, "begun");
     assert_eq!(farm.status()["operation_lives"], true);
+    let attached = Running::start(&mut farm.world.command(&["cluster", "attach", "farm"]));
+    attached.until_it_says("attached to operation 1 of cluster farm");
     farm.world.write("go", b"");
-    farm.cluster(&["watch", "farm"]).expect(0);
-    assert_eq!(farm.status()["cluster"]["state"], "active");
+    let ended = attached.end().expect(0).says("farm is active");
+    assert_eq!(ended.json()["state"], "done");
+    let attach = || farm.cluster(&["attach", "farm"]);
+    assert_eq!(attach().expect(0).json()["operation"], 1, "also after its end");
+
+    assert_eq!(detach(&farm, &["scale", "farm", "web=1", "--yes"]), 2);
+    attach().expect(0).says("scale farm");
+    assert_eq!(detach(&farm, &["apply", file, "--yes"]), 3);
+    attach().expect(0).says("farm is active");
+    assert_eq!(detach(&farm, &["replace", "farm", "farm-db-1", "--yes"]), 4);
+    attach().expect(0);
+    farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
+    assert_eq!(detach(&farm, &["scale", "farm", "db=2", "--yes"]), 5);
+    attach().expect(3).says("failed at the stage");
+    assert_eq!(detach(&farm, &["terminate", "farm", "--yes"]), 6);
+    attach().expect(0);
+    assert!(farm.servers().is_empty());
+    farm.create().expect(1);
+    farm.cluster(&["attach", "farm"]).expect(0).says("was not detached");
 }
 
 #[test]

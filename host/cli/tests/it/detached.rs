@@ -1,6 +1,6 @@
 //! Operations that other processes work on: watched, detached, attached to; and the end of the terminal.
 
-use crate::support::{Ran, Running, World, eventually};
+use crate::support::{Ran, Running, STATE, World, eventually};
 
 const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
 
@@ -45,7 +45,8 @@ fn a_detached_creation_goes_on_without_its_terminal_and_can_be_attached_to() {
     assert!(!command_line.contains("--detach") && !command_line.contains("1111-1111"), "{command_line:?}");
 
     let ran = until_ended(&world, attached).expect(0);
-    assert!(ran.stderr.contains("the server runs") && ran.stderr.contains("DEV1-S"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the server runs"), "{}", ran.stderr);
+    assert_eq!(ran.json()["servers"][0]["server_type"], "DEV1-S", "{}", ran.stdout);
     assert_eq!(state(&world, &id), "done");
 }
 
@@ -57,7 +58,7 @@ fn an_interrupted_attachment_leaves_the_operation_running() {
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     attached.until_it_says("Ctrl-C leaves it running");
     attached.signal("INT");
-    attached.end().expect(130).says("detached again; what was under way goes on");
+    attached.end().expect(130).says("detached again");
     assert_eq!(state(&world, &id), "open");
     let watched = Running::start(&mut world.command(&["operation", "watch", &id]));
     until_ended(&world, watched).expect(0).says("is done");
@@ -77,11 +78,77 @@ fn a_detached_operation_that_fails_ends_its_attachment_with_its_exit_code() {
 #[test]
 fn a_detached_command_that_cannot_begin_is_told_with_its_exit_code() {
     let world = World::new("50");
-    let wrong = ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--detach"];
+    let wrong = ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--detach", "--output", "json"];
     let ran = world.run(&wrong).expect(2).says("ended before it had begun an operation");
     assert!(ran.stderr.contains("--type"), "{}", ran.stderr);
+    // One document, the process's own.
+    assert_eq!(ran.json()["error"]["exit_code"], 2);
+    assert!(ran.json()["error"]["remedy"].as_str().unwrap().contains("--type"), "{}", ran.stdout);
     world.run(&["server", "delete", "--group", "ci", "--detach"]).expect(2).says("--yes");
     world.run(&[&CREATE[..], &["--detach", "--cloud-init", "-"]].concat()).expect(2).says("has no stdin");
+}
+
+#[test]
+fn a_detached_process_that_was_killed_ends_its_attachment_with_what_to_do() {
+    let world = World::new("0");
+    let id = detached(&world);
+    let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
+    attached.until_it_says("Ctrl-C leaves it running");
+    let operation = world.json(&["operation", "show", &id]);
+    let process = operation["operation"]["runner"].as_str().unwrap().split('-').next().unwrap().to_owned();
+    assert!(std::process::Command::new("kill").args(["-KILL", &process]).status().unwrap().success());
+    attached.end().expect(3).says("was killed before it ended").says("operation resume");
+}
+
+#[test]
+fn the_result_of_a_detached_command_is_had_by_attaching_also_after_its_end() {
+    let world = World::new("100");
+    world.run(&CREATE).expect(0);
+    let delete = ["server", "delete", "--group", "ci", "--yes", "--detach", "--output", "json"];
+    let told = world.run(&delete).expect(0).json();
+    let id = told["detached"]["operations"][0].as_str().expect("an id");
+    for _ in 0..2 {
+        let attached = world.run(&["operation", "attach", id]).expect(0);
+        assert_eq!(attached.json()["servers"][0]["operation"], id, "{}", attached.stdout);
+    }
+    assert_eq!(world.resources(), 0);
+    // What has nothing to do ends before it has begun an operation, with its document where documents are.
+    let resume = world.run(&["operation", "resume", "--detach", "--output", "json"]).expect(0);
+    assert_eq!(resume.json()["operations"], serde_json::json!([]));
+    world.run(&["operation", "list", "--output", "wide"]).expect(0);
+}
+
+#[test]
+fn what_was_left_open_is_ended_by_a_detached_process() {
+    let world = World::new("0");
+    let create = Running::start(&mut world.command(&CREATE));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    create.signal("KILL");
+    create.end();
+    let mut command = world.command(&["operation", "resume", "--detach"]);
+    let told = Ran::of(command.current_dir(world.home.path())).expect(0);
+    let id = told.stdout.split(' ').next().unwrap().to_owned();
+    let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
+    until_ended(&world, attached).expect(0);
+    assert_eq!(state(&world, &id), "done");
+}
+
+#[test]
+fn an_interruption_before_it_has_begun_calls_the_detached_command_off() {
+    for signal in ["INT", "TERM"] {
+        let world = World::new("0");
+        // The process waits for somebody who writes into it, so it begins nothing.
+        let pipe = world.home.path().join("cloud-init");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("ran").success());
+        let with_pipe = [&CREATE[..], &["--detach", "--cloud-init", pipe.to_str().unwrap()]].concat();
+        let starting = Running::start(world.command(&with_pipe).current_dir(world.home.path()));
+        let kept = world.home.path().join(STATE).join("detached");
+        eventually("it starts", || kept.read_dir().is_ok_and(|entries| entries.count() > 0).then_some(()));
+        starting.signal(signal);
+        starting.end().expect(130).says("the detached command is called off");
+        assert_eq!(world.resources(), 0);
+        world.run(&["operation", "watch"]).expect(0);
+    }
 }
 
 #[test]

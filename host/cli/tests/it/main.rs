@@ -17,5 +17,6 @@ mod links;
 mod output;
 mod policies;
 mod servers;
+mod shapes;
 mod support;
 mod tutorial;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{IMPATIENT, World};
+use crate::support::{IMPATIENT, Ran, Running, World};
 
 /// Every command that lists, the list in its document, and where a row's name stands there.
 const LISTINGS: &[(&[&str], &str, &str)] = &[
@@ -110,6 +110,25 @@ fn a_command_that_lists_nothing_refuses_names_before_it_calls_anybody() {
         assert_eq!(ran.stdout, "", "{arguments:?}");
     }
     assert_eq!(world.control("GET", "requests", ""), Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_it_is_said_that_there_are_to_be_none() {
+    let world = World::new("100");
+    let colours = |option: &[&str], variable: Option<&str>, at_terminal: bool| {
+        let mut command = world.command(&[&["server", "show", "nobody"], option].concat());
+        command.env("TERM", "xterm-256color").envs(variable.map(|value| ("NO_COLOR", value)));
+        let ran = if at_terminal { Running::at_terminal(command).0.end() } else { Ran::of(&mut command) };
+        let said = ran.expect(2).stderr;
+        assert!(said.contains("error"), "{said}");
+        said.contains('\u{1b}')
+    };
+    assert!(colours(&[], None, true), "a terminal");
+    assert!(!colours(&[], Some("1"), true), "NO_COLOR");
+    assert!(colours(&[], Some(""), true), "an empty NO_COLOR says nothing");
+    assert!(!colours(&["--color", "never"], None, true));
+    assert!(!colours(&[], None, false), "no terminal");
+    assert!(colours(&["--color", "always"], Some("1"), false), "what is said to this command counts");
 }
 
 #[test]

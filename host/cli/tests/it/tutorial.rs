@@ -1,15 +1,21 @@
-//! The tutorial of docs/clusters.md and parts of docs/operating.md, run as they stand: files are written, commands run,
-//! and their output is looked for.
+//! The pages of the documentation, run as they stand: files are written, commands run, and their output is looked for.
+//!
+//! What a page has to say to this test stands in comments before its blocks, which no reader sees:
+//! `<!-- file: NAME -->` makes the block a file; `<!-- typed: TEXT -->` has the last command run at a terminal, and
+//! TEXT typed there; `<!-- given: COMMAND -->` is run before it; `<!-- stands for: WORD = COMMAND -->` has WORD mean the
+//! first line that COMMAND prints, from there on; `<!-- not run: WHY -->` leaves the block out.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
+use windlass_test_guests::{
+    GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_VOLUMES_FOR_INSPECTION, STOCK_AWARE_RETRY,
+};
 
 use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment};
 
-/// What the tutorial does, in order.
+/// What a page does, in order.
 #[derive(Debug, PartialEq)]
 enum Step {
     File {
@@ -22,27 +28,38 @@ enum Step {
         output: Vec<String>,
         typed: Option<String>,
     },
+    Given(String),
+    StandsFor {
+        word: String,
+        command: String,
+    },
 }
 
-/// `<!-- file: NAME -->` before a block makes it a file; in a console block, lines that begin with `$ ` are commands
-/// and the others output, but for what a backslash continues; `<!-- typed: TEXT -->` before it has its last command run at a terminal, and TEXT typed
-/// there.
+/// In a console block, lines that begin with `$ ` are commands and the others output, but for what a backslash
+/// continues.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = text.lines();
-    let (mut file, mut typed) = (None, None);
+    let (mut file, mut typed, mut is_run) = (None, None, true);
     while let Some(line) = lines.next() {
-        if let Some(name) = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->")) {
-            file = Some(name.to_owned());
-        }
-        if let Some(text) = line.strip_prefix("<!-- typed: ").and_then(|rest| rest.strip_suffix(" -->")) {
-            typed = Some(text.to_owned());
+        let comment = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+        match comment.and_then(|comment| comment.split_once(": ")) {
+            Some(("file", name)) => file = Some(name.to_owned()),
+            Some(("typed", text)) => typed = Some(text.to_owned()),
+            Some(("given", command)) => steps.push(Step::Given(command.to_owned())),
+            Some(("stands for", text)) => {
+                let (word, command) = text.split_once(" = ").unwrap_or_else(|| panic!("{line}"));
+                steps.push(Step::StandsFor { word: word.to_owned(), command: command.to_owned() });
+            }
+            Some(("not run", _)) => is_run = false,
+            _ => {}
         }
         let Some(language) = line.strip_prefix("```") else { continue };
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        let is_run = std::mem::replace(&mut is_run, true);
         if let Some(name) = file.take() {
             steps.push(Step::File { name, content: block.join("\n") + "\n" });
-        } else if language == "console" {
+        } else if language == "console" && is_run {
             for line in block {
                 match (line.strip_prefix("$ "), steps.last_mut()) {
                     // A command goes on after a backslash, as in a shell.
@@ -87,6 +104,8 @@ struct Reader {
     world: World,
     folder: PathBuf,
     environment: Vec<(String, String)>,
+    /// What stands in a page for something that is different each time, and the command that tells what it is now.
+    stand_ins: Vec<(String, String)>,
 }
 
 impl Reader {
@@ -97,7 +116,7 @@ impl Reader {
     fn of(world: World) -> Reader {
         let folder = world.home.path().join("empty-folder");
         std::fs::create_dir_all(&folder).unwrap();
-        Reader { world, folder, environment: Vec::new() }
+        Reader { world, folder, environment: Vec::new(), stand_ins: Vec::new() }
     }
 
     fn export(&mut self, line: &str) {
@@ -109,7 +128,9 @@ impl Reader {
     fn run(&self, line: &str, typed: Option<&str>) -> Ran {
         let binaries = Path::new(BINARY).parent().unwrap().display().to_string();
         let mut command = Command::new("sh");
-        command.args(["-c", line]).current_dir(&self.folder).env_clear();
+        // Its progress would stand in the middle of what it prints.
+        let line = line.replace("curl ", "curl --silent --show-error ");
+        command.args(["-c", &line]).current_dir(&self.folder).env_clear();
         command.env("HOME", self.world.home.path()).env("PATH", format!("{binaries}:/usr/local/bin:/usr/bin:/bin"));
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
         let Some(typed) = typed else { return Ran::of(&mut command) };
@@ -119,9 +140,21 @@ impl Reader {
         running.end()
     }
 
+    /// A line of a page with what its stand-ins stand for now.
+    fn meant(&self, line: &str) -> String {
+        let mut meant = line.replace("127.0.0.1:8080", self.world.url.strip_prefix("http://").unwrap());
+        for (word, command) in self.stand_ins.iter().filter(|(word, _)| line.contains(word)) {
+            let ran = self.run(command, None);
+            let is = ran.stdout.lines().next().unwrap_or_else(|| panic!("{command} says nothing: {}", ran.stderr));
+            meant = meant.replace(word, is);
+        }
+        meant
+    }
+
     /// Does what a text says, and gives the number of its commands.
     fn follow(&mut self, text: &str) -> usize {
         let mut commands = 0;
+        let mut last_code = 0;
         for step in steps(text) {
             match step {
                 Step::File { name, content } => {
@@ -130,18 +163,33 @@ impl Reader {
                     std::fs::write(&file, content).unwrap();
                     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
                 }
+                Step::StandsFor { word, command } => {
+                    self.stand_ins.retain(|(known, _)| *known != word);
+                    self.stand_ins.push((word, command));
+                }
+                Step::Given(line) => {
+                    let ran = self.run(&self.meant(&line), None);
+                    assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
+                }
                 // The test has a simulator already, and the policy is built.
                 Step::Command { line, .. } if line.ends_with('&') || line.starts_with("cargo ") => {}
                 Step::Command { line, .. } if line.starts_with("export ") => self.export(&line),
+                Step::Command { line, output, .. } if line == "echo $?" => {
+                    assert_eq!(output, [last_code.to_string()]);
+                    commands += 1;
+                }
                 Step::Command { line, output, typed } => {
-                    let ran = self.run(&line, typed.as_deref());
+                    let ran = self.run(&self.meant(&line), typed.as_deref());
                     let said = format!("{}{}", ran.stdout, ran.stderr);
                     // What is answered with a no ends with it.
-                    assert_eq!(ran.code, if typed.as_deref() == Some("n") { 2 } else { 0 }, "{line}\n{said}");
+                    let fails = output.iter().any(|line| line.starts_with("error: ")) && !line.contains("||");
+                    assert_eq!(ran.code != 0, fails, "{line}\n{said}");
                     for documented in output {
+                        let documented = self.meant(&documented);
                         let is_said = said.lines().any(|line| is_like(line, &documented));
                         assert!(is_said, "{line}\nlacks: {documented}\n{said}");
                     }
+                    last_code = ran.code;
                     commands += 1;
                 }
             }
@@ -150,13 +198,50 @@ impl Reader {
     }
 }
 
-/// The part of a document from one heading up to another.
-fn part(document: &str, begin: &str, end: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
-    let text = std::fs::read_to_string(path).unwrap();
-    let begin = text.find(begin).unwrap_or_else(|| panic!("{document} lacks {begin}"));
-    let end = text.find(end).unwrap_or_else(|| panic!("{document} lacks {end}"));
-    text[begin..end].to_owned()
+/// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
+const FOLLOWED: [(&str, &str, &str); 15] = [
+    ("README.md", "## Use it", "Guides:"),
+    ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
+    ("docs/decisions.md", "# What is decided", ""),
+    ("docs/operating.md", "## Begin", "## Is everything there?"),
+    ("docs/operating.md", "## Is everything there?", "## Credentials"),
+    ("docs/operating.md", "## Servers", "### Before something is removed"),
+    ("docs/operating.md", "### Before something is removed", "## When something fails"),
+    ("docs/operating.md", "## When something fails", "## Output"),
+    ("docs/operating.md", "## Output", "<!-- end -->"),
+    ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
+    ("docs/rules.md", "# Rules", "## Conditions"),
+    ("docs/simulator.md", "# The simulator", ""),
+    ("docs/writing-policies.md", "## From nothing", "## The same in Rust"),
+    ("docs/writing-policies.md", "## The same in Rust", "### A policy in ten lines"),
+    ("docs/writing-policies.md", "## Look at it", ""),
+];
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
+}
+
+/// One of the parts that are followed, by its page and where it begins.
+fn part(name: &str, begin: &str) -> String {
+    let followed = FOLLOWED.iter().find(|part| part.0 == name && part.1 == begin);
+    let (_, _, end) = followed.unwrap_or_else(|| panic!("{name} from {begin} on is not among the followed"));
+    let text = page(name);
+    let begin = text.find(begin).unwrap_or_else(|| panic!("{name} lacks {begin}"));
+    let text = &text[begin..];
+    let end = if end.is_empty() { text.len() } else { text.find(end).unwrap_or_else(|| panic!("{name} lacks {end}")) };
+    text[..end].to_owned()
+}
+
+#[test]
+fn every_command_of_every_page_is_run_or_says_why_it_is_not() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let pages = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pages = pages.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
+    let commands = |text: &str| steps(text).iter().filter(|step| matches!(step, Step::Command { .. })).count();
+    for name in pages.chain(["README.md".to_owned()]) {
+        let parts = FOLLOWED.iter().filter(|part| part.0 == name).map(|(name, begin, _)| part(name, begin));
+        assert_eq!(parts.map(|part| commands(&part)).sum::<usize>(), commands(&page(&name)), "{name}");
+    }
 }
 
 #[test]
@@ -165,7 +250,7 @@ fn the_tutorial_of_clusters_does_what_it_says() {
     let policies = reader.folder.join("target/policies");
     std::fs::create_dir_all(&policies).unwrap();
     KEEP_NEW_NODES_FOR_INSPECTION.write_to(&policies).unwrap();
-    let commands = reader.follow(&part("clusters.md", "## Tutorial", "## What a failure leads to"));
+    let commands = reader.follow(&part("docs/clusters.md", "## Tutorial"));
     assert!(commands >= 13, "only {commands} commands were found");
     assert_eq!(reader.world.resources(), 0);
 }
@@ -211,7 +296,7 @@ const CREDENTIALS: &str = "export SCW_API_URL=http://127.0.0.1:8080 \
 #[test]
 fn the_tutorial_of_policies_does_what_it_says_with_rules() {
     let mut reader = Reader::of(World::new("100"));
-    let commands = reader.follow(&part("writing-policies.md", "## From nothing", "## The same in Rust"));
+    let commands = reader.follow(&part("docs/writing-policies.md", "## From nothing"));
     assert!(commands >= 12, "only {commands} commands were found");
     assert_eq!(reader.world.resources(), 0);
 }
@@ -220,14 +305,14 @@ fn the_tutorial_of_policies_does_what_it_says_with_rules() {
 fn the_tutorial_of_policies_does_what_it_says_in_rust() {
     let mut reader = Reader::of(World::new("100"));
     reader.environment = cargo_environment();
-    let commands = reader.follow(&part("writing-policies.md", "## The same in Rust", "### A policy in ten lines"));
+    let commands = reader.follow(&part("docs/writing-policies.md", "## The same in Rust"));
     assert!(commands >= 5, "only {commands} commands were found");
 }
 
 #[test]
 fn the_page_about_rules_does_what_it_says() {
     let mut reader = Reader::new();
-    assert_eq!(reader.follow(&part("rules.md", "# Rules", "## Conditions")), 3);
+    assert_eq!(reader.follow(&part("docs/rules.md", "# Rules")), 3);
     std::fs::write(reader.folder.join("wrong.rules.toml"), WRONG_RULES).unwrap();
     let line = "line 4, rule 1: `when`: there is no case 'out_of_stock'; did you mean `out-of-stock`?";
     for command in ["check", "inspect"] {
@@ -250,18 +335,67 @@ answer = "give-up"
 fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
     let mut reader = Reader::new();
     reader.export(CREDENTIALS);
-    assert_eq!(reader.follow(&part("operating.md", "## Is everything there?", "## Credentials")), 1);
-    assert_eq!(reader.follow(&part("operating.md", "## Begin", "## Is everything there?")), 2);
-    assert_eq!(reader.follow(&part("operating.md", "## Output", "<!-- end -->")), 6);
-    let asked = part("operating.md", "### Before something is removed", "## When something fails");
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Is everything there?")), 1);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Begin")), 2);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Output")), 6);
+    let asked = part("docs/operating.md", "### Before something is removed");
     assert_eq!(reader.follow(&asked), 5);
     assert_eq!(reader.world.resources(), 0);
+}
+
+/// A reader with credentials and policies at hand that give up soon.
+fn impatient() -> Reader {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    let mut reader = Reader::of(world);
+    reader.export(CREDENTIALS);
+    let policies = reader.folder.join("target/policies");
+    std::fs::create_dir_all(&policies).unwrap();
+    for guest in [GRACE_FOR_STOPPED, KEEP_VOLUMES_FOR_INSPECTION, STOCK_AWARE_RETRY] {
+        guest.write_to(&policies).unwrap();
+    }
+    reader
+}
+
+#[test]
+fn operating_does_what_it_says_of_servers_and_of_what_fails() {
+    let mut reader = impatient();
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Servers")), 5);
+    assert_eq!(reader.world.resources(), 0);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## When something fails")), 11);
+}
+
+#[test]
+fn the_page_about_decisions_does_what_it_says() {
+    assert_eq!(impatient().follow(&part("docs/decisions.md", "# What is decided")), 9);
+}
+
+#[test]
+fn the_page_about_the_simulator_does_what_it_says() {
+    assert_eq!(impatient().follow(&part("docs/simulator.md", "# The simulator")), 17);
+}
+
+#[test]
+fn the_readme_does_what_it_says() {
+    assert_eq!(impatient().follow(&part("README.md", "## Use it")), 8);
+}
+
+#[test]
+fn policies_are_looked_at_and_put_in_place_as_the_page_says() {
+    let mut reader = impatient();
+    let question = "windlass decision show $(windlass decision list --slot retry -o name | head -n 1) --raw";
+    reader.world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    reader.run("windlass server create --group ci --type DEV1-S --image ubuntu_noble", None);
+    reader.world.control("DELETE", "faults", "");
+    let record: serde_json::Value = serde_json::from_str(&reader.run(question, None).expect(0).stdout).unwrap();
+    std::fs::write(reader.folder.join("question.json"), record["question"].to_string()).unwrap();
+    assert_eq!(reader.follow(&part("docs/writing-policies.md", "## Look at it")), 8);
 }
 
 #[test]
 fn proving_policies_does_what_it_says() {
     let mut reader = Reader::new();
-    let commands = reader.follow(&part("proving-policies.md", "# Proving policies", "<!-- end -->"));
+    let commands = reader.follow(&part("docs/proving-policies.md", "# Proving policies"));
     assert!(commands >= 8, "only {commands} commands were found");
 }
 

@@ -75,7 +75,7 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
         return Ok(());
     }
     let Some(hook) = hook else { return finish(run, step, nodes, None).await };
-    note_begun(run, stage, nodes).await?;
+    let begun_before = note_begun(run, stage, nodes).await?;
     let mut next = input(&run.book.lock(), stage, nodes);
     let (mut attempt, mut waited) = (1, Duration::ZERO);
     let (stopped, error) = loop {
@@ -115,8 +115,9 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
     let words = error.to_string();
     run.change(|book, change| {
         for name in &still {
-            // It has failed for them, which is known.
-            if let Some(node) = book.nodes.get_mut(name).filter(|node| node.decommission_began) {
+            // It has failed for them, which is known; what came of an earlier one that nobody noted is not.
+            let began = |node: &&mut Node| node.decommission_began && !begun_before.contains(name);
+            if let Some(node) = book.nodes.get_mut(name).filter(began) {
                 node.decommission_began = false;
                 change.nodes.push(node.clone());
             }
@@ -127,11 +128,16 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
     Err(stopped)
 }
 
-/// Before the hook runs: from now on these nodes may hold data, or may be decommissioned.
-async fn note_begun(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
+/// Before the hook runs: from now on these nodes may hold data, or may be decommissioned. Gives those of which an
+/// earlier decommission began that has no known end.
+async fn note_begun(run: &Run, stage: Stage, nodes: &[String]) -> Result<BTreeSet<String>, Stop> {
+    let mut begun_before = BTreeSet::new();
     run.change(|book, change| {
         for name in nodes {
             let Some(node) = book.nodes.get_mut(name) else { continue };
+            if node.decommission_began {
+                begun_before.insert(name.clone());
+            }
             match stage {
                 Stage::Configure => node.configure_began = true,
                 Stage::Decommission => node.decommission_began = true,
@@ -140,7 +146,8 @@ async fn note_begun(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Sto
             change.nodes.push(node.clone());
         }
     })
-    .await
+    .await?;
+    Ok(begun_before)
 }
 
 /// Runs a hook once. Called off, it is ended, and tells for which nodes it was done until then.

@@ -1,6 +1,7 @@
 //! The store on one machine: `clusters.sqlite` in the state directory, in WAL mode, so that any process may read while
 //! another writes.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,8 +102,12 @@ impl SqliteClusterStore {
         let path = state.path().join(FILE);
         let unopened = |problem: String| StoreError::Open { path: path.clone(), problem };
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        state.handle().open_with(FILE, &options).map_err(|error| unopened(error.to_string()))?;
+        options.write(true).create_new(true).mode(0o600);
+        // Only whoever makes the file ever closes it: that would release the locks of this process's other connections.
+        match state.handle().open_with(FILE, &options) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unopened(error.to_string())),
+            _ => {}
+        }
         // By its path, since SQLite makes its own files beside it; symbolic links are refused.
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;

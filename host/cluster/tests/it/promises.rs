@@ -393,3 +393,30 @@ fn a_node_whose_decommission_ended_well_and_could_not_be_noted_never_serves_agai
         });
     }
 }
+
+#[test]
+fn a_decommission_that_fails_the_second_time_does_not_prove_that_the_first_had_no_effect() {
+    for at in 1..12 {
+        run(async {
+            let world = World::new(42).await;
+            farm_of(&world, 2).await;
+            let turning = Arc::new(Turning::default());
+            *turning.trouble.lock() = Some(Trouble::DiskFull { at });
+            let full = crate::model::process(&world, &turning);
+            let _ = full.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await;
+            drop(full);
+            let next = world.start();
+            world.hooks.behave("decommission", Behaviour::ExitCode(75));
+            let _ = next.resume(&quiet()).await;
+            let _ = next.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await;
+            world.hooks.behaviours.lock().clear();
+            next.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+            let done = world.hooks.done.lock().clone();
+            for node in next.status(&farm()).await.unwrap().nodes {
+                let server = node.server.clone().unwrap();
+                let spent = done.contains(&("decommission".to_owned(), server));
+                assert!(!spent, "full from write {at} on: {} serves, and was decommissioned", node.name);
+            }
+        });
+    }
+}

@@ -131,7 +131,15 @@ pub enum StartError {
 }
 
 /// The exclusive lock on a group, released by the kernel when the process ends, however it ends.
-pub(crate) struct Lock(#[allow(dead_code, reason = "held, not used")] std::fs::File);
+pub(crate) struct Lock(std::fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
+        // it is under way.
+        let _ = self.0.unlock();
+    }
+}
 
 pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
     let path = state.path().join(LOCK);

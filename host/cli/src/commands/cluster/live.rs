@@ -1,14 +1,12 @@
 //! What an operation does while it does it, on stderr: one moving line with the steps under way on a terminal, a line
 //! for each step that is through elsewhere.
 
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_cluster::{ClusterEvent, ClusterHappening, ClusterState, OperationState, Progress, progress};
 
 use crate::output::{Output, bold, dim, green, printable, red, yellow};
+use crate::progress::moving_line;
 
 /// Draws events until their sender is gone.
 pub(super) struct Live {
@@ -28,7 +26,7 @@ impl Live {
 }
 
 async fn draw(mut events: UnboundedReceiver<ClusterEvent>, output: Output, nodes_too: bool) {
-    let bar = moving_line(output);
+    let bar = moving_line(0, output);
     let mut view = View::new(nodes_too);
     while let Some(event) = events.recv().await {
         let lines = view.lines(&event);
@@ -41,20 +39,6 @@ async fn draw(mut events: UnboundedReceiver<ClusterEvent>, output: Output, nodes
         }
     }
     bar.finish_and_clear();
-}
-
-fn moving_line(output: Output) -> ProgressBar {
-    const REDRAW: Duration = Duration::from_millis(120);
-    if output.quiet {
-        return ProgressBar::hidden();
-    }
-    // Hidden by itself where stderr is no terminal.
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(REDRAW);
-    bar
 }
 
 /// What is known of the operations so far: from events to words, without a terminal.

@@ -11,7 +11,7 @@ use windlass_cluster::{
 
 use super::{failure_of, failure_words, live, work};
 use crate::arguments::{self, NameCluster, ValidateCluster};
-use crate::commands::LOOK_AGAIN;
+use crate::commands::{LOOK_AGAIN, detach};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::listing::Listing;
@@ -47,6 +47,22 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
 
 pub(crate) async fn watch_one(context: &Context, name: &ClusterName) -> Result<(), Failure> {
     status(context, &arguments::ClusterStatus { name: name.clone(), watch: true, offline: false }).await
+}
+
+/// Follows a detached operation of a cluster, the last one: what its process has written so far and writes from now on;
+/// or where it has no output of its own, the events of the cluster.
+pub(crate) async fn attach(context: &Context, name: &ClusterName) -> Result<(), Failure> {
+    let look = context.clusters_to_look_at()?;
+    let history = look.clusters.history(name).await.map_err(|error| failure_of(&error))?;
+    if let Some(ClusterHistory { operation, .. }) = history.first() {
+        let state = context.state_directory()?;
+        let what = format!("operation {} of cluster {name}", operation.number);
+        if detach::attach(context, &state, &operation.runner, &what).await? {
+            return Ok(());
+        }
+        context.output.say(&format!("{what} was not detached, or its output was removed since: these are its events"));
+    }
+    watch_one(context, name).await
 }
 
 /// Notes what Scaleway says of the nodes, and tells what has changed by that.

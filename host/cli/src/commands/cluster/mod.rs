@@ -26,6 +26,7 @@ pub(crate) async fn run(context: &Context, command: ClusterCommand) -> Result<()
         ClusterCommand::Cancel(arguments) => look::cancel(context, &arguments).await,
         ClusterCommand::Status(arguments) => look::status(context, &arguments).await,
         ClusterCommand::Watch(arguments) => look::watch_one(context, &arguments.name).await,
+        ClusterCommand::Attach(arguments) => look::attach(context, &arguments.name).await,
         ClusterCommand::Refresh(arguments) => look::refresh(context, &arguments.name).await,
         ClusterCommand::List => look::list(context).await,
         ClusterCommand::History(arguments) => look::history(context, &arguments).await,

@@ -1,7 +1,6 @@
 //! `windlass operation watch` and `attach`: operations of another process, told as its journal grows.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
 
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,7 +26,7 @@ pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Resu
         (None, None) => return watching.ended(context),
         (Some(journal), _) => journal,
     };
-    follow(context, &state, &journal, &mut watching, "no longer watched").await?;
+    follow(context, &state, &journal, &mut watching).await?;
     watching.ended(context)
 }
 
@@ -38,11 +37,11 @@ pub(super) async fn attach(context: &Context, arguments: &AttachOperation) -> Re
     let state = context.state_directory()?;
     let journal = journal(context)?.ok_or_else(|| unknown(&id))?;
     let operation = read_one(&journal, &id)?;
-    // Without such a file it is no detached one, or its file has been removed since.
-    let log = detach::log_of(&state, &operation.runner)?.map(|file| Tail { file, at: 0 });
-    let mut watching = Watching { id: Some(id), log, ..Watching::default() };
-    follow(context, &state, &journal, &mut watching, "detached again").await?;
-    watching.ended(context)
+    if detach::attach(context, &state, &operation.runner, id.as_str()).await? {
+        return Ok(());
+    }
+    context.output.say(&format!("{id} was not detached, or its output was removed since: this is its journal"));
+    watch(context, &WatchOperation { operation: Some(arguments.operation.clone()) }).await
 }
 
 async fn follow(
@@ -50,15 +49,11 @@ async fn follow(
     state: &StateDirectory,
     journal: &Journal,
     watching: &mut Watching,
-    left: &str,
 ) -> Result<(), Failure> {
     let deaf =
         |error: std::io::Error| Failure::usage("the program cannot listen for Ctrl-C").because(error.to_string());
     let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
-    if let Some(id) = watching.id.as_ref().filter(|_| watching.log.is_some()) {
-        context.output.say(&format!("attached to {id}; Ctrl-C leaves it running"));
-    }
     let bar = moving_line(0, context.output);
     let interrupted = loop {
         let (lines, goes_on) = match watching.look(context, state, journal, bar.is_hidden()) {
@@ -84,7 +79,7 @@ async fn follow(
     bar.finish_and_clear();
     match interrupted {
         false => Ok(()),
-        true => Err(Failure::new(Exit::Interrupted, format!("{left}; what was under way goes on"))
+        true => Err(Failure::new(Exit::Interrupted, "no longer watched; what was under way goes on")
             .remedy("windlass operation list --open")),
     }
 }
@@ -94,8 +89,6 @@ async fn follow(
 struct Watching {
     /// The one; otherwise all that are open.
     id: Option<OperationId>,
-    /// What the process itself writes, which is told in place of the journal.
-    log: Option<Tail>,
     /// The last entry that was told of each, and where it stands.
     seen: BTreeMap<OperationId, (u64, Option<Operation>)>,
     /// The steps under way.
@@ -135,7 +128,7 @@ impl Watching {
             let lives = state.runner_lives(&runner);
             let operation = read_one(journal, id)?;
             let entries = journal.entries(id).map_err(|error| unreadable(&error))?;
-            if *told == 0 && self.log.is_none() {
+            if *told == 0 {
                 lines.push(bold(&printable(&format!("{id}  {} in {}", operation.kind, operation.zone))));
             }
             for entry in entries.iter().filter(|entry| entry.sequence > *told) {
@@ -145,7 +138,7 @@ impl Watching {
                 };
                 if context.output.is_lines() {
                     context.output.document(&json!({ "operation": id, "kind": operation.kind, "entry": entry }));
-                } else if self.log.is_none() && (intents_too || entry.phase != Phase::Intent) {
+                } else if intents_too || entry.phase != Phase::Intent {
                     lines.push(format!("{id}{}", entry_words(&operation, entry)));
                 }
             }
@@ -159,13 +152,6 @@ impl Watching {
                 self.abandoned.push(id.clone());
             }
             *last = Some(operation);
-        }
-        // The process tells its result after the last operation.
-        if let (Some(log), Some((_, Some(operation)))) = (&mut self.log, self.seen.values().next()) {
-            goes_on |= state.runner_lives(&operation.runner);
-            let closing: Vec<String> = std::mem::take(&mut lines);
-            lines.extend(log.new_lines());
-            lines.extend(closing);
         }
         Ok((lines, goes_on))
     }
@@ -231,51 +217,4 @@ fn read_one(journal: &Journal, id: &OperationId) -> Result<Operation, Failure> {
         Error::OperationUnknown { .. } => unknown(id),
         other => unreadable(&other),
     })
-}
-
-/// A file that grows, read line by line.
-struct Tail {
-    file: std::fs::File,
-    at: u64,
-}
-
-impl Tail {
-    /// The whole lines since the last time. What cannot be read is no failure of the operation.
-    fn new_lines(&mut self) -> Vec<String> {
-        let mut content = Vec::new();
-        let length = self.file.metadata().map_or(0, |data| data.len());
-        if length < self.at {
-            // It was cut at its bound.
-            self.at = 0;
-        }
-        let read = self.file.seek(SeekFrom::Start(self.at));
-        let read = read.and_then(|_| (&self.file).take(2 * detach::LARGEST_LOG_BYTES).read_to_end(&mut content));
-        let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if read.is_err() || whole == 0 {
-            return Vec::new();
-        }
-        self.at += whole as u64;
-        String::from_utf8_lossy(&content[..whole]).lines().map(printable).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[test]
-    fn a_growing_file_is_told_by_whole_lines_each_once_and_cannot_steer_the_terminal() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("log");
-        let mut writer = std::fs::File::create(&path).expect("made");
-        let mut tail = Tail { file: std::fs::File::open(&path).expect("opened"), at: 0 };
-        assert!(tail.new_lines().is_empty());
-        writer.write_all(b"one\n\x1b[2Jtw").expect("written");
-        assert_eq!(tail.new_lines(), ["one"]);
-        writer.write_all(b"o\n").expect("written");
-        assert_eq!(tail.new_lines(), ["\u{fffd}[2Jtwo"]);
-        assert!(tail.new_lines().is_empty());
-    }
 }
