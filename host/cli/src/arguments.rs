@@ -24,6 +24,7 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::completion;
+use crate::output::{Color, Output, OutputFormat};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;
@@ -103,34 +104,11 @@ pub(crate) struct Global {
     pub(crate) quiet: bool,
 }
 
-/// How results are written on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// For people.
-    #[default]
-    Table,
-    /// The same with more columns: ids, zones, ages, digests. As `table` where a command has none.
-    Wide,
-    /// For programs: one document, whose fields are described in docs/json-output.md.
-    Json,
-    /// The same in one line, and before it a line for each event of a cluster's operation.
-    JsonLines,
-    /// The same document as YAML.
-    Yaml,
-    /// Names or ids alone, one in a line, of what a command lists; refused by commands that list nothing.
-    Name,
-}
-
-/// When words are coloured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Color {
-    /// Where a terminal is at the other end, and `NO_COLOR` is not set.
-    #[default]
-    Auto,
-    /// Everywhere.
-    Always,
-    /// Nowhere.
-    Never,
+impl Global {
+    /// How this invocation writes.
+    pub(crate) fn output(&self) -> Output {
+        Output { format: self.output, quiet: self.quiet }
+    }
 }
 
 #[derive(Debug, Subcommand)]

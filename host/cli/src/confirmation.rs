@@ -90,12 +90,6 @@ pub(crate) fn rows(planned: &[Planned]) -> String {
     table(&["kind", "id", "name", "state", "why"], cells)
 }
 
-/// `1 server`, `2 servers`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
 /// `y` or `yes`, in any case; nothing else.
 pub(crate) fn is_yes(line: &str) -> bool {
     let line = line.trim();

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
 use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterStore};
+use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
@@ -38,7 +39,7 @@ impl Context {
 
     /// An invocation under a configuration that stands in no file yet.
     pub(crate) fn new(global: Global, configuration: Configuration, environment: Environment) -> Self {
-        Context { output: Output::new(&global), configuration, global, environment }
+        Context { output: global.output(), configuration, global, environment }
     }
 
     /// Whether more was asked for than the result alone.
@@ -131,6 +132,12 @@ impl Context {
     /// How many servers are worked on at the same time, where that is said.
     pub(crate) fn parallel(&self, option: Option<u32>) -> Option<usize> {
         option.or(self.configuration.limits.parallel).map(|parallel| parallel as usize)
+    }
+
+    /// Shows what is in the state directory.
+    pub(crate) fn inspector<'a>(&self, state: &'a StateDirectory) -> Inspector<'a> {
+        let commands = Commands { operations: "windlass operation list", decisions: "windlass decision list" };
+        Inspector { state, output: self.output, commands }
     }
 
     /// Everything that work on servers needs: credentials, policies in place, the journal.

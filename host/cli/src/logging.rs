@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::arguments::{Color, Global};
+use crate::arguments::Global;
+use crate::output::Color;
 
 /// The variable that overrides `--verbose` and `--quiet` with a filter of its own, as `RUST_LOG` does elsewhere.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";

@@ -10,21 +10,19 @@ mod completion;
 mod configuration;
 mod confirmation;
 mod context;
-mod failure;
 mod files;
 mod interrupt;
-mod listing;
 mod logging;
-mod output;
 mod progress;
 mod toml_reader;
 mod units;
 
 use std::process::ExitCode;
 
+pub(crate) use windlass_inspect::{failure, listing, output};
+
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
@@ -37,7 +35,7 @@ fn main() -> ExitCode {
     };
     commands::detach::begin();
     output::color(arguments.global.color);
-    let output = Output::new(&arguments.global);
+    let output = arguments.global.output();
     let result = logging::start(&arguments.global).map_err(Failure::usage).and_then(|()| commands::run(arguments));
     let exit = match result {
         Ok(()) => match output::unwritten() {

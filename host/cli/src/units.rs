@@ -1,9 +1,9 @@
 //! Sizes and durations as people write them.
 
 use std::fmt;
-use std::time::Duration;
 
 pub(crate) use windlass_cluster::units::parse_duration;
+pub(crate) use windlass_inspect::words::human_duration;
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,25 +32,10 @@ pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
     windlass_cluster::units::parse_size(text).map(Size)
 }
 
-/// Two units at most: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
-pub(crate) fn human_duration(duration: Duration) -> String {
-    let milliseconds = duration.as_millis();
-    let seconds = duration.as_secs();
-    let two = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
-        if small == 0 { format!("{large} {large_unit}") } else { format!("{large} {large_unit} {small} {small_unit}") }
-    };
-    match seconds {
-        0 if milliseconds == 0 && !duration.is_zero() => format!("{} µs", duration.as_micros()),
-        0 => format!("{milliseconds} ms"),
-        1..=59 => format!("{:.1} s", duration.as_secs_f64()),
-        60..=3599 => two(seconds / 60, "min", seconds % 60, "s"),
-        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
-        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -76,21 +61,6 @@ mod tests {
         for wrong in ["", "10", "s", "-1h", "99999999999999999999d"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn durations_are_told_in_at_most_two_units() {
-        for (milliseconds, text) in [
-            (0, "0 ms"),
-            (850, "850 ms"),
-            (4_230, "4.2 s"),
-            (200_000, "3 min 20 s"),
-            (7_500_000, "2 h 5 min"),
-            (86_400_000, "1 d"),
-        ] {
-            assert_eq!(human_duration(Duration::from_millis(milliseconds)), text);
-        }
-        assert_eq!(human_duration(Duration::from_micros(17)), "17 µs");
     }
 
     #[test]

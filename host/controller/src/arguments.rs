@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use windlass_inspect::output::OutputFormat;
 use windlass_lifecycle::OwnerName;
+use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
 /// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
@@ -42,9 +44,62 @@ pub enum Command {
         #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
         controller_namespace: String,
     },
+    /// List the decisions, the newest first, or show one: what was asked, who was asked, what came of it, and why
+    Decisions {
+        /// The decision's id, or its beginning; absent: all are listed
+        #[arg(value_name = "DECISION")]
+        decision: Option<String>,
+        /// Only of this slot
+        #[arg(long, value_name = "SLOT", conflicts_with = "decision", value_parser = slot)]
+        slot: Option<SlotName>,
+        /// Only those in which a policy of this name was asked
+        #[arg(long, value_name = "NAME", conflicts_with = "decision")]
+        policy: Option<String>,
+        /// Only those where a policy failed and another had to decide
+        #[arg(long, conflicts_with = "decision")]
+        fallbacks: bool,
+        /// At most so many
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// How it is written, and where it stands.
+        #[command(flatten)]
+        look: LookArguments,
+    },
+    /// List the operations on machines, the newest first, or show one: its steps, what failed, what was undone, and why
+    Operations {
+        /// The operation's id, as `status.operation` has it; absent: all are listed
+        #[arg(value_name = "OPERATION")]
+        operation: Option<String>,
+        /// Only those that are not closed
+        #[arg(long, conflicts_with = "operation")]
+        open: bool,
+        /// At most so many
+        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// How it is written, and where it stands.
+        #[command(flatten)]
+        look: LookArguments,
+    },
+    /// How the policies of the controller that runs are doing: deciding, failing, suspended, replaced, refused
+    Policies {
+        /// How it is written, and where it stands.
+        #[command(flatten)]
+        look: LookArguments,
+    },
     /// Not for people: this program as its own compiler of policies, whose memory goes with it
     #[command(name = COMPILE, hide = true)]
     CompilePolicyForHost,
+}
+
+/// How a command that looks writes, and where it looks.
+#[derive(Debug, Args)]
+pub struct LookArguments {
+    /// Tables for people, documents for programs, or ids alone
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OutputFormat,
+    /// The folder with journal and decision log
+    #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
+    pub state_dir: PathBuf,
 }
 
 /// The command by which the program starts itself to compile a policy.
@@ -194,6 +249,11 @@ pub enum LogFormat {
     Json,
     /// For people
     Text,
+}
+
+/// A slot by the name that it has in the contract (wit/policy).
+fn slot(name: &str) -> Result<SlotName, String> {
+    name.parse().map_err(|_| format!("the slots are {}", SlotName::ALL.map(SlotName::as_str).join(", ")))
 }
 
 fn non_empty(text: &str) -> Result<String, String> {

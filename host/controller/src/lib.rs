@@ -46,6 +46,7 @@ mod jobs;
 #[allow(unreachable_pub, reason = "the derive of the schemas declares public types inside functions")]
 pub mod kinds;
 mod lease;
+mod look;
 pub mod metric_names;
 mod names;
 mod next;
@@ -61,8 +62,9 @@ mod status;
 mod turn;
 
 pub use approvals::print_approvals;
-pub use arguments::{Address, Arguments, Command, LogFormat, Orphans, RunArguments};
+pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;
+pub use look::look;
 pub use observe::start_logging;
 pub use process::run;

@@ -13,6 +13,9 @@ const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(code) = arguments.command.as_ref().and_then(windlass_controller::look) {
+        return ExitCode::from(code);
+    }
     match arguments.command {
         Some(Command::Approvals { kubeconfig, namespace, controller_namespace }) => {
             return print_approvals(kubeconfig.as_deref(), namespace.as_deref(), &controller_namespace);
@@ -30,7 +33,8 @@ fn main() -> ExitCode {
                 }
             };
         }
-        None => {}
+        // Those that look were answered above.
+        Some(_) | None => {}
     }
     windlass_controller::start_logging(arguments.run.log_format);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

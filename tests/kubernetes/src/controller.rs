@@ -77,6 +77,8 @@ pub struct Controller {
     process: Process,
     health: u16,
     metrics: u16,
+    program: PathBuf,
+    state: PathBuf,
 }
 
 impl Controller {
@@ -139,7 +141,24 @@ impl Controller {
         arguments.retain(|argument| !further.contains(&name(argument)));
         command.args(arguments).args(&options.arguments);
         let log = folder.join(format!("controller-{}.log", options.state));
-        Ok(Self { process: Process::start("windlass-controller", &mut command, &log)?, health, metrics })
+        Ok(Self {
+            process: Process::start("windlass-controller", &mut command, &log)?,
+            health,
+            metrics,
+            program: plane.programs().controller().to_owned(),
+            state,
+        })
+    }
+
+    /// What one of its commands that look prints on stdout, as run inside its pod.
+    ///
+    /// # Errors
+    /// When it fails; with what it says.
+    pub fn look(&self, arguments: &[&str]) -> Result<String> {
+        let state = format!("--state-dir={}", self.state.display());
+        let ran = Command::new(&self.program).env_clear().args(arguments).arg(state).output()?;
+        ensure!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        Ok(String::from_utf8(ran.stdout)?)
     }
 
     /// Waits until `/healthz` answers: it runs. (It is ready only when it may work, which a follower may not.)

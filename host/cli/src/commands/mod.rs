@@ -18,13 +18,13 @@ mod sweep;
 
 use std::time::Duration;
 
+pub(crate) use windlass_inspect::words::failure_words;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
-use windlass_policy::slots::types;
 
-use crate::arguments::{Arguments, Command, ConfigCommand, OutputFormat};
+use crate::arguments::{Arguments, Command, ConfigCommand};
 use crate::context::{Context, Work};
 use crate::failure::{Failure, Leftover};
-use crate::output::Output;
+use crate::output::OutputFormat;
 
 /// How often a view looks for news of another process.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -43,8 +43,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     match command {
         Command::Completions(completions) => completions::run(&completions),
-        Command::Man(man) => man::run(Output::new(&global), &man),
-        Command::Simulator(simulator) => runtime()?.block_on(simulator::run(Output::new(&global), simulator)),
+        Command::Man(man) => man::run(global.output(), &man),
+        Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
         Command::Decision(decision) => runtime()?.block_on(decision::run(&Context::load(global)?, decision)),
-        Command::Demo(demo) => runtime()?.block_on(demo::run(Output::new(&global), &demo)),
+        Command::Demo(demo) => runtime()?.block_on(demo::run(global.output(), &demo)),
     }
 }
 
@@ -138,20 +138,5 @@ fn unverified(operation: &OperationId, zone: &str, look_at: u64) -> Leftover {
             "a call whose answer was lost may still take effect; it is looked again from {} on",
             crate::output::instant(look_at)
         ),
-    }
-}
-
-/// A failure in one line: Scaleway's words, then status, type and call.
-fn failure_words(failure: &types::Failure) -> String {
-    let mut details = Vec::new();
-    details.extend(failure.status.map(|status| status.to_string()));
-    details.extend(failure.error_type.clone());
-    if let (Some(method), Some(path)) = (&failure.method, &failure.path) {
-        details.push(format!("{method} {path}"));
-    }
-    if details.is_empty() || failure.path.as_ref().is_some_and(|path| failure.message.contains(path.as_str())) {
-        failure.message.clone()
-    } else {
-        format!("{} ({})", failure.message, details.join(", "))
     }
 }

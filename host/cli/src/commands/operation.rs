@@ -3,23 +3,18 @@
 mod watch;
 
 use serde::Serialize;
-use serde_json::Value;
 use windlass_lifecycle::{
-    Control, Entry, Error, GroupName, Journal, Operation, OperationFilter, OperationId, OperationState, Part, Phase,
-    Problem, Resumed, Supervisor, SupervisorOptions, SweepRequest, Unexplained,
+    Control, GroupName, OperationFilter, OperationState, Part, Problem, Resumed, Supervisor, SupervisorOptions,
+    SweepRequest, Unexplained,
 };
 
-use windlass_policy::slots::types;
-
-use super::{failure_words, left_of, lifecycle_failure, unverified};
+use super::{left_of, lifecycle_failure, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
-use crate::listing::Listing;
-use crate::output::{age, bold, dim, fields, green, instant, printable, red, table, yellow};
+use crate::output::table;
 use crate::progress::Progress;
-use crate::units::human_duration;
 
 pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<(), Failure> {
     match command {
@@ -31,31 +26,6 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
     }
 }
 
-/// Document of `operation list`.
-#[derive(Serialize)]
-struct Operations {
-    operations: Vec<Operation>,
-}
-
-/// Document of `operation show`.
-#[derive(Serialize)]
-struct Shown {
-    operation: Operation,
-    entries: Vec<Entry>,
-}
-
-fn journal(context: &Context) -> Result<Option<Journal>, Failure> {
-    match Journal::read_only(&context.state_directory()?) {
-        Ok(journal) => Ok(Some(journal)),
-        Err(Error::JournalAbsent { .. }) => Ok(None),
-        Err(error) => Err(unreadable(&error)),
-    }
-}
-
-fn unreadable(error: &Error) -> Failure {
-    Failure::usage("the journal cannot be read").because(error.to_string())
-}
-
 fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
@@ -63,116 +33,11 @@ fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     filter.states = if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() };
     filter.group = group.map(String::from);
     filter.limit = Some(arguments.limit);
-    let operations = match journal(context)? {
-        Some(journal) => journal.operations(&filter).map_err(|error| unreadable(&error))?,
-        None => Vec::new(),
-    };
-    let listing = Operations { operations };
-    let operations =
-        Listing::new(&listing.operations, "no operations", |operation: &Operation| operation.id.to_string())
-            .column("operation", |operation| operation.id.to_string())
-            .column("kind", |operation| operation.kind.to_string())
-            .column("state", |operation| operation.state.to_string())
-            .wide("group", |operation| operation.group.clone())
-            .column("zone", |operation| operation.zone.clone())
-            .wide("owner", |operation| operation.owner.clone())
-            .wide("process", |operation| operation.runner.clone())
-            .wide("began", |operation| instant(operation.created_at))
-            .column("age", |operation| age(operation.created_at))
-            .column("cause", |operation| operation.cause.as_ref().map(cause_words).unwrap_or_default())
-            .wide("ended by", |operation| operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
-    context.output.listing(&listing, &operations);
-    Ok(())
-}
-
-fn operation_id(text: &str) -> Result<OperationId, Failure> {
-    OperationId::parse(text).map_err(|error| Failure::usage(error.to_string()).remedy("windlass operation list"))
-}
-
-fn unknown(id: &OperationId) -> Failure {
-    Failure::usage(format!("there is no operation {id} in this journal")).remedy("windlass operation list")
+    context.inspector(&context.state_directory()?).operations(&filter)
 }
 
 fn show(context: &Context, arguments: &ShowOperation) -> Result<(), Failure> {
-    let id = operation_id(&arguments.operation)?;
-    let journal = journal(context)?.ok_or_else(|| unknown(&id))?;
-    let operation = journal.operation(&id).map_err(|error| match error {
-        Error::OperationUnknown { .. } => unknown(&id),
-        other => unreadable(&other),
-    })?;
-    let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
-    let shown = Shown { operation, entries };
-    context.output.result(&shown, || told(&shown));
-    Ok(())
-}
-
-fn told(shown: &Shown) -> String {
-    let operation = &shown.operation;
-    let mut lines = vec![
-        ("operation", operation.id.to_string()),
-        ("kind", operation.kind.to_string()),
-        ("state", operation.state.to_string()),
-        ("group", operation.group.clone()),
-        ("zone", operation.zone.clone()),
-        ("owner", operation.owner.clone()),
-        ("began", format!("{} ({} ago)", instant(operation.created_at), age(operation.created_at))),
-        (
-            "took",
-            human_duration(std::time::Duration::from_millis(operation.updated_at.saturating_sub(operation.created_at))),
-        ),
-    ];
-    if let Some(cause) = &operation.cause {
-        lines.push(("cause", cause_words(cause)));
-    }
-    for (position, reason) in operation.reasons.iter().enumerate() {
-        lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
-    }
-    if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
-        lines.push((
-            "look again",
-            format!("{}, since a call whose answer was lost may still take effect", instant(look_at)),
-        ));
-    }
-    if let Some(ended_by) = &operation.ended_by {
-        lines.push(("ended by", ended_by.to_string()));
-    }
-    let mut text = fields(&lines);
-    text.push_str(&format!("\n{}\n", bold("steps")));
-    for entry in &shown.entries {
-        text.push_str(&format!("{}\n", entry_words(operation, entry)));
-    }
-    text
-}
-
-/// One entry in one line, with the time since its operation began.
-fn entry_words(operation: &Operation, entry: &Entry) -> String {
-    let after_ms = entry.at.saturating_sub(operation.created_at);
-    let phase = match entry.phase {
-        Phase::Intent => dim("intent "),
-        Phase::Outcome => green("outcome"),
-        Phase::Failure => red("failure"),
-        Phase::Note => yellow("note   "),
-    };
-    let resource =
-        entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
-    let data =
-        if data_is_empty(&entry.data) { String::new() } else { format!("  {}", dim(&printable(&brief(&entry.data)))) };
-    format!(
-        "  {:>9}  {phase}  {:<20}{}{data}",
-        human_duration(std::time::Duration::from_millis(after_ms)),
-        printable(&entry.step),
-        printable(&resource),
-    )
-}
-
-/// The first cause as the journal keeps it: the step, and the failure in the contract's shape.
-fn cause_words(cause: &Value) -> String {
-    let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
-    let failure = cause.get("failure").unwrap_or(cause);
-    match serde_json::from_value::<types::Failure>(failure.clone()) {
-        Ok(failure) => format!("{step}{}", failure_words(&failure)),
-        Err(_) => format!("{step}{}", brief(failure)),
-    }
+    context.inspector(&context.state_directory()?).operation(&arguments.operation)
 }
 
 /// Document of `operation resume`.
@@ -279,23 +144,4 @@ fn ended_words(ended: &Ended) -> String {
         text.push_str(&format!("note: {} could not be done: {}\n", problem.part, problem.error));
     }
     text
-}
-
-fn data_is_empty(data: &Value) -> bool {
-    match data {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    }
-}
-
-/// A value on one line, cut where it is long; JSON output has it whole.
-fn brief(value: &Value) -> String {
-    const LONGEST: usize = 160;
-    let text = value.to_string();
-    if text.chars().count() <= LONGEST {
-        text
-    } else {
-        format!("{}…", text.chars().take(LONGEST).collect::<String>())
-    }
 }

@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
-    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, HostStatus, Link, LinkStatus,
-    LoadedPolicy, Mode, Outcome, Refusal, RulesFile, RunningHost, Source, running_hosts,
+    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus, LoadedPolicy,
+    Outcome, Refusal, RulesFile, Source,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::{read_bounded, read_stdin, read_text};
 use crate::listing::Listing;
-use crate::output::{age, bold, fields, instant, printable};
+use crate::output::{fields, instant};
 use crate::units::Size;
 
 /// A policy file larger than this is not read at all.
@@ -476,7 +476,7 @@ fn run_words(context: &Context, record: &DecisionRecord) -> String {
     let mut text = serde_json::to_string_pretty(&record.answer).unwrap_or_default() + "\n";
     if context.verbose() {
         text.push('\n');
-        text.push_str(&super::decision::words(record));
+        text.push_str(&windlass_inspect::decisions::summary(record));
     }
     text
 }
@@ -495,7 +495,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     let listing = Links { policies: host.status().links };
     let policies = Listing::new(&listing.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
         .column("slot", |link| link.slot.to_string())
-        .column("asked", asked_words)
+        .column("asked", windlass_inspect::policies::asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
         .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
@@ -507,107 +507,6 @@ fn list(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Document of `policy status`.
-#[derive(Serialize)]
-struct Statuses {
-    /// The oldest first.
-    hosts: Vec<OneStatus>,
-}
-
-#[derive(Serialize)]
-struct OneStatus {
-    process: u32,
-    program: String,
-    started_at: u64,
-    lost_records: u64,
-    dropped_records: u64,
-    policies: Vec<LinkStatus>,
-}
-
-impl From<RunningHost> for OneStatus {
-    fn from(host: RunningHost) -> Self {
-        let HostStatus { links, lost_records, dropped_records } = host.status;
-        OneStatus {
-            process: host.process,
-            program: host.program,
-            started_at: host.started_at_ms,
-            lost_records,
-            dropped_records,
-            policies: links,
-        }
-    }
-}
-
-/// What running hosts say of themselves. Starts none.
 fn status(context: &Context) -> Result<(), Failure> {
-    let state = context.state_directory()?;
-    let hosts = running_hosts(state.handle())
-        .map_err(|error| Failure::usage("the status of running hosts cannot be read").because(error.to_string()))?;
-    let statuses = Statuses { hosts: hosts.into_iter().map(OneStatus::from).collect() };
-    let wide = context.output.is_wide();
-    let hosts = Listing::new(&statuses.hosts, "no host runs on this state directory", |host: &OneStatus| {
-        host.process.to_string()
-    });
-    context.output.listing_in(&statuses, &hosts, |nothing| match statuses.hosts.as_slice() {
-        [] => nothing,
-        hosts => hosts.iter().map(|host| status_words(host, wide)).collect::<Vec<_>>().join("\n"),
-    });
-    Ok(())
-}
-
-fn status_words(host: &OneStatus, wide: bool) -> String {
-    let program = printable(&host.program);
-    let mut text = format!("{} (process {}, since {})\n", bold(&program), host.process, instant(host.started_at));
-    if host.lost_records > 0 {
-        text.push_str(&format!("{} records of decisions were never written\n", host.lost_records));
-    }
-    let policies = Listing::new(&host.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
-        .column("slot", |link| link.slot.to_string())
-        .column("asked", asked_words)
-        .column("policy", |link| link.policy.name.to_string())
-        .column("version", |link| link.policy.version.to_string())
-        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
-        .wide("settings", |link| link.policy.settings.to_string())
-        .wide("source", |link| link.source.clone())
-        .column("in place", |link| age(link.loaded_at_ms))
-        .column("is", |link| state_words(link).0)
-        .column("why", |link| state_words(link).1);
-    text.push_str(&policies.table(wide));
-    text
-}
-
-/// When in its chain a policy is asked.
-fn asked_words(link: &LinkStatus) -> String {
-    match link.mode {
-        Mode::Decide => (link.position + 1).to_string(),
-        Mode::Shadow => format!("{} (shadow)", link.position + 1),
-    }
-}
-
-/// How a policy is doing, and why; the rest is as it should be.
-fn state_words(link: &LinkStatus) -> (String, String) {
-    let mut is = Vec::new();
-    let mut why = Vec::new();
-    if link.suspended {
-        is.push("suspended".to_owned());
-    } else if link.failures_in_a_row > 0 {
-        is.push(format!("failing, {} in a row", link.failures_in_a_row));
-    }
-    if !is.is_empty() {
-        why.extend(link.last_failure.clone());
-    }
-    if let Some(error) = &link.error {
-        is.push("not replaced".to_owned());
-        let when = link.refused_at_ms.map(|at| format!("{} ago: ", age(at))).unwrap_or_default();
-        why.push(format!("{when}{error}"));
-    }
-    if is.is_empty() {
-        is.push(match link.mode {
-            Mode::Decide => "deciding".to_owned(),
-            Mode::Shadow => "asked as a shadow".to_owned(),
-        });
-    }
-    // In one line each, since a table has none but its own.
-    let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    (is.join("; "), why.join("; "))
+    context.inspector(&context.state_directory()?).policies()
 }

@@ -16,7 +16,7 @@ use windlass_scaleway::types::instance;
 
 use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
-use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted, rows};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
 use crate::context::{Context, Work, cluster_store};
 use crate::failure::{Exit, Failure, Leftover};
 use crate::files::{read_bounded, read_stdin};
@@ -24,6 +24,7 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::output::{fields, table};
 use crate::progress::Progress;
+use windlass_inspect::words::counted;
 
 /// More than Scaleway takes; the exact bound is checked with the specification.
 const LARGEST_CLOUD_INIT_BYTES: u64 = 1 << 20;

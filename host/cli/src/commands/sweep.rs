@@ -5,12 +5,13 @@ use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
 use super::{left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments;
-use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::table;
 use crate::progress::Progress;
+use windlass_inspect::words::counted;
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Result<(), Failure> {
     let confirmation =

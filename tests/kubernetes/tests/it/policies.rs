@@ -207,3 +207,41 @@ async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another
     scene.check_hosts(&[]).await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_inside_the_pod_is_told_what_was_done_and_decided_and_how_policies_are_doing() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "why").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.ready_machines(0).await?;
+    scene.all_in_pool(1).await?;
+
+    let document = |arguments: &[&str]| -> Result<Value> {
+        Ok(serde_json::from_str(&controller.look(&[arguments, &["--output=json"]].concat())?)?)
+    };
+    let decisions = document(&["decisions", "--slot=release"])?;
+    let decision = decisions["decisions"][0]["id"].as_str().context("a decision of the release")?.to_owned();
+    let words = controller.look(&["decisions", &decision])?;
+    for part in ["its owner released it", "return it to its pool", "what the host did"] {
+        ensure!(words.contains(part), "no {part:?} in {words}");
+    }
+    ensure!(controller.look(&["decisions", "--output=name"])?.lines().any(|id| id == decision), "no {decision}");
+    let operations = document(&["operations"])?;
+    let operation = operations["operations"][0]["id"].as_str().context("an operation")?.to_owned();
+    let words = controller.look(&["operations", &operation])?;
+    ensure!(words.contains("release") && words.contains("done") && words.contains("steps"), "{words}");
+    let policies = document(&["policies"])?;
+    let slots = policies["hosts"][0]["policies"].as_array().context("the host that runs")?.len();
+    ensure!(slots >= 6, "{policies}");
+    ensure!(controller.look(&["policies"])?.contains("deciding"), "in words");
+    let unknown = controller.look(&["operations", "ci-000000000000"]).unwrap_err().to_string();
+    ensure!(
+        unknown.contains("there is no operation") && unknown.contains("windlass-controller operations"),
+        "{unknown}"
+    );
+    scene.end().await
+}

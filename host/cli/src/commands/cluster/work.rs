@@ -8,11 +8,12 @@ use windlass_cluster::{
 
 use super::{failure_of, live, look, operation_failure, plan};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
-use crate::confirmation::{Confirmation, DRY_RUN, Planned, counted};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::table;
+use windlass_inspect::words::counted;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
     let specification = read(&arguments.file)?;

@@ -23,7 +23,7 @@ const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
     let state = context.state_directory()?;
-    let found = super::log(context)?.since(ago(since)).map_err(|error| super::unreadable(&error))?;
+    let found = context.inspector(&state).decisions_since(ago(since))?;
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
     }

@@ -13,7 +13,7 @@ use check::Check;
 pub(crate) use check::Examination;
 
 pub(crate) async fn run(global: Global) -> Result<(), Failure> {
-    let output = Output::new(&global);
+    let output = global.output();
     let checks = match Context::load(global) {
         Ok(context) => return ended(output, examine(&context).await),
         Err(failure) => unread(&failure),

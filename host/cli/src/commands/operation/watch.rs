@@ -5,24 +5,25 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_lifecycle::{
-    Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report, StateDirectory,
+    Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report, StateDirectory,
 };
 
-use super::{Operations, cause_words, entry_words, journal, unknown, unreadable};
 use crate::arguments::{AttachOperation, WatchOperation};
 use crate::commands::{LOOK_AGAIN, detach, left_of, unverified};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::{bold, green, printable, red, yellow};
 use crate::progress::{moving_line, summary};
+use windlass_inspect::operations::{Operations, cause_words, entry_words, unreadable};
 
 /// Follows one operation, or all that are open, until they have ended.
 pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Result<(), Failure> {
     let state = context.state_directory()?;
-    let id = arguments.operation.as_deref().map(super::operation_id).transpose()?;
+    let inspector = context.inspector(&state);
+    let id = arguments.operation.as_deref().map(|id| inspector.operation_id(id)).transpose()?;
     let mut watching = Watching { id, ..Watching::default() };
-    let journal = match (journal(context)?, &watching.id) {
-        (None, Some(id)) => return Err(unknown(id)),
+    let journal = match (inspector.journal()?, &watching.id) {
+        (None, Some(id)) => return Err(inspector.unknown_operation(id)),
         (None, None) => return watching.ended(context),
         (Some(journal), _) => journal,
     };
@@ -33,10 +34,11 @@ pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Resu
 /// Follows a detached operation: what its process has written so far and writes from now on, or where it has no output
 /// of its own, its journal.
 pub(super) async fn attach(context: &Context, arguments: &AttachOperation) -> Result<(), Failure> {
-    let id = super::operation_id(&arguments.operation)?;
     let state = context.state_directory()?;
-    let journal = journal(context)?.ok_or_else(|| unknown(&id))?;
-    let operation = read_one(&journal, &id)?;
+    let inspector = context.inspector(&state);
+    let id = inspector.operation_id(&arguments.operation)?;
+    let journal = inspector.journal()?.ok_or_else(|| inspector.unknown_operation(&id))?;
+    let operation = inspector.read_operation(&journal, &id)?;
     if detach::attach(context, &state, &operation.runner, id.as_str()).await? {
         return Ok(());
     }
@@ -122,11 +124,12 @@ impl Watching {
                 continue;
             }
             // Asked before the journal: a process that ended in between has written its end by then.
-            let runner = last
-                .as_ref()
-                .map_or_else(|| read_one(journal, id).map(|row| row.runner), |last| Ok(last.runner.clone()))?;
+            let runner = last.as_ref().map_or_else(
+                || context.inspector(state).read_operation(journal, id).map(|row| row.runner),
+                |last| Ok(last.runner.clone()),
+            )?;
             let lives = state.runner_lives(&runner);
-            let operation = read_one(journal, id)?;
+            let operation = context.inspector(state).read_operation(journal, id)?;
             let entries = journal.entries(id).map_err(|error| unreadable(&error))?;
             if *told == 0 {
                 lines.push(bold(&printable(&format!("{id}  {} in {}", operation.kind, operation.zone))));
@@ -210,11 +213,4 @@ fn closed_words(operation: &Operation) -> String {
         Some(_) => yellow,
     };
     paint(&format!("{}  is {}", operation.id, operation.state))
-}
-
-fn read_one(journal: &Journal, id: &OperationId) -> Result<Operation, Failure> {
-    journal.operation(id).map_err(|error| match error {
-        Error::OperationUnknown { .. } => unknown(id),
-        other => unreadable(&other),
-    })
 }

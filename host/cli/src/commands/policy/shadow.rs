@@ -63,7 +63,7 @@ fn words(shadow: &ShadowAgreement) -> String {
         text.push_str(&table(
             &["failed", "times", "for example", "why"],
             shadow.failures.iter().map(|failure| {
-                let kind = crate::commands::decision::kind_word(&failure.kind);
+                let kind = windlass_inspect::words::kind_word(&failure.kind);
                 vec![kind, failure.count.to_string(), failure.example.to_string(), failure.reason.clone()]
             }),
         ));

@@ -243,7 +243,7 @@ fn words(context: &Context, results: &Results) -> String {
         }
         if context.verbose() || !case.passed() {
             for line in &case.log {
-                let level = super::super::decision::kind_word(&line.level);
+                let level = windlass_inspect::words::kind_word(&line.level);
                 text.push_str(&format!("    {level}: {}\n", printable(&line.message)));
             }
         }

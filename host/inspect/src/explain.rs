@@ -9,17 +9,15 @@ use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
 use windlass_policy::{DecidedBy, DecisionRecord, FailureKind, Outcome};
 
-use super::{asked_words, kind_word, shadow_words};
-use crate::commands::failure_words;
-use crate::confirmation::counted;
+use crate::decisions::{asked_words, shadow_words};
 use crate::output::{bold, dim, instant, printable};
-use crate::units::human_duration;
+use crate::words::{counted, failure_words, human_duration, kind_word};
 
 /// More servers, resources, nodes or places of one decision are not told one by one.
 const MOST_TOLD: usize = 20;
 
 /// The whole record for people. Whatever came from outside stands in it without control characters.
-pub(super) fn explanation(record: &DecisionRecord) -> String {
+pub(crate) fn explanation(record: &DecisionRecord) -> String {
     let (question, answer) = match record.slot {
         SlotName::StateMapping => told(record, state_mapping_question, state_mapping_answer),
         SlotName::Retry => told(record, retry_question, retry_answer),

@@ -5,43 +5,71 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::arguments::{Color, Global, OutputFormat};
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::units::human_duration;
+use crate::words::human_duration;
+
+/// How results are written on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OutputFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// The same with more columns: ids, zones, ages, digests. As `table` where a command has none.
+    Wide,
+    /// For programs: one document, whose fields are described in docs/json-output.md.
+    Json,
+    /// The same in one line, and before it a line for each event of a cluster's operation.
+    JsonLines,
+    /// The same document as YAML.
+    Yaml,
+    /// Names or ids alone, one in a line, of what a command lists; refused by commands that list nothing.
+    Name,
+}
+
+/// When words are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Color {
+    /// Where a terminal is at the other end, and `NO_COLOR` is not set.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
 
 /// How this invocation speaks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
-    pub(crate) format: OutputFormat,
-    pub(crate) quiet: bool,
+pub struct Output {
+    /// The form of results, on stdout.
+    pub format: OutputFormat,
+    /// Whether nothing but errors is said on stderr.
+    pub quiet: bool,
 }
 
 impl Output {
-    pub(crate) fn new(global: &Global) -> Self {
-        Output { format: global.output, quiet: global.quiet }
-    }
-
     /// Whether stdout is to hold documents and nothing else.
-    pub(crate) fn is_document(self) -> bool {
+    pub fn is_document(self) -> bool {
         matches!(self.format, OutputFormat::Json | OutputFormat::JsonLines | OutputFormat::Yaml)
     }
 
     /// Whether events are to stand on stdout, too, one in a line.
-    pub(crate) fn is_lines(self) -> bool {
+    pub fn is_lines(self) -> bool {
         self.format == OutputFormat::JsonLines
     }
 
     /// Whether tables are to have the columns that are needed once in a while, too.
-    pub(crate) fn is_wide(self) -> bool {
+    pub fn is_wide(self) -> bool {
         self.format == OutputFormat::Wide
     }
 
     /// The result of a command: one document, or the text for people.
-    pub(crate) fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
+    pub fn result(self, document: &impl Serialize, text: impl FnOnce() -> String) {
         if self.is_document() {
             return self.document(document);
         }
@@ -53,12 +81,12 @@ impl Output {
     }
 
     /// The result of a command that lists: one document, the names alone, or the table.
-    pub(crate) fn listing<T>(self, document: &impl Serialize, listing: &Listing<'_, T>) {
+    pub fn listing<T>(self, document: &impl Serialize, listing: &Listing<'_, T>) {
         self.listing_in(document, listing, |table| table)
     }
 
     /// The same, where people are told more than the table; `text` puts it around.
-    pub(crate) fn listing_in<T>(
+    pub fn listing_in<T>(
         self,
         document: &impl Serialize,
         listing: &Listing<'_, T>,
@@ -71,7 +99,7 @@ impl Output {
     }
 
     /// A document on stdout: in lines, one of them.
-    pub(crate) fn document(self, document: &impl Serialize) {
+    pub fn document(self, document: &impl Serialize) {
         let text = match self.format {
             OutputFormat::Yaml => {
                 return match serde_norway::to_string(document) {
@@ -89,7 +117,7 @@ impl Output {
     }
 
     /// A failed command: the block on stderr and, as JSON, the document on stdout.
-    pub(crate) fn failure(self, failure: &Failure) {
+    pub fn failure(self, failure: &Failure) {
         if failure.is_told {
             return;
         }
@@ -100,7 +128,7 @@ impl Output {
     }
 
     /// A line about what goes on, on stderr; `--quiet` leaves it out.
-    pub(crate) fn say(self, line: &str) {
+    pub fn say(self, line: &str) {
         if !self.quiet {
             note(&format!("{line}\n"));
         }
@@ -108,7 +136,7 @@ impl Output {
 }
 
 /// Colours as `--color` says.
-pub(crate) fn color(when: Color) {
+pub fn color(when: Color) {
     match when {
         Color::Auto => {}
         Color::Always => anstream::ColorChoice::Always.write_global(),
@@ -121,7 +149,7 @@ static UNWRITTEN: OnceLock<String> = OnceLock::new();
 
 /// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours; whatever else goes wrong
 /// is kept for the exit code.
-pub(crate) fn print(text: &str) {
+pub fn print(text: &str) {
     let mut stdout = anstream::stdout().lock();
     if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
         && error.kind() != std::io::ErrorKind::BrokenPipe
@@ -131,12 +159,12 @@ pub(crate) fn print(text: &str) {
 }
 
 /// Why something that was to stand on stdout does not.
-pub(crate) fn unwritten() -> Option<&'static str> {
+pub fn unwritten() -> Option<&'static str> {
     UNWRITTEN.get().map(String::as_str)
 }
 
 /// Writes a question on stderr, also under `--quiet`: whoever is asked must see what about.
-pub(crate) fn ask(text: &str) {
+pub fn ask(text: &str) {
     note(text);
 }
 
@@ -146,7 +174,7 @@ fn note(text: &str) {
 }
 
 /// A table without borders, as wide as the terminal where there is one.
-pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size_of(std::io::stdout()) {
@@ -162,7 +190,7 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
 }
 
 /// A list of labelled lines: `name    value`.
-pub(crate) fn fields(fields: &[(&str, String)]) -> String {
+pub fn fields(fields: &[(&str, String)]) -> String {
     let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
     let mut text = String::new();
     for (label, value) in fields {
@@ -175,31 +203,43 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
 }
 
 /// Text that came from outside (names, reasons, messages) must not steer the terminal.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
-pub(crate) fn dim(text: &str) -> String {
+/// What is beside the point.
+#[must_use]
+pub fn dim(text: &str) -> String {
     paint(Style::new().dimmed(), text)
 }
 
-pub(crate) fn bold(text: &str) -> String {
+/// A heading.
+#[must_use]
+pub fn bold(text: &str) -> String {
     paint(Style::new().bold(), text)
 }
 
-pub(crate) fn green(text: &str) -> String {
+/// What ended well.
+#[must_use]
+pub fn green(text: &str) -> String {
     paint(AnsiColor::Green.on_default(), text)
 }
 
-pub(crate) fn yellow(text: &str) -> String {
+/// What wants to be looked at.
+#[must_use]
+pub fn yellow(text: &str) -> String {
     paint(AnsiColor::Yellow.on_default(), text)
 }
 
-pub(crate) fn red(text: &str) -> String {
+/// What failed.
+#[must_use]
+pub fn red(text: &str) -> String {
     paint(AnsiColor::Red.on_default().bold(), text)
 }
 
-pub(crate) fn cyan(text: &str) -> String {
+/// What is only a mark.
+#[must_use]
+pub fn cyan(text: &str) -> String {
     paint(AnsiColor::Cyan.on_default(), text)
 }
 
@@ -208,7 +248,7 @@ fn paint(style: Style, text: &str) -> String {
 }
 
 /// An instant as people read it: `2026-11-21 10:04:05Z`, and how long ago.
-pub(crate) fn instant(milliseconds: u64) -> String {
+pub fn instant(milliseconds: u64) -> String {
     match i64::try_from(milliseconds).ok().and_then(|instant| jiff::Timestamp::from_millisecond(instant).ok()) {
         Some(instant) => instant.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
         None => format!("{milliseconds} ms after 1970"),
@@ -216,7 +256,7 @@ pub(crate) fn instant(milliseconds: u64) -> String {
 }
 
 /// How long ago an instant was, by this machine's clock.
-pub(crate) fn age(milliseconds: u64) -> String {
+pub fn age(milliseconds: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     match now.saturating_sub(Duration::from_millis(milliseconds)).as_secs() {
         0 => "0 s".to_owned(),

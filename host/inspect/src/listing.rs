@@ -3,7 +3,7 @@
 use crate::output::{printable, table};
 
 /// Rows with their columns, and what each row is called.
-pub(crate) struct Listing<'r, T> {
+pub struct Listing<'r, T> {
     rows: &'r [T],
     nothing: String,
     name: Cell<'r, T>,
@@ -22,24 +22,24 @@ struct Column<'r, T> {
 
 impl<'r, T> Listing<'r, T> {
     /// `nothing` stands in the table's place where there are no rows; `name` must fit where the command line takes one.
-    pub(crate) fn new(rows: &'r [T], nothing: impl Into<String>, name: impl Fn(&T) -> String + 'r) -> Self {
+    pub fn new(rows: &'r [T], nothing: impl Into<String>, name: impl Fn(&T) -> String + 'r) -> Self {
         Listing { rows, nothing: nothing.into(), name: Box::new(name), columns: Vec::new() }
     }
 
     /// A column of every table.
-    pub(crate) fn column(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
+    pub fn column(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
         self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None });
         self
     }
 
     /// A column of wide tables only.
-    pub(crate) fn wide(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
+    pub fn wide(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
         self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)) });
         self
     }
 
     /// A column that is whole in wide tables and shortened in others.
-    pub(crate) fn shortened(
+    pub fn shortened(
         mut self,
         title: &'static str,
         short: impl Fn(&T) -> String + 'r,
@@ -50,7 +50,7 @@ impl<'r, T> Listing<'r, T> {
     }
 
     /// The table for people.
-    pub(crate) fn table(&self, wide: bool) -> String {
+    pub fn table(&self, wide: bool) -> String {
         if self.rows.is_empty() {
             return format!("{}\n", self.nothing);
         }
@@ -63,7 +63,7 @@ impl<'r, T> Listing<'r, T> {
     }
 
     /// The names alone, one in a line; nothing where there are no rows.
-    pub(crate) fn names(&self) -> String {
+    pub fn names(&self) -> String {
         self.rows.iter().map(|row| format!("{}\n", printable(&(self.name)(row)))).collect()
     }
 }

@@ -212,13 +212,13 @@ fn poison(value: &mut Value, text: &str) {
 /// Words of enumerations would make the document unreadable, and stand in no record for this reason.
 fn is_word_of_the_contract(text: &str) -> bool {
     const WIT: [&str; 7] = [
-        include_str!("../../../../../../wit/policy/types.wit"),
-        include_str!("../../../../../../wit/policy/state-mapping.wit"),
-        include_str!("../../../../../../wit/policy/retry.wit"),
-        include_str!("../../../../../../wit/policy/rollback.wit"),
-        include_str!("../../../../../../wit/policy/release.wit"),
-        include_str!("../../../../../../wit/policy/provisioning.wit"),
-        include_str!("../../../../../../wit/policy/placement.wit"),
+        include_str!("../../../../wit/policy/types.wit"),
+        include_str!("../../../../wit/policy/state-mapping.wit"),
+        include_str!("../../../../wit/policy/retry.wit"),
+        include_str!("../../../../wit/policy/rollback.wit"),
+        include_str!("../../../../wit/policy/release.wit"),
+        include_str!("../../../../wit/policy/provisioning.wit"),
+        include_str!("../../../../wit/policy/placement.wit"),
     ];
     WIT.iter().any(|wit| wit.lines().any(|line| line.trim().trim_end_matches(',') == text))
         || ["retry", "server", "other"].contains(&text)

@@ -11,7 +11,7 @@ use crate::output::printable;
 
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// It failed, and what it had begun was undone completely.
     Undone = 1,
     /// Wrong usage or configuration; nothing was touched.
@@ -26,7 +26,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The one with this code; none for success and for what no command of ours ends with.
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
+    pub fn of_code(code: u8) -> Option<Self> {
         [Exit::Undone, Exit::Usage, Exit::Left, Exit::Unwritten, Exit::Interrupted]
             .into_iter()
             .find(|exit| *exit as u8 == code)
@@ -41,21 +41,21 @@ impl From<Exit> for ExitCode {
 
 /// A resource that a failure left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Leftover {
+pub struct Leftover {
     /// The kind in the contract's words: `server`, `ip`, `block-volume`, ...
-    pub(crate) kind: String,
+    pub kind: String,
     /// Scaleway's id.
-    pub(crate) id: String,
+    pub id: String,
     /// Where it is.
-    pub(crate) zone: String,
+    pub zone: String,
     /// Why it is still there.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// Why a command ends without success. Boxed, so that a `Result` with it stays small.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Failure(Box<Details>);
+pub struct Failure(Box<Details>);
 
 impl Deref for Failure {
     type Target = Details;
@@ -73,27 +73,28 @@ impl DerefMut for Failure {
 
 /// What there is to say about a [`Failure`].
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Details {
+pub struct Details {
     #[serde(rename = "exit_code", serialize_with = "exit_code")]
-    pub(crate) exit: Exit,
+    /// The exit code.
+    pub exit: Exit,
     /// What failed, in one line.
-    pub(crate) message: String,
+    pub message: String,
     /// Where: a file and line, a URL, an API call.
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
     /// Why, from the nearest cause to the farthest; or each of several problems.
-    pub(crate) causes: Vec<String>,
+    pub causes: Vec<String>,
     /// What was done about it: the rollback, step by step.
-    pub(crate) undone: Vec<String>,
+    pub undone: Vec<String>,
     /// What is left.
-    pub(crate) left: Vec<Leftover>,
+    pub left: Vec<Leftover>,
     /// What to do now.
-    pub(crate) remedy: Option<String>,
+    pub remedy: Option<String>,
     /// Fields for the JSON document beside `error`: the part of the result that there is.
     #[serde(skip)]
-    pub(crate) partial: Option<serde_json::Value>,
+    pub partial: Option<serde_json::Value>,
     /// Whether another process has said everything already.
     #[serde(skip)]
-    pub(crate) is_told: bool,
+    pub is_told: bool,
 }
 
 fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
@@ -102,7 +103,7 @@ fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, 
 
 impl Failure {
     /// A failure with nothing but its message.
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Failure(Box::new(Details {
             exit,
             message: message.into(),
@@ -117,44 +118,52 @@ impl Failure {
     }
 
     /// The end of another process, which has said everything: only the exit code is ours to tell.
-    pub(crate) fn told(exit: Exit) -> Self {
+    pub fn told(exit: Exit) -> Self {
         let mut failure = Failure::new(exit, String::new());
         failure.is_told = true;
         failure
     }
 
     /// Wrong usage or configuration; nothing was touched.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>) -> Self {
         Failure::new(Exit::Usage, message)
     }
 
     /// It failed and nothing of it is left.
-    pub(crate) fn undone(message: impl Into<String>) -> Self {
+    pub fn undone(message: impl Into<String>) -> Self {
         Failure::new(Exit::Undone, message)
     }
 
-    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
+    /// Where it failed.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+    /// Why, behind the causes that are known.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
     }
 
-    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    pub(crate) fn with_partial(mut self, partial: serde_json::Value) -> Self {
+    /// The part of the result that there is, for documents.
+    #[must_use]
+    pub fn with_partial(mut self, partial: serde_json::Value) -> Self {
         self.partial = Some(partial);
         self
     }
 
     /// Adds an error and its sources, leaving out those that merely repeat what was said before them.
-    pub(crate) fn caused_by(mut self, error: &(dyn std::error::Error + 'static)) -> Self {
+    pub fn caused_by(mut self, error: &(dyn std::error::Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
@@ -168,7 +177,7 @@ impl Failure {
     }
 
     /// The block for people, with colours; `anstream` takes them out where the terminal has none.
-    pub(crate) fn block(&self) -> String {
+    pub fn block(&self) -> String {
         let red = AnsiColor::Red.on_default().bold();
         let mut block = String::new();
         let headline = match self.exit {
@@ -194,7 +203,7 @@ impl Failure {
     }
 
     /// The JSON document of a command that failed: the partial result, if any, and `error`.
-    pub(crate) fn document(&self) -> serde_json::Value {
+    pub fn document(&self) -> serde_json::Value {
         let mut document = match self.partial.clone() {
             Some(serde_json::Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),

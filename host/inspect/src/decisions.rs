@@ -1,0 +1,163 @@
+//! The decision log.
+
+use std::time::Duration;
+
+use windlass_policy::{
+    DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, LinkRecord, Outcome, UnreadRecords,
+};
+
+use crate::Inspector;
+use crate::explain;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{age, bold, fields, instant, printable};
+use crate::words::{human_duration, kind_word};
+
+fn unreadable(error: &Error) -> Failure {
+    Failure::usage("the decision log cannot be read").because(error.to_string())
+}
+
+impl Inspector<'_> {
+    fn decision_log(&self) -> Result<DecisionReader, Failure> {
+        DecisionReader::open(self.state.handle()).map_err(|error| unreadable(&error))
+    }
+
+    /// Lists decisions, the newest first.
+    ///
+    /// # Errors
+    /// A log that cannot be read.
+    pub fn decisions(&self, filter: &DecisionFilter) -> Result<(), Failure> {
+        let found = self.decision_log()?.list(filter).map_err(|error| unreadable(&error))?;
+        if found.unreadable > 0 {
+            self.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
+        }
+        let decisions =
+            Listing::new(&found.decisions, "no decisions", |decision: &DecisionSummary| decision.id.to_string())
+                .column("decision", |decision| decision.id.to_string())
+                .column("at", |decision| instant(decision.at_ms))
+                .wide("age", |decision| age(decision.at_ms))
+                .column("slot", |decision| decision.slot.to_string())
+                .column("decided by", |decision| decision.decided_by.to_string())
+                .wide("asked", |decision| {
+                    let asked = decision.asked.iter().map(|asked| asked.policy.to_string());
+                    asked.collect::<Vec<_>>().join(", ")
+                })
+                .column("took", |decision| human_duration(Duration::from_nanos(decision.duration_ns)))
+                .column("fallback", |decision| {
+                    let fallback = decision.asked.iter().find_map(|asked| match &asked.outcome {
+                        Outcome::Fallback { kind, .. } => Some(kind_word(kind)),
+                        _ => None,
+                    });
+                    fallback.unwrap_or_default()
+                })
+                .column("reason", |decision| decision.reason.clone().unwrap_or_default());
+        self.output.listing(&found, &decisions);
+        Ok(())
+    }
+
+    /// Whole records, from this instant on (milliseconds since 1970).
+    ///
+    /// # Errors
+    /// A log that cannot be read.
+    pub fn decisions_since(&self, at_ms: u64) -> Result<UnreadRecords, Failure> {
+        self.decision_log()?.since(at_ms).map_err(|error| unreadable(&error))
+    }
+
+    /// Shows one decision, by its id or the beginning of it: in words, or `raw`, as JSON.
+    ///
+    /// # Errors
+    /// There is none, there are several, or the log cannot be read.
+    pub fn decision(&self, id: &str, raw: bool) -> Result<(), Failure> {
+        let record = self.find_decision(id)?;
+        self.output.result(&record, || match raw {
+            // JSON writes control characters of ASCII as escapes, but not those above.
+            true => pretty(&record).lines().map(|line| format!("{}\n", printable(line))).collect(),
+            false => explain::explanation(&record),
+        });
+        Ok(())
+    }
+
+    /// The record of a decision, by its id or the beginning of it.
+    ///
+    /// # Errors
+    /// As [`Inspector::decision`].
+    pub fn find_decision(&self, id: &str) -> Result<DecisionRecord, Failure> {
+        self.decision_log()?.show(id).map_err(|error| match error {
+            Error::Record { .. } => Failure::usage(error.to_string()).remedy(self.commands.decisions),
+            other => unreadable(&other),
+        })
+    }
+}
+
+fn pretty(record: &DecisionRecord) -> String {
+    serde_json::to_string_pretty(record).unwrap_or_default()
+}
+
+/// A decision without its question and answer.
+#[must_use]
+pub fn summary(record: &DecisionRecord) -> String {
+    let mut lines = vec![
+        ("decision", record.id.to_string()),
+        ("slot", record.slot.to_string()),
+        ("at", instant(record.at_ms)),
+        ("decided by", record.decided_by.to_string()),
+        ("reason", record.reason.clone().unwrap_or_else(|| "none given".to_owned())),
+        ("took", human_duration(Duration::from_nanos(record.duration_ns))),
+    ];
+    if record.lost_before > 0 {
+        lines.push(("lost before", format!("{} records", record.lost_before)));
+    }
+    let mut text = fields(&lines);
+    text.push_str(&format!("\n{}\n", bold("asked, in order")));
+    for (position, asked) in record.asked.iter().enumerate() {
+        text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
+    }
+    text.push_str(&shadow_words(record));
+    text
+}
+
+/// What shadows would have decided; empty where there were none.
+pub(crate) fn shadow_words(record: &DecisionRecord) -> String {
+    if record.shadows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", bold("shadows, asked afterwards"));
+    for shadow in &record.shadows {
+        text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
+        if let Some(answer) = &shadow.answer {
+            text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
+        }
+    }
+    text
+}
+
+/// One policy's part in a decision.
+pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> String {
+    let mut text = String::new();
+    let outcome = match &asked.outcome {
+        Outcome::Decided => "decided".to_owned(),
+        Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
+        Outcome::Deferred => "deferred to the next".to_owned(),
+        Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
+    };
+    let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
+    if let Some(fuel) = asked.fuel {
+        details.push_str(&format!(", {fuel} fuel"));
+    }
+    text.push_str(&format!(
+        "  {mark} {}  {agreement}{}  ({details})\n",
+        printable(&asked.policy.to_string()),
+        printable(&outcome)
+    ));
+    for line in &asked.log {
+        text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
+    }
+    if asked.log_dropped > 0 {
+        text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
+    }
+    for call in &asked.host_calls {
+        let call = serde_json::to_string(call).unwrap_or_default();
+        text.push_str(&format!("       called {}\n", printable(&call)));
+    }
+    text
+}

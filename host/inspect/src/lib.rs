@@ -1,0 +1,38 @@
+//! Knows how the content of a state directory is shown to people and programs: operations, decisions and policies, in
+//! each form of output, and how a command says what failed. Must not know credentials, the network, configuration
+//! files or Kubernetes. It changes nothing, and needs nobody who does: a journal is read while others write it.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod decisions;
+mod explain;
+pub mod failure;
+pub mod listing;
+pub mod operations;
+pub mod output;
+pub mod policies;
+pub mod words;
+
+use windlass_lifecycle::StateDirectory;
+
+use crate::output::Output;
+
+/// Shows what is in a state directory: [`operations`], [`decisions`] and [`policies`] have its methods.
+#[derive(Debug, Clone, Copy)]
+pub struct Inspector<'a> {
+    /// Where it stands.
+    pub state: &'a StateDirectory,
+    /// How it is written.
+    pub output: Output,
+    /// What the commands are called that messages point to.
+    pub commands: Commands,
+}
+
+/// What a program calls its commands.
+#[derive(Debug, Clone, Copy)]
+pub struct Commands {
+    /// The one that lists operations.
+    pub operations: &'static str,
+    /// The one that lists decisions.
+    pub decisions: &'static str,
+}

@@ -1,0 +1,202 @@
+//! The journal.
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_lifecycle::{Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase};
+use windlass_policy::slots::types;
+
+use crate::Inspector;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{age, bold, dim, fields, green, instant, printable, red, yellow};
+use crate::words::{failure_words, human_duration};
+
+/// The document that lists operations.
+#[derive(Debug, Serialize)]
+pub struct Operations {
+    /// The newest first.
+    pub operations: Vec<Operation>,
+}
+
+/// The document of one operation.
+#[derive(Serialize)]
+struct Shown {
+    operation: Operation,
+    entries: Vec<Entry>,
+}
+
+/// A journal that cannot be read.
+#[must_use]
+pub fn unreadable(error: &Error) -> Failure {
+    Failure::usage("the journal cannot be read").because(error.to_string())
+}
+
+impl Inspector<'_> {
+    /// The journal; none where nothing was ever done.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn journal(&self) -> Result<Option<Journal>, Failure> {
+        match Journal::read_only(self.state) {
+            Ok(journal) => Ok(Some(journal)),
+            Err(Error::JournalAbsent { .. }) => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// An operation's id as somebody has typed it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn operation_id(&self, text: &str) -> Result<OperationId, Failure> {
+        OperationId::parse(text).map_err(|error| Failure::usage(error.to_string()).remedy(self.commands.operations))
+    }
+
+    /// Why an operation cannot be shown.
+    #[must_use]
+    pub fn unknown_operation(&self, id: &OperationId) -> Failure {
+        Failure::usage(format!("there is no operation {id} in this journal")).remedy(self.commands.operations)
+    }
+
+    /// One operation.
+    ///
+    /// # Errors
+    /// There is none of this id, or the journal cannot be read.
+    pub fn read_operation(&self, journal: &Journal, id: &OperationId) -> Result<Operation, Failure> {
+        journal.operation(id).map_err(|error| match error {
+            Error::OperationUnknown { .. } => self.unknown_operation(id),
+            other => unreadable(&other),
+        })
+    }
+
+    /// Lists operations, the newest first.
+    ///
+    /// # Errors
+    /// A journal that cannot be read.
+    pub fn operations(&self, filter: &OperationFilter) -> Result<(), Failure> {
+        let operations = match self.journal()? {
+            Some(journal) => journal.operations(filter).map_err(|error| unreadable(&error))?,
+            None => Vec::new(),
+        };
+        let listing = Operations { operations };
+        let operations =
+            Listing::new(&listing.operations, "no operations", |operation: &Operation| operation.id.to_string())
+                .column("operation", |operation| operation.id.to_string())
+                .column("kind", |operation| operation.kind.to_string())
+                .column("state", |operation| operation.state.to_string())
+                .wide("group", |operation| operation.group.clone())
+                .column("zone", |operation| operation.zone.clone())
+                .wide("owner", |operation| operation.owner.clone())
+                .wide("process", |operation| operation.runner.clone())
+                .wide("began", |operation| instant(operation.created_at))
+                .column("age", |operation| age(operation.created_at))
+                .column("cause", |operation| operation.cause.as_ref().map(cause_words).unwrap_or_default())
+                .wide("ended by", |operation| operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
+        self.output.listing(&listing, &operations);
+        Ok(())
+    }
+
+    /// Shows one operation: its steps, what failed, what was undone, and why.
+    ///
+    /// # Errors
+    /// There is none of this id, or the journal cannot be read.
+    pub fn operation(&self, id: &str) -> Result<(), Failure> {
+        let id = self.operation_id(id)?;
+        let journal = self.journal()?.ok_or_else(|| self.unknown_operation(&id))?;
+        let operation = self.read_operation(&journal, &id)?;
+        let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
+        let shown = Shown { operation, entries };
+        self.output.result(&shown, || rendered(&shown));
+        Ok(())
+    }
+}
+
+fn rendered(shown: &Shown) -> String {
+    let operation = &shown.operation;
+    let mut lines = vec![
+        ("operation", operation.id.to_string()),
+        ("kind", operation.kind.to_string()),
+        ("state", operation.state.to_string()),
+        ("group", operation.group.clone()),
+        ("zone", operation.zone.clone()),
+        ("owner", operation.owner.clone()),
+        ("began", format!("{} ({} ago)", instant(operation.created_at), age(operation.created_at))),
+        (
+            "took",
+            human_duration(std::time::Duration::from_millis(operation.updated_at.saturating_sub(operation.created_at))),
+        ),
+    ];
+    if let Some(cause) = &operation.cause {
+        lines.push(("cause", cause_words(cause)));
+    }
+    for (position, reason) in operation.reasons.iter().enumerate() {
+        lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
+    }
+    if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
+        lines.push((
+            "look again",
+            format!("{}, since a call whose answer was lost may still take effect", instant(look_at)),
+        ));
+    }
+    if let Some(ended_by) = &operation.ended_by {
+        lines.push(("ended by", ended_by.to_string()));
+    }
+    let mut text = fields(&lines);
+    text.push_str(&format!("\n{}\n", bold("steps")));
+    for entry in &shown.entries {
+        text.push_str(&format!("{}\n", entry_words(operation, entry)));
+    }
+    text
+}
+
+/// One entry in one line, with the time since its operation began.
+#[must_use]
+pub fn entry_words(operation: &Operation, entry: &Entry) -> String {
+    let after_ms = entry.at.saturating_sub(operation.created_at);
+    let phase = match entry.phase {
+        Phase::Intent => dim("intent "),
+        Phase::Outcome => green("outcome"),
+        Phase::Failure => red("failure"),
+        Phase::Note => yellow("note   "),
+    };
+    let resource =
+        entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
+    let data =
+        if data_is_empty(&entry.data) { String::new() } else { format!("  {}", dim(&printable(&brief(&entry.data)))) };
+    format!(
+        "  {:>9}  {phase}  {:<20}{}{data}",
+        human_duration(std::time::Duration::from_millis(after_ms)),
+        printable(&entry.step),
+        printable(&resource),
+    )
+}
+
+/// The first cause as the journal keeps it: the step, and the failure in the contract's shape.
+#[must_use]
+pub fn cause_words(cause: &Value) -> String {
+    let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
+    let failure = cause.get("failure").unwrap_or(cause);
+    match serde_json::from_value::<types::Failure>(failure.clone()) {
+        Ok(failure) => format!("{step}{}", failure_words(&failure)),
+        Err(_) => format!("{step}{}", brief(failure)),
+    }
+}
+
+fn data_is_empty(data: &Value) -> bool {
+    match data {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value on one line, cut where it is long; JSON output has it whole.
+fn brief(value: &Value) -> String {
+    const LONGEST: usize = 160;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        text
+    } else {
+        format!("{}…", text.chars().take(LONGEST).collect::<String>())
+    }
+}

@@ -1,0 +1,120 @@
+//! How policies are doing in the hosts that run.
+
+use serde::Serialize;
+use windlass_policy::{HostStatus, LinkStatus, Mode, RunningHost, running_hosts};
+
+use crate::Inspector;
+use crate::failure::Failure;
+use crate::listing::Listing;
+use crate::output::{age, bold, instant, printable};
+
+/// The document of all hosts.
+#[derive(Serialize)]
+struct Statuses {
+    /// The oldest first.
+    hosts: Vec<OneStatus>,
+}
+
+#[derive(Serialize)]
+struct OneStatus {
+    process: u32,
+    program: String,
+    started_at: u64,
+    lost_records: u64,
+    dropped_records: u64,
+    policies: Vec<LinkStatus>,
+}
+
+impl From<RunningHost> for OneStatus {
+    fn from(host: RunningHost) -> Self {
+        let HostStatus { links, lost_records, dropped_records } = host.status;
+        OneStatus {
+            process: host.process,
+            program: host.program,
+            started_at: host.started_at_ms,
+            lost_records,
+            dropped_records,
+            policies: links,
+        }
+    }
+}
+
+/// What running hosts say of themselves. Starts none.
+impl Inspector<'_> {
+    /// Shows how policies are doing in the hosts that run on this state directory.
+    ///
+    /// # Errors
+    /// What they keep there cannot be read.
+    pub fn policies(&self) -> Result<(), Failure> {
+        let hosts = running_hosts(self.state.handle())
+            .map_err(|error| Failure::usage("the status of running hosts cannot be read").because(error.to_string()))?;
+        let statuses = Statuses { hosts: hosts.into_iter().map(OneStatus::from).collect() };
+        let wide = self.output.is_wide();
+        let hosts = Listing::new(&statuses.hosts, "no host runs on this state directory", |host: &OneStatus| {
+            host.process.to_string()
+        });
+        self.output.listing_in(&statuses, &hosts, |nothing| match statuses.hosts.as_slice() {
+            [] => nothing,
+            hosts => hosts.iter().map(|host| status_words(host, wide)).collect::<Vec<_>>().join("\n"),
+        });
+        Ok(())
+    }
+}
+
+fn status_words(host: &OneStatus, wide: bool) -> String {
+    let program = printable(&host.program);
+    let mut text = format!("{} (process {}, since {})\n", bold(&program), host.process, instant(host.started_at));
+    if host.lost_records > 0 {
+        text.push_str(&format!("{} records of decisions were never written\n", host.lost_records));
+    }
+    let policies = Listing::new(&host.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
+        .column("slot", |link| link.slot.to_string())
+        .column("asked", asked_words)
+        .column("policy", |link| link.policy.name.to_string())
+        .column("version", |link| link.policy.version.to_string())
+        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
+        .wide("settings", |link| link.policy.settings.to_string())
+        .wide("source", |link| link.source.clone())
+        .column("in place", |link| age(link.loaded_at_ms))
+        .column("is", |link| state_words(link).0)
+        .column("why", |link| state_words(link).1);
+    text.push_str(&policies.table(wide));
+    text
+}
+
+/// When in its chain a policy is asked.
+#[must_use]
+pub fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
+}
+
+/// How a policy is doing, and why; the rest is as it should be.
+fn state_words(link: &LinkStatus) -> (String, String) {
+    let mut is = Vec::new();
+    let mut why = Vec::new();
+    if link.suspended {
+        is.push("suspended".to_owned());
+    } else if link.failures_in_a_row > 0 {
+        is.push(format!("failing, {} in a row", link.failures_in_a_row));
+    }
+    if !is.is_empty() {
+        why.extend(link.last_failure.clone());
+    }
+    if let Some(error) = &link.error {
+        is.push("not replaced".to_owned());
+        let when = link.refused_at_ms.map(|at| format!("{} ago: ", age(at))).unwrap_or_default();
+        why.push(format!("{when}{error}"));
+    }
+    if is.is_empty() {
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
+    }
+    // In one line each, since a table has none but its own.
+    let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    (is.join("; "), why.join("; "))
+}
