@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
@@ -33,8 +32,6 @@ use crate::server_cluster::{Liveness, ServerClusters};
 const ACCESS_KEY: &str = "SCW_ACCESS_KEY";
 const SECRET_KEY: &str = "SCW_SECRET_KEY";
 const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
-/// How long a Secret counts as it was read.
-const REMEMBERED: Duration = Duration::from_secs(60);
 /// Accounts of one namespace, and of all: each costs a journal and connections, and whoever may edit a namespace makes
 /// Secrets.
 const MOST_OF_NAMESPACE: usize = 8;
@@ -163,7 +160,9 @@ impl Accounts {
     async fn of(&self, context: &Context, namespace: &str, name: &str) -> Result<Result<Account, Unusable>, Error> {
         let place = (namespace.to_owned(), name.to_owned());
         let mut known = self.known.lock().await;
-        if let Some(known) = known.get(&place).filter(|known| known.read_at.elapsed() < REMEMBERED) {
+        // A Secret counts as it was read for as long as a listing does.
+        let fresh = |known: &&Known| known.read_at.elapsed() < context.settings.listing_interval;
+        if let Some(known) = known.get(&place).filter(fresh) {
             return Ok(Ok(known.account.clone()));
         }
         let Some(secret) = read(&context.client, namespace, name).await? else {
