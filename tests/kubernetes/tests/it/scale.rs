@@ -228,7 +228,8 @@ async fn a_version_of_cluster_api_that_is_served_no_longer_is_left_for_one_that_
     let log = |words: &'static str| {
         let controller = &controller;
         eventually(words, move || async move {
-            Ok(ensure!(controller.log().contains(words), "{}", controller.last_words()))
+            ensure!(controller.log().contains(words), "{}", controller.last_words());
+            Ok(())
         })
     };
     log("v1beta2").await?;
