@@ -2,13 +2,12 @@
 //! object names (`spec.credentialsRef`) or which the operator lets be every namespace's default
 //! (`--namespace-credentials`).
 //!
-//! Each Secret is an account: a client, a lifecycle with a journal of its own, and an owner of its own, made from the
-//! project, so that neither sweeps nor claims of one account ever mean what is another's. An object stays with the
+//! Each Secret is an account: a client, a lifecycle with a journal of its own, and an owner of its own, made from its place
+//! and its project, so that neither sweeps nor claims of one account ever mean what is another's. An object stays with the
 //! project in which it was begun: that stands in its status, and other credentials are refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
@@ -33,8 +32,6 @@ use crate::server_cluster::{Liveness, ServerClusters};
 const ACCESS_KEY: &str = "SCW_ACCESS_KEY";
 const SECRET_KEY: &str = "SCW_SECRET_KEY";
 const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
-/// How long a Secret counts as it was read.
-const REMEMBERED: Duration = Duration::from_secs(60);
 /// Accounts of one namespace, and of all: each costs a journal and connections, and whoever may edit a namespace makes
 /// Secrets.
 const MOST_OF_NAMESPACE: usize = 8;
@@ -163,7 +160,9 @@ impl Accounts {
     async fn of(&self, context: &Context, namespace: &str, name: &str) -> Result<Result<Account, Unusable>, Error> {
         let place = (namespace.to_owned(), name.to_owned());
         let mut known = self.known.lock().await;
-        if let Some(known) = known.get(&place).filter(|known| known.read_at.elapsed() < REMEMBERED) {
+        // A Secret counts as it was read for as long as a listing does.
+        let fresh = |known: &&Known| known.read_at.elapsed() < context.settings.listing_interval;
+        if let Some(known) = known.get(&place).filter(fresh) {
             return Ok(Ok(known.account.clone()));
         }
         let Some(secret) = read(&context.client, namespace, name).await? else {
@@ -216,7 +215,7 @@ impl Accounts {
         explicit.limits = Some(*ours.limits());
         let settings = windlass_scaleway::Settings::load(&explicit, &Environment::empty())?;
         let scaleway = windlass_scaleway::Client::new(settings).map_err(|error| Error::Client(Box::new(error)))?;
-        let owner = owner(&context.settings.owner, &keys.project);
+        let owner = owner(&context.settings.owner, namespace, name, &keys.project);
         let state = StateDirectory::open(&self.state.path().join(FOLDER).join(namespace).join(name))?;
         let mut options = Options::new(scaleway.clone(), Arc::clone(&context.policies), state);
         options.owner = Some(owner.clone());
@@ -286,10 +285,12 @@ fn same_project(begun: Option<&str>, now: Option<&str>) -> Result<(), Unusable> 
     }
 }
 
-/// The owner of what is made in a project with its own credentials. It does not begin with the controller's own, so that
-/// no claim of the one looks like one of the other.
-fn owner(own: &OwnerName, project: &str) -> OwnerName {
-    let name = format!("p{}-{}", mark(project), cut(own.as_str(), LONGEST_OWNER));
+/// The owner of what is made with a Secret's credentials: another for each Secret, since each has a journal of its own, and
+/// a sweep takes for lost what its journal does not know. It does not begin with the controller's own, so that no claim of
+/// the one looks like one of the other.
+fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> OwnerName {
+    let account = mark(&format!("{namespace}/{secret}/{project}"));
+    let name = format!("p{account}-{}", cut(own.as_str(), LONGEST_OWNER));
     name.parse().unwrap_or_else(|_| own.clone())
 }
 
@@ -348,11 +349,14 @@ mod tests {
     #[test]
     fn claims_of_an_account_never_look_like_the_controllers_own() {
         let own: OwnerName = "team".parse().unwrap();
-        let account = owner(&own, "11111111-2222-4333-8444-555555555555");
+        let account = owner(&own, "ci", "scaleway", "p");
         let (ours, theirs) = (crate::names::claim_prefix(&own), crate::names::claim_prefix(&account));
         assert!(!ours.starts_with(&theirs) && !theirs.starts_with(&ours), "{ours} {theirs}");
-        assert_ne!(account, owner(&own, "another"));
+        for (namespace, secret, project) in [("other", "scaleway", "p"), ("ci", "other", "p"), ("ci", "scaleway", "q")]
+        {
+            assert_ne!(account, owner(&own, namespace, secret, project), "another journal");
+        }
         let longest: OwnerName = "o".repeat(48).parse().unwrap();
-        assert_ne!(owner(&longest, "p"), longest);
+        assert_ne!(owner(&longest, "ci", "scaleway", "p"), longest);
     }
 }

@@ -20,7 +20,8 @@ async fn has_version(scene: &Scene<'_>, version: &str) -> Result<()> {
         ensure!(holds("TopologyReconciled") && holds("InfrastructureReady"), "{conditions:#?}");
         let plane = control_plane(scene).await?;
         let versions = (&plane.data["spec"]["version"], &plane.data["status"]["version"]);
-        Ok(ensure!(versions == (&json!(version), &json!(version)), "{versions:?}"))
+        ensure!(versions == (&json!(version), &json!(version)), "{versions:?}");
+        Ok(())
     })
     .await
 }

@@ -136,7 +136,8 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     eventually("what the instance joined with is gone", || async {
         let machines = there.list(Kind::InstanceMachine).await?;
         let removed = |machine: &DynamicObject| machine.data["status"]["bootstrapDataRemoved"] == true;
-        Ok(ensure!(machines.iter().all(removed), "{machines:#?}"))
+        ensure!(machines.iter().all(removed), "{machines:#?}");
+        Ok(())
     })
     .await?;
     let bootstrap = json!({"metadata": {"labels": {"clusterctl.cluster.x-k8s.io/move": ""}}});

@@ -140,7 +140,11 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
     bob.gone(Kind::InstanceMachine, "server").await?;
     ensure!(of_project(TEAM_B).is_empty());
     let back = |id: &str| Ok::<_, anyhow::Error>(scaleway.host(id)?.in_pool());
-    eventually("bob's host is in the pool", || async { back(&of_b).and_then(|back| Ok(ensure!(back))) }).await?;
+    eventually("bob's host is in the pool", || async {
+        ensure!(back(&of_b)?, "it is not");
+        Ok(())
+    })
+    .await?;
     ensure!(back(&more)? && !back(&of_own)? && !back(&of_a)?, "{:#?}", scaleway.hosts());
     let mac = own.api(Kind::AppleSiliconMachine).get("mac").await?;
     ensure!(mac.data["status"]["serverID"] == *of_own, "{:#}", mac.data);
@@ -196,13 +200,18 @@ async fn installation(scene: &Scene<'_>, namespace: &str, all_namespaces: bool) 
 }
 
 async fn leads(controller: &Controller, what: &str) -> Result<()> {
-    eventually(&format!("{what} leads"), || async { Ok(ensure!(controller.leads().await?)) }).await
+    eventually(&format!("{what} leads"), || async {
+        ensure!(controller.leads().await?);
+        Ok(())
+    })
+    .await
 }
 
 async fn waits(controller: &Controller, what: &str) -> Result<()> {
     eventually(&format!("{what} waits"), || async {
         ensure!(controller.log().contains("another process leads; waiting"), "{}", controller.last_words());
-        Ok(ensure!(!controller.leads().await?, "it leads"))
+        ensure!(!controller.leads().await?, "it leads");
+        Ok(())
     })
     .await
 }
