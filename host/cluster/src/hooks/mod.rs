@@ -272,7 +272,7 @@ impl Hook {
         match &self.action {
             HookAction::Program(program) => program::find(program).map(drop),
             HookAction::Webhook(webhook) => WebhookSecret::of(webhook).map(drop),
-            HookAction::Ssh(ssh) => ssh::Identity::of(ssh).map(drop),
+            HookAction::Ssh(ssh) => ssh::identity(ssh).map(drop),
             HookAction::Foreign(_) => Err(not_here()),
         }
     }
