@@ -34,7 +34,7 @@ use crate::units;
 
 pub use failure::{HookFailure, HookProblem, NodeFailure};
 pub use input::{HOOK_INPUT_VERSION, HookInput, HookNode};
-pub use output::{CAPTURED_BYTES, Captured, HookOutput, NodeOutput};
+pub use output::{CAPTURED_BYTES, Captured, HookOutput, NodeOutput, Tail};
 pub use plan::{HookPlan, PlannedRun};
 pub use run::{HookRunner, RunHooks};
 pub use secret::WebhookSecret;

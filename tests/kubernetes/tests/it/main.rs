@@ -20,3 +20,4 @@ mod orphans;
 mod policies;
 mod scale;
 mod server_clusters;
+mod setup;

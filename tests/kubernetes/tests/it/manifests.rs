@@ -30,6 +30,7 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("create", "jobs.batch"),
         ("delete", "jobs.batch"),
         ("create", "configmaps"),
+        ("get", "configmaps"),
         ("list", "pods"),
     ] {
         ensure!(may(plane, verb, resource, None), "it may not {verb} {resource}");
@@ -45,7 +46,7 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("get", "pods/log"),
         ("delete", "pods"),
         ("patch", "jobs.batch"),
-        ("get", "configmaps"),
+        ("list", "configmaps"),
         ("delete", "configmaps"),
         ("create", "serverclusters.infrastructure.windlass.dev"),
         ("delete", "serverclusters.infrastructure.windlass.dev"),
