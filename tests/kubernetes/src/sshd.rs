@@ -52,7 +52,9 @@ impl Sshd {
     /// # Errors
     /// When it does not start; with its last words.
     pub fn start(program: &Path, folder: &Path, address: Ipv4Addr, port: u16) -> Result<Self> {
-        std::fs::create_dir_all(folder.join("home"))?;
+        for part in ["home", "bin"] {
+            std::fs::create_dir_all(folder.join(part))?;
+        }
         for name in ["host_key", "user_key"] {
             if !folder.join(name).exists() {
                 keygen(&folder.join(name))?;
@@ -62,7 +64,7 @@ impl Sshd {
         let configuration = format!(
             "Port {port}\nListenAddress {address}\nHostKey {shown}/host_key\nAuthorizedKeysFile {shown}/user_key.pub\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             PermitRootLogin prohibit-password\nSetEnv HOME={shown}/home\nLogLevel VERBOSE\n"
+             PermitRootLogin prohibit-password\nSetEnv HOME={shown}/home PATH={shown}/bin:/usr/local/bin:/usr/bin:/bin\nLogLevel VERBOSE\n"
         );
         std::fs::write(folder.join("sshd_config"), configuration)?;
         let _ = std::fs::create_dir("/run/sshd");
@@ -103,6 +105,12 @@ impl Sshd {
     #[must_use]
     pub fn home(&self) -> PathBuf {
         self.folder.join("home")
+    }
+
+    /// A folder of programs that whoever logs in finds before the system's: those that only a Mac has.
+    #[must_use]
+    pub fn programs(&self) -> PathBuf {
+        self.folder.join("bin")
     }
 
     /// Where it listens.

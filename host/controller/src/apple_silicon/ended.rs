@@ -106,7 +106,7 @@ impl Mac<'_> {
         setup.ended_at = Some(time(turn.now));
         setup.exit_code = ran.exit_code.or(setup.exit_code);
         setup.output = ran.output.clone();
-        // The first one counts.
+        // The first one counts (assumption: mac-host-key-stays).
         setup.host_key = setup.host_key.or_else(|| ran.host_key.clone());
         setup.not_before = None;
         match (&ran.ended, ran.kind) {

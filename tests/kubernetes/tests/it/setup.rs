@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, Sshd, eventually};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, Sshd, User, eventually};
 
 /// What must be seen nowhere.
 const TOKEN: &str = "gl0-registration-token-of-the-fleet";
@@ -258,7 +259,8 @@ async fn what_an_earlier_run_has_left_on_the_mac_is_ended_before_the_next_one_be
     controller.kill();
     ensure!(Path::new(&format!("/proc/{running}")).exists(), "it was to be left");
 
-    let still = format!("#!/bin/sh\nif kill -0 {running} 2>/dev/null; then echo two at once; else echo alone; fi\n");
+    // A zombie whose parent has other things to do runs no more.
+    let still = format!("#!/bin/sh\ncase \"$(ps -o stat= -p {running})\" in ''|Z*) echo alone;; *) echo two;; esac\n");
     macs.files(json!({"setup.sh": still})).await?;
     let _controller = macs.scene.start(&ControllerOptions::default()).await?;
     let machine = macs.bootstrapped("mac", "True", "SetUp").await?;
@@ -364,5 +366,141 @@ async fn a_missing_config_map_is_no_failure_of_the_mac_and_a_retry_sets_it_up_ag
         let machine = macs.machine("thief", json!({"secretRef": {"name": name}}))?;
         ensure!(macs.scene.apply(&machine).await.is_err(), "{name} was taken");
     }
+    macs.end().await
+}
+
+/// What only a Mac has, and what comes from the internet, in the place of the real ones: they write down how they were
+/// called, in `~/calls`. `curl` takes what it is to download from the folder `web`.
+const PROGRAMS: [(&str, &str); 4] = [
+    (
+        "sudo",
+        "[ \"$1\" = -A ] && [ -n \"$($SUDO_ASKPASS)\" ] || exit 1\nshift\n\
+         if [ $1 = install ]; then cp $4 ~/daemon.plist; else exec \"$@\"; fi",
+    ),
+    (
+        "launchctl",
+        "[ $1 = bootstrap ] || { [ -f ~/loaded ] && rm ~/loaded; exit; }\ntouch ~/loaded\n\
+         sed -n '/ProgramArguments/,/array>/p' ~/daemon.plist | grep -o '<string>[^<]*' | cut -d'>' -f2 |\n\
+         xargs -d '\\n' sh -c '\"$0\" \"$@\"'",
+    ),
+    (
+        "curl",
+        "while [ $# -gt 1 ]; do\n  [ $1 != -o ] || file=$2\n  [ $1 != -X ] || file=-\n  shift\ndone\n\
+         [ $file != - ] || { cat > ~/header; echo '{\"token\": \"of-an-hour\"}'; exit; }\n\
+         cp ~/../web/${1##*/} $file",
+    ),
+    ("shasum", "shift 2\nexec sha256sum \"$@\""),
+];
+/// A downloaded program that writes down how it was called.
+const RECORDS: &str = "#!/bin/sh\necho ${0##*/} \"$@\" >> ~/calls\n";
+
+fn write_program(file: &Path, text: &str) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir_all(file.parent().context("a folder")?)?;
+    std::fs::write(file, text)?;
+    Ok(std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))?)
+}
+
+/// Everything that the sample downloads.
+fn write_downloads(web: &Path, kubectl: &Path) -> Result<()> {
+    write_program(&web.join("gitlab-runner-darwin-arm64"), RECORDS)?;
+    let agent = format!(
+        "{RECORDS}exec {} --kubeconfig $2 apply -f - <<END\n\
+         {{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {{\"name\": \"$4\"}}, \"spec\": {{\"providerID\": \"$6\"}}}}\nEND\n",
+        kubectl.display()
+    );
+    write_program(&web.join("agent-darwin-arm64"), &agent)?;
+    let config = format!("{RECORDS}case $1 in remove) rm .runner;; *) touch .runner;; esac\n");
+    write_program(&web.join("runner/config.sh"), &config)?;
+    write_program(&web.join("runner/run.sh"), RECORDS)?;
+    let archive = web.join("actions-runner-osx-arm64-2.328.0.tar.gz");
+    let packed = Command::new("tar").arg("-czf").arg(archive).arg("-C").arg(web.join("runner")).arg(".").status()?;
+    ensure!(packed.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_samples_make_macs_runners_and_nodes_as_often_as_they_run_and_undo_it() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let Some(macs) = Macs::new(plane, "samples", 3).await? else { return Ok(()) };
+    let (scene, kubectl) = (&macs.scene, plane.programs().path("kubectl"));
+    for sshd in &macs.sshds {
+        for (name, text) in PROGRAMS {
+            let text = format!("#!/bin/bash\necho {name} \"$@\" >> ~/calls\n{text}\n");
+            write_program(&sshd.programs().join(name), &text)?;
+        }
+        write_downloads(&sshd.home().join("../web"), &kubectl)?;
+    }
+    scene.apply(&secret("mac-runner", json!({"token": TOKEN}))).await?;
+    scene.apply(&secret("mac-node", json!({"kubeconfig": plane.kubeconfig(User::Admin)}))).await?;
+    let digest = Command::new("sha256sum").arg(macs.sshds[0].home().join("../web/agent-darwin-arm64")).output()?;
+    let digest = String::from_utf8(digest.stdout)?.split(' ').next().context("a digest")?.to_owned();
+
+    let node = format!("node-of-{}", scene.namespace());
+    let samples = [("mac-gitlab-runner", "gitlab"), ("mac-github-runner", "github"), ("mac-node", node.as_str())];
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    for (sample, name) in samples {
+        let text = std::fs::read_to_string(plane.programs().deploy(&format!("samples/{sample}.yaml")))?;
+        // As it answers in earnest to the sample as it stands.
+        let arguments = ["apply", "--dry-run=server", "--validate=strict", "--namespace", scene.namespace(), "-f", "-"];
+        plane.kubectl(User::Admin, &arguments, &text)?;
+        for document in serde_norway::Deserializer::from_str(&text) {
+            let mut object = Value::deserialize(document)?;
+            if object["kind"] == "AppleSiliconMachineTemplate" {
+                object["kind"] = json!("AppleSiliconMachine");
+                object["spec"] = object["spec"]["template"]["spec"].clone();
+            }
+            if object["kind"] == "AppleSiliconMachine" {
+                object["metadata"]["name"] = json!(name);
+                let setup = &mut object["spec"]["setup"];
+                setup["user"] = json!(Sshd::user()?);
+                setup["port"] = json!(macs.port);
+                setup["sshKeySecretRef"] = json!({"name": "fleet-key"});
+            }
+            if sample == "mac-node" && object["kind"] == "ConfigMap" {
+                object["data"]["agent-sha256"] = json!(digest);
+            }
+            scene.apply(&object).await?;
+        }
+    }
+    let mut called = std::collections::BTreeMap::new();
+    for (_, name) in samples {
+        let machine = macs.bootstrapped(name, "True", "SetUp").await?;
+        called.insert(name, macs.sshd_of(&machine)?.home().join("calls"));
+        // What is there already is left alone, or replaced.
+        let again = json!({"metadata": {"annotations": {"windlass.dev/retry": "1"}}});
+        scene.patch(Kind::AppleSiliconMachine, name, again).await?;
+        eventually("it is set up again", || async {
+            let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
+            let setup = &machine.data["status"]["setup"];
+            ensure!(setup["retry"] == "1" && setup["state"] == "Succeeded", "{setup:#}");
+            Ok(())
+        })
+        .await?;
+        macs.nothing_leaked(name, &controller.log()).await?;
+    }
+    let calls = |name: &str| Ok::<_, anyhow::Error>(std::fs::read_to_string(&called[name])?);
+    let config = std::fs::read_to_string(called["gitlab"].with_file_name("runner/config.toml"))?;
+    ensure!(config.contains(&format!("token = \"{TOKEN}\"")) && config.contains("name = \"gitlab\""), "{config}");
+    ensure!(calls("gitlab")?.matches("gitlab-runner run --config").count() == 2, "{}", calls("gitlab")?);
+    ensure!(
+        std::fs::read_to_string(called["github"].with_file_name("header"))? == format!("Authorization: Bearer {TOKEN}")
+    );
+    let registered =
+        "config.sh --unattended --replace --url https://github.com/example --token of-an-hour --name github";
+    ensure!(calls("github")?.matches(registered).count() == 1, "{}", calls("github")?);
+    let machine = scene.api(Kind::AppleSiliconMachine).get(&node).await?;
+    let joined = plane.kubectl(User::Admin, &["get", "node", &node, "-o", "jsonpath={.spec.providerID}"], "")?;
+    ensure!(machine.data["spec"]["providerID"] == joined, "{joined}");
+
+    for (_, name) in samples {
+        scene.delete(Kind::AppleSiliconMachine, name).await?;
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+        let events = scene.events(name).await?.join("\n");
+        ensure!(events.contains("Normal TornDown"), "{events}");
+    }
+    ensure!(calls("gitlab")?.contains("gitlab-runner unregister --all-runners"), "{}", calls("gitlab")?);
+    ensure!(calls("github")?.contains("config.sh remove --token of-an-hour"), "{}", calls("github")?);
+    plane.kubectl(User::Admin, &["delete", "node", &node], "")?;
     macs.end().await
 }

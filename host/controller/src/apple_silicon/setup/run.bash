@@ -12,6 +12,8 @@ echo "$script $(ps -o lstart= -p "$script")" >process
 # The input ends when the connection does: the controller has died, or is no longer reached.
 (cat <&3 >/dev/null; exec /bin/bash ./stop) >/dev/null 2>&1 &
 watch=$!
+# Its end is no news.
+disown "$watch"
 trap '/bin/bash ./stop' TERM HUP INT
 wait "$script"
 status=$?
