@@ -131,7 +131,6 @@ impl Mac<'_> {
                     }
                 }
                 setup.state = Some(SetupState::Succeeded);
-                setup.retry = turn.object.annotations().get(annotations::RETRY).cloned();
                 let message = format!("run {} of the set-up ended with success", setup.attempt);
                 turn.say_bootstrapped(true, "SetUp", &message);
                 turn.event(false, "SetUp", "SetUp", &message).await;

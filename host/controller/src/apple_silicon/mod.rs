@@ -26,7 +26,9 @@ use crate::above::{Above, Standing};
 use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
-use crate::kinds::{AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, annotations};
+use crate::kinds::{
+    AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
+};
 use crate::names::{ProviderId, claim};
 use crate::requested::requested;
 use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
@@ -282,7 +284,8 @@ impl Mac<'_> {
             }
             JobKind::SetUp | JobKind::TearDown => {
                 let Some((_, id)) = &host else { return Ok(Action::requeue(JOB_CHECK)) };
-                let begun = setup::begun(turn.status.setup.as_ref(), kind, id, turn.now);
+                let mut begun = setup::begun(turn.status.setup.as_ref(), kind, id, turn.now);
+                begun.retry = turn.object.annotations().get(annotations::RETRY).cloned();
                 if kind == JobKind::TearDown {
                     turn.say(Phase::Releasing, "TearingDown", TEARING_DOWN);
                 } else {
@@ -392,6 +395,18 @@ impl Mac<'_> {
         status.addresses = addresses(host, &object.name_any());
         status.policies = self.turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
         status.bootstrap = Some(bootstrap);
+        let annotation = |key| object.annotations().get(key).cloned();
+        if object.spec.setup.is_some() && status.setup.is_none() && annotation(annotations::SET_UP) == status.server_id
+        {
+            // The status was lost, in a move between clusters: what it said of the host is said again.
+            status.setup = Some(SetupStatus {
+                server_id: Some(host.id.clone()),
+                state: Some(SetupState::Succeeded),
+                retry: annotation(annotations::RETRY),
+                ..SetupStatus::default()
+            });
+            self.turn.say_bootstrapped(true, "SetUp", "the host was set up before this object's status was lost");
+        }
         if object.spec.provider_id.is_none()
             && let Some((zone, id)) = &self.host
         {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -342,7 +343,7 @@ async fn a_mac_is_torn_down_before_its_release_and_released_also_when_that_fails
 async fn a_missing_config_map_is_no_failure_of_the_mac_and_a_retry_sets_it_up_again() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let Some(macs) = Macs::new(plane, "setup-missing", 1).await? else { return Ok(()) };
-    let _controller = macs.scene.start(&ControllerOptions::default()).await?;
+    let controller = macs.scene.start(&ControllerOptions::default()).await?;
     macs.scene.apply(&macs.machine("mac", json!({}))?).await?;
     let machine = macs.bootstrapped("mac", "False", "SetupNotReady").await?;
     ensure!(machine.data["status"]["setup"]["failures"] == 0, "{:#}", machine.data["status"]["setup"]);
@@ -360,6 +361,14 @@ async fn a_missing_config_map_is_no_failure_of_the_mac_and_a_retry_sets_it_up_ag
     })
     .await?;
     macs.bootstrapped("mac", "True", "SetUp").await?;
+
+    // A status that was lost has nothing run again on a Mac that is set up.
+    let lost = json!({"status": {"setup": null, "conditions": []}});
+    let api = macs.scene.api(Kind::AppleSiliconMachine);
+    api.patch_status("mac", &PatchParams::default(), &Patch::Merge(lost)).await?;
+    macs.bootstrapped("mac", "True", "SetUp").await?;
+    macs.scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
+    ensure!(std::fs::read_to_string(&runs)? == "once more\nonce more\n");
 
     // Names that would lead out of the namespace are refused by the API server.
     for name in ["../../other/secrets/theirs", "other/theirs", "Theirs"] {

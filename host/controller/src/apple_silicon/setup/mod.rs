@@ -316,3 +316,100 @@ fn quoted(output: &str) -> String {
     let words = &words[words.ceil_char_boundary(words.len().saturating_sub(QUOTED.1))..];
     if words.is_empty() { String::new() } else { format!("; it said: {words}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-08-01T12:00:00Z";
+
+    fn now() -> Timestamp {
+        NOW.parse().unwrap()
+    }
+
+    fn known(state: SetupState) -> SetupStatus {
+        SetupStatus {
+            server_id: Some("h".into()),
+            state: Some(state),
+            failures: 4,
+            attempt: 2,
+            began_at: Some("2026-08-01T11:58:00Z".into()),
+            not_before: Some("2026-08-01T12:00:30Z".into()),
+            host_key: Some("ssh-ed25519 AAAA".into()),
+            ..SetupStatus::default()
+        }
+    }
+
+    #[test]
+    fn a_run_is_due_as_the_table_says() {
+        use SetupState as State;
+        let soon = Due::In(Duration::from_secs(30));
+        let past = SetupStatus { not_before: Some(NOW.into()), ..known(State::Waiting) };
+        let retried = SetupStatus { retry: Some("1".into()), ..known(State::Succeeded) };
+        for (status, done, retry, set_up, tear_down) in [
+            (None, None, None, Due::Now, Due::Never),
+            // The status was lost; the annotation was not.
+            (None, Some("h"), None, Due::Never, Due::Never),
+            (None, Some("another"), None, Due::Now, Due::Never),
+            (Some(known(State::Running)), None, None, Due::Now, Due::Now),
+            (Some(known(State::Waiting)), None, None, soon, Due::Now),
+            (Some(past), None, None, Due::Now, Due::Now),
+            (Some(known(State::Succeeded)), Some("h"), None, Due::Never, Due::Now),
+            (Some(known(State::Succeeded)), Some("h"), Some("1"), Due::Now, Due::Now),
+            (Some(retried), Some("h"), Some("1"), Due::Never, Due::Now),
+            (Some(known(State::TearingDown)), None, None, Due::Never, soon),
+            (Some(known(State::TornDown)), None, None, Due::Never, Due::Never),
+            // Another host is set up anew, whatever was known of the one before.
+            (
+                Some(SetupStatus { server_id: Some("i".into()), ..known(State::Succeeded) }),
+                None,
+                None,
+                Due::Now,
+                Due::Never,
+            ),
+        ] {
+            let setup = Setup { teardown: Some(crate::kinds::Teardown::default()), ..Setup::default() };
+            assert_eq!(due(true, status.as_ref(), "h", done, retry, now()), set_up, "{status:?}");
+            assert_eq!(teardown_due(Some(&setup), status.as_ref(), "h", now()), tear_down, "{status:?}");
+            assert_eq!(due(false, status.as_ref(), "h", done, retry, now()), Due::Never);
+            assert_eq!(teardown_due(Some(&Setup::default()), status.as_ref(), "h", now()), Due::Never);
+        }
+    }
+
+    #[test]
+    fn runs_are_counted_until_one_is_given_up_and_a_host_key_is_its_hosts() {
+        let first = begun(None, JobKind::SetUp, "h", now());
+        assert_eq!((first.attempt, first.failures, first.began_at.as_deref()), (1, 0, Some(NOW)));
+        let next = begun(Some(&known(SetupState::Waiting)), JobKind::SetUp, "h", now());
+        assert_eq!((next.attempt, next.failures, next.state), (3, 4, Some(SetupState::Running)));
+        assert_eq!((next.began_at.as_deref(), &next.not_before), (Some("2026-08-01T11:58:00Z"), &None));
+        let given_up = SetupStatus { attempt: 0, ..known(SetupState::Waiting) };
+        let anew = begun(Some(&given_up), JobKind::SetUp, "h", now());
+        assert_eq!((anew.attempt, anew.began_at.as_deref()), (1, Some(NOW)));
+        assert!(anew.host_key.is_some());
+        let of_another = begun(Some(&given_up), JobKind::SetUp, "i", now());
+        assert_eq!((of_another.attempt, of_another.failures, of_another.host_key), (1, 4, None));
+        let left = begun(Some(&known(SetupState::Waiting)), JobKind::TearDown, "h", now());
+        assert_eq!((left.attempt, left.state), (1, Some(SetupState::TearingDown)));
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_told_to_the_retry_slot_as_such() {
+        for (problem, expected) in [
+            (Problem::Ssh(SshError::Connection("refused".into())), FailureClass::Connection),
+            (Problem::Ssh(SshError::ExitCode(75)), FailureClass::TransientState),
+            (Problem::Ssh(SshError::ExitCode(1)), FailureClass::HookFailed),
+            (Problem::Ssh(SshError::LoginRefused { user: "m1".into() }), FailureClass::HookFailed),
+            (Problem::TimedOut(Duration::from_secs(1)), FailureClass::HookTimedOut),
+        ] {
+            assert_eq!(class(&problem), expected, "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_message_quotes_the_last_words() {
+        assert_eq!(quoted("one\n\ntwo\nthree\nfour\n"), "; it said: two / three / four");
+        assert_eq!(quoted(""), "");
+        assert_eq!(quoted(&"é".repeat(1000)).len(), "; it said: ".len() + QUOTED.1);
+    }
+}
