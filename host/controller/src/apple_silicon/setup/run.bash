@@ -6,9 +6,9 @@ folder=$(cd "$(dirname "$0")" && pwd) && cd "$folder" || exit 1
 # Each of the background commands below is a process group of its own.
 set -m
 exec 3<&0
-(cd files && exec "./$WINDLASS_SCRIPT") </dev/null 3<&- &
+# What names the process is there before the script begins, or the script does not begin.
+/bin/bash -c 'echo "$$ $(ps -o lstart= -p $$)" >process && cd files && exec "./$WINDLASS_SCRIPT"' </dev/null 3<&- &
 script=$!
-echo "$script $(ps -o lstart= -p "$script")" >process
 # The input ends when the connection does: the controller has died, or is no longer reached.
 (cat <&3 >/dev/null; exec /bin/bash ./stop) >/dev/null 2>&1 &
 watch=$!
