@@ -5,7 +5,7 @@ target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
 promtool := target / "prometheus/usr/bin/promtool"
 public := """
-    windlass-concurrency windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
+    windlass-concurrency windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
     windlass-proof windlass-guest-sdk windlass-guest-build windlass
 """
 

@@ -70,5 +70,5 @@ pub use store::{Begin, Change, ClusterStore, Fence, Requests, SqliteClusterStore
 pub use hooks::{
     CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure, HookInput,
     HookNode, HookOutput, HookPlan, HookProblem, HookRunner, NodeFailure, NodeOutput, PlannedRun, ProgramHook,
-    RunHooks, SshAddress, SshHook, WebhookHook, WebhookSecret,
+    RunHooks, SshAddress, SshHook, Tail, WebhookHook, WebhookSecret,
 };

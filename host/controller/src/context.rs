@@ -158,7 +158,8 @@ where
 {
     let Some(Value::Object(mut patch)) = difference(old, new) else { return Ok(()) };
     patch.remove("operation");
-    let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all));
+    let sets_up = serde_json::to_value(new).is_ok_and(|status| status["setup"].is_object());
+    let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up));
     let name = object.name_any();
     if !patch.is_empty() {
         let patch = json!({"metadata": {"uid": object.uid()}, "status": patch});
@@ -209,9 +210,12 @@ fn written<K>(answer: kube::Result<K>) -> Result<(), Error> {
     }
 }
 
-/// Those conditions of an array that this controller sets.
-fn our_conditions(all: &Value) -> Vec<Value> {
-    let ours = |condition: &&Value| conditions::OURS.iter().any(|kind| condition["type"] == *kind);
+/// Those conditions of an array that this controller sets; whether a Mac is set up is one of them where it sets it up.
+fn our_conditions(all: &Value, sets_up: bool) -> Vec<Value> {
+    let ours = |condition: &&Value| {
+        conditions::OURS.iter().any(|kind| condition["type"] == *kind)
+            || sets_up && condition["type"] == conditions::BOOTSTRAPPED
+    };
     all.as_array().into_iter().flatten().filter(ours).cloned().collect()
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum JobKind {
     Inspect,
     Release,
     Recover,
+    SetUp,
+    TearDown,
     Create,
     CleanUp,
     Scale,
@@ -52,6 +54,8 @@ impl JobKind {
             Self::Inspect => "inspect",
             Self::Release => "release",
             Self::Recover => "recover",
+            Self::SetUp => "set-up",
+            Self::TearDown => "tear-down",
             Self::Create => "create",
             Self::CleanUp => "clean-up",
             Self::Scale => "scale",
@@ -107,6 +111,8 @@ pub(crate) struct Jobs {
     /// The last state of each object's operation, since a cache may be behind.
     last: Mutex<HashMap<String, OperationStatus>>,
     permits: Arc<Semaphore>,
+    /// Of scripts on Macs, which take long and call nobody at Scaleway: they hold nothing else up.
+    script_permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// The controls of work that belongs to no object.
     aside: Mutex<Vec<Control>>,
@@ -121,6 +127,7 @@ impl Jobs {
             jobs: Mutex::default(),
             last: Mutex::default(),
             permits: Arc::new(Semaphore::new(parallel)),
+            script_permits: Arc::new(Semaphore::new(parallel)),
             tasks: TaskTracker::new(),
             aside: Mutex::default(),
             panicked,
@@ -168,6 +175,7 @@ impl Jobs {
             control.leave();
         }
         self.permits.close();
+        self.script_permits.close();
         self.tasks.close();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
             tracing::warn!("work was still under way at the end; the journal knows how far it is");
@@ -228,7 +236,11 @@ impl Jobs {
             let outcome = {
                 let working = async {
                     // Waiting here holds nobody else's reconcile.
-                    let Ok(_permit) = Arc::clone(&shared.permits).acquire_owned().await else {
+                    let permits = match kind {
+                        JobKind::SetUp | JobKind::TearDown => &shared.script_permits,
+                        _ => &shared.permits,
+                    };
+                    let Ok(_permit) = Arc::clone(permits).acquire_owned().await else {
                         return Outcome::LeftOpen;
                     };
                     work(control, attempt).await

@@ -15,6 +15,9 @@
 //! `status.operation`, and their end brings the next reconcile. So no reconcile ever waits for Scaleway's slow work,
 //! and a machine about which there is nothing to do costs nothing.
 //!
+//! The set-up of a Mac (`apple_silicon::setup`) is a job as well, with a script of the operator's over ssh instead of calls
+//! to Scaleway: it has no journal, since it may run more than once, and the Mac itself ends what a dead process left.
+//!
 //! # How a cluster of servers is reconciled
 //! In the same way (`server_cluster::decide`), but its jobs are operations of the floor below, which keep their record
 //! in the object's status themselves (`server_cluster::store`): there it is the only copy. Hooks are Jobs of

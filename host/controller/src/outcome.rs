@@ -7,6 +7,7 @@ use windlass_lifecycle::{AdoptedMachine, CreatedServer, ReleaseOutcome, Released
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
+use crate::apple_silicon::setup::{Ended, Ran};
 use crate::jobs::JobKind;
 use crate::kinds::{OperationStatus, ResourceInUse};
 use crate::status::{bounded, time};
@@ -28,6 +29,8 @@ pub(crate) enum Outcome {
     Inspected(Box<Host>),
     /// A release, or a recovery, was judged and carried out.
     Released(Box<Released>),
+    /// A script was run on a host.
+    Ran(Box<Ran>),
     /// A server runs.
     Created(Box<CreatedServer>),
     /// A server and all that belongs to it is gone.
@@ -53,7 +56,7 @@ pub(crate) fn backoff(attempt: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_WAIT)
 }
 
-fn later(now: Timestamp, after: Duration) -> String {
+pub(crate) fn later(now: Timestamp, after: Duration) -> String {
     // Kubernetes' times have whole seconds: never earlier than asked for.
     let after = Duration::from_secs(after.as_secs() + u64::from(after.subsec_nanos() > 0));
     time(now.checked_add(after).unwrap_or(now))
@@ -65,6 +68,12 @@ impl Outcome {
         match self {
             Self::Waiting { reason, .. } | Self::Failed { reason, .. } | Self::Refused { reason, .. } => Some(reason),
             Self::Released(released) => reason_to_wait(released, kind == JobKind::Recover.as_str()),
+            Self::Ran(ran) => match &ran.ended {
+                Ended::Done => None,
+                Ended::Again { .. } => Some("SetupRetried"),
+                Ended::GivenUp { .. } => Some("SetupFailed"),
+                Ended::NotBegun { reason, .. } => Some(reason),
+            },
             _ => None,
         }
     }
@@ -101,6 +110,14 @@ impl Outcome {
                 operation.not_before = Some(later(now, AFTER_INSPECTION));
                 ("done", None)
             }
+            Self::Ran(ran) => match &ran.ended {
+                Ended::Done => ("done", None),
+                Ended::Again { message, after } | Ended::NotBegun { message, after, .. } => {
+                    operation.not_before = Some(later(now, *after));
+                    ("waiting", Some(message.clone()))
+                }
+                Ended::GivenUp { message } => ("failed", Some(message.clone())),
+            },
             Self::Created(_) => ("done", None),
             Self::CleanedUp { message } | Self::Kept { message } | Self::Operated { message } => {
                 ("done", Some(message.clone()))

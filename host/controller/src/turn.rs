@@ -29,7 +29,7 @@ use crate::status::set_condition;
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
 /// How soon what a job has changed is looked at.
-const AT_ONCE: Duration = Duration::from_millis(200);
+pub(crate) const AT_ONCE: Duration = Duration::from_millis(200);
 /// How soon a finalizer is tried again that another write kept.
 const FINALIZER_AGAIN: Duration = Duration::from_millis(500);
 
@@ -147,6 +147,12 @@ impl<'a, K: Machine> Turn<'a, K> {
         } else {
             say_waiting(&mut self.status, reason, message, generation, self.now);
         }
+    }
+
+    /// Says whether the machine is set up, and why not.
+    pub(crate) fn say_bootstrapped(&mut self, done: bool, reason: &str, message: &str) {
+        let (generation, kind) = (self.object.meta().generation, conditions::BOOTSTRAPPED);
+        set_condition(&mut self.status.conditions, kind, done.into(), reason, message, generation, self.now);
     }
 
     /// Tells what happened, as an event of the object.

@@ -234,6 +234,17 @@ impl Simulator {
         Ok(())
     }
 
+    /// Gives an Apple silicon server this address: that of something that listens on this machine, for example.
+    ///
+    /// # Errors
+    /// [`ControlError::UnknownServer`].
+    pub fn set_apple_silicon_address(&self, id: &str, address: std::net::Ipv4Addr) -> Result<(), ControlError> {
+        let mut state = self.settled();
+        let unknown = || ControlError::UnknownServer(id.to_owned());
+        state.world.apple_servers.get_mut(id).ok_or_else(unknown)?.ip = address.to_string();
+        Ok(())
+    }
+
     /// Moves simulated time on. What is due in between happens in its order.
     pub fn advance(&self, by: Duration) {
         self.settled().clock.advance(by);

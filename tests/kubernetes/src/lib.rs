@@ -12,6 +12,7 @@
 //!   nothing installed; [`ControlPlane::initialise`] installs with Cluster API's own tool.
 //! - [`Nodes`]: stands in for whoever boots the machines and lets their kubelets join.
 //! - [`Kubelet`]: stands in for the nodes on which pods run; here they are processes.
+//! - [`Sshd`]: a real sshd in the place of a Mac's.
 //! - [`eventually`]: waits for what must come, and says what was there instead.
 //!
 //! Every process dies with the test process, even when that is killed: a guard watches over each ([`Process`]).
@@ -30,6 +31,7 @@ mod process;
 mod programs;
 mod scaleway;
 mod scene;
+mod sshd;
 mod wait;
 
 pub use control_plane::{ControlPlane, User};
@@ -42,4 +44,5 @@ pub use process::Process;
 pub use programs::Programs;
 pub use scaleway::{Host, Moment, Scaleway};
 pub use scene::Scene;
+pub use sshd::Sshd;
 pub use wait::{eventually, eventually_within};

@@ -34,7 +34,7 @@ use crate::units;
 
 pub use failure::{HookFailure, HookProblem, NodeFailure};
 pub use input::{HOOK_INPUT_VERSION, HookInput, HookNode};
-pub use output::{CAPTURED_BYTES, Captured, HookOutput, NodeOutput};
+pub use output::{CAPTURED_BYTES, Captured, HookOutput, NodeOutput, Tail};
 pub use plan::{HookPlan, PlannedRun};
 pub use run::{HookRunner, RunHooks};
 pub use secret::WebhookSecret;
@@ -272,7 +272,7 @@ impl Hook {
         match &self.action {
             HookAction::Program(program) => program::find(program).map(drop),
             HookAction::Webhook(webhook) => WebhookSecret::of(webhook).map(drop),
-            HookAction::Ssh(ssh) => ssh::Identity::of(ssh).map(drop),
+            HookAction::Ssh(ssh) => ssh::identity(ssh).map(drop),
             HookAction::Foreign(_) => Err(not_here()),
         }
     }

@@ -67,18 +67,21 @@ impl Captured {
 
 /// A stream while it is read: its end, in bounded memory.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub struct Tail {
     bytes: VecDeque<u8>,
     limit: usize,
     dropped: u64,
 }
 
 impl Tail {
-    pub(super) fn new(limit: usize) -> Self {
+    /// One that keeps so many bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
         Self { bytes: VecDeque::new(), limit, dropped: 0 }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Goes on with these bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
         // What would be dropped at once isn't taken in.
         let skip = bytes.len().saturating_sub(self.limit);
         let over = (self.bytes.len() + bytes.len() - skip).saturating_sub(self.limit);
@@ -87,7 +90,9 @@ impl Tail {
         self.dropped += (over + skip) as u64;
     }
 
-    pub(super) fn finish(self) -> Captured {
+    /// What was kept, as text.
+    #[must_use]
+    pub fn finish(self) -> Captured {
         let bytes: Vec<u8> = self.bytes.into();
         // A character that was cut at the front is dropped, not shown as a wrong one.
         let cut =

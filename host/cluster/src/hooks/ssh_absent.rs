@@ -11,12 +11,8 @@ fn absent() -> HookProblem {
     HookProblem::NotStarted("this program was built without ssh hooks: build it with the feature ssh-hooks".to_owned())
 }
 
-pub(super) struct Identity;
-
-impl Identity {
-    pub(super) fn of(_ssh: &SshHook) -> Result<Self, HookProblem> {
-        Err(absent())
-    }
+pub(super) fn identity(_ssh: &SshHook) -> Result<(), HookProblem> {
+    Err(absent())
 }
 
 /// Not looked at: the hook is refused as a whole.

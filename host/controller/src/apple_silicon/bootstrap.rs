@@ -1,12 +1,15 @@
-//! The attempts to set a host up: what whoever bootstraps tells by an annotation, and what of it was judged already.
+//! The attempts to set a host up: what whoever bootstraps tells by an annotation, our own, and what of them was judged
+//! already.
 
 use kube::ResourceExt;
 
 use crate::kinds::{AppleSiliconMachine, BootstrapStatus, annotations};
 
-/// Failed set-ups, as the annotation tells.
+/// Failed set-ups: those that the annotation tells of, and our own.
 pub(super) fn failures(object: &AppleSiliconMachine) -> u32 {
-    object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok()).unwrap_or(0)
+    let told = object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok());
+    let own = object.status.as_ref().and_then(|status| status.setup.as_ref()).map(|setup| setup.failures);
+    told.unwrap_or(0_u32).saturating_add(own.unwrap_or(0))
 }
 
 /// What was judged of `failures`. A count that went back (the annotation was reset) begins anew.

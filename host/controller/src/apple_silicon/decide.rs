@@ -5,11 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 
+use super::setup::Due;
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase};
 use crate::next::Next;
 use crate::outcome::not_yet;
+
+/// What is said of a host on which the tear-down runs.
+pub(super) const TEARING_DOWN: &str = "the tear-down runs on the host before it is released";
 
 /// What the zone's listing shows of the host.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +48,18 @@ pub(crate) struct Observed<'a> {
     pub(crate) busy: Option<JobKind>,
     /// The last operation.
     pub(crate) last: Option<&'a OperationStatus>,
-    /// Failed set-ups, as the annotation tells.
+    /// Failed set-ups, whoever's.
     pub(crate) failures: u32,
     pub(crate) bootstrap: &'a BootstrapStatus,
     /// Whether the Secret with the credentials was written.
     pub(crate) credentials: bool,
     pub(crate) failed: bool,
+    /// Whether it was said that the machine is there.
+    pub(crate) ready: bool,
+    /// Whether the host is to be set up by us.
+    pub(crate) setup: Due,
+    /// Whether it is to be torn down, before it is released.
+    pub(crate) teardown: Due,
     pub(crate) interval: Duration,
     pub(crate) now: Timestamp,
 }
@@ -71,8 +81,12 @@ fn release(seen: &Observed<'_>) -> Next {
         Some(JobKind::Release) => {
             return Next::wait(Phase::Releasing, "Releasing", "the host is being released", None);
         }
+        Some(JobKind::TearDown) => return Next::wait(Phase::Releasing, "TearingDown", TEARING_DOWN, None),
         Some(_) => return Next::CallOff,
         None => {}
+    }
+    if let Some(next) = tear_down(seen) {
+        return next;
     }
     if let Some(wait) = not_yet(seen.last, &[JobKind::Release], seen.now) {
         return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
@@ -86,6 +100,25 @@ fn release(seen: &Observed<'_>) -> Next {
             "whether a host carries the claim cannot be told, since the zone cannot be listed",
             Some(seen.interval),
         ),
+    }
+}
+
+/// What comes before the release. On a host that cannot be reached, or is not ours any more, nothing.
+fn tear_down(seen: &Observed<'_>) -> Option<Next> {
+    let reachable = match seen.sight {
+        Sight::There(host) => host.name == seen.claim && host.status == ServerStatus::Ready,
+        Sight::Absent => false,
+        Sight::Unseen => true,
+    };
+    match (seen.teardown, seen.sight) {
+        (Due::Never, _) => None,
+        _ if !reachable => None,
+        (_, Sight::Unseen) => {
+            let message = "whether the host can be torn down cannot be told, since the zone cannot be listed";
+            Some(Next::wait(Phase::Releasing, "ListingFailed", message, Some(seen.interval)))
+        }
+        (Due::In(wait), _) => Some(Next::wait_on(Phase::Releasing, seen.last, "TearingDown", wait)),
+        (Due::Now, _) => Some(Next::Start(JobKind::TearDown)),
     }
 }
 
@@ -114,6 +147,8 @@ fn provision(seen: &Observed<'_>) -> Next {
             return Next::wait(Phase::Recovering, "Recovering", message, None);
         }
         Some(JobKind::Inspect) => return Next::LookAgain { after: seen.interval },
+        // The machine is there meanwhile.
+        Some(JobKind::SetUp) => {}
         Some(_) => return Next::wait(Phase::Adopting, "Adopting", "a host of the pool is being claimed", None),
         None => {}
     }
@@ -136,7 +171,7 @@ fn provision(seen: &Observed<'_>) -> Next {
 fn look_after(seen: &Observed<'_>) -> Next {
     // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed
     // them.
-    if !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
+    if seen.busy.is_none() && !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
         return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
             Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),
             None => Next::Start(JobKind::Recover),
@@ -178,6 +213,10 @@ fn look_after(seen: &Observed<'_>) -> Next {
     } else {
         None
     };
+    // What waits for the machine alone begins at the same time as its set-up.
+    if trouble.is_none() && seen.ready && seen.busy.is_none() && seen.setup == Due::Now {
+        return Next::Start(JobKind::SetUp);
+    }
     Next::Provisioned { trouble }
 }
 
@@ -226,6 +265,9 @@ mod tests {
             bootstrap: &BOOTSTRAP,
             credentials: true,
             failed: false,
+            ready: true,
+            setup: Due::Never,
+            teardown: Due::Never,
             interval: Duration::from_secs(60),
             now: "2026-08-01T12:00:00Z".parse().unwrap(),
         }
@@ -297,6 +339,15 @@ mod tests {
             (with(Sight::There(&rebooting)), "Provisioned HostNotReady"),
             (with(Sight::There(&doomed)), "Provisioned DeletionScheduled"),
             (with(Sight::There(&here)), "Provisioned"),
+            (Observed { setup: Due::Now, ..with(Sight::There(&here)) }, "Start set-up"),
+            (Observed { setup: Due::Now, ready: false, ..with(Sight::There(&here)) }, "Provisioned"),
+            (Observed { setup: Due::Now, ..with(Sight::There(&rebooting)) }, "Provisioned HostNotReady"),
+            (Observed { setup: Due::Now, ..with(Sight::There(&renamed)) }, "Wait HostRenamed"),
+            (Observed { setup: Due::Now, credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
+            (Observed { setup: Due::In(Duration::from_secs(5)), ..with(Sight::There(&here)) }, "Provisioned"),
+            (Observed { setup: Due::Now, busy: Some(JobKind::SetUp), ..with(Sight::There(&here)) }, "Provisioned"),
+            // A failure is judged before another run.
+            (Observed { setup: Due::Now, failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
             // What is provisioned stays so when something above it goes.
             (Observed { host_id: Some("h"), sight: Sight::There(&here), ..seen(&no_owner) }, "Provisioned"),
         ] {
@@ -310,6 +361,8 @@ mod tests {
         let orphan = above(Standing::Waiting { reason: "MachineNotFound", message: String::new() });
         let paused = Above { paused: Some("p".into()), ..alone.clone() };
         let here = host();
+        let renamed = Host { name: "pool-1".into(), ..host() };
+        let rebooting = Host { status: ServerStatus::Rebooting, ..host() };
         let soon = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:30Z"));
         let past = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:00Z"));
         let of_adoption = last(JobKind::Adopt, "failed", Some("2026-08-01T12:00:30Z"));
@@ -330,6 +383,18 @@ mod tests {
             (Observed { last: Some(&past), ..with_host(&alone) }, "Start release"),
             (Observed { last: Some(&of_adoption), ..with_host(&alone) }, "Start release"),
             (Observed { misconfigured: Some("no pool"), ..with_host(&alone) }, "Start release"),
+            // The tear-down comes first, on a host that can be reached and is the object's.
+            (Observed { teardown: Due::Now, sight: Sight::There(&here), ..with_host(&alone) }, "Start tear-down"),
+            (
+                Observed { teardown: Due::In(Duration::from_secs(5)), sight: Sight::There(&here), ..with_host(&alone) },
+                "Wait TearingDown",
+            ),
+            (Observed { teardown: Due::Now, sight: Sight::There(&rebooting), ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, sight: Sight::There(&renamed), ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, sight: Sight::Absent, ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, ..with_host(&alone) }, "Wait ListingFailed"),
+            (Observed { busy: Some(JobKind::TearDown), ..with_host(&alone) }, "Wait TearingDown"),
+            (Observed { busy: Some(JobKind::SetUp), ..with_host(&alone) }, "CallOff"),
             // An adoption that was called off, or died, may have left the claim on a host.
             (Observed { sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
             (Observed { sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),

@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 
 use super::bootstrap::failures;
+use super::setup::{Ended, Ran};
 use super::{Mac, addresses, credentials};
 use crate::context::{remove_foreign_condition, write_object};
-use crate::kinds::{BootstrapStatus, Phase, annotations, conditions};
+use crate::jobs::JobKind;
+use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
-use crate::outcome::{Outcome, needs_people, reason_to_wait, word, words};
-use crate::status::remove_condition;
+use crate::outcome::{Outcome, backoff, later, needs_people, reason_to_wait, word, words};
+use crate::status::{remove_condition, time};
 use crate::turn::JOB_CHECK;
 use crate::{Error, metric_names};
 
@@ -24,6 +26,7 @@ impl Mac<'_> {
                     credentials::write(self.turn.context, self.turn.object, host).await?;
                 self.turn.acted_upon().await
             }
+            Outcome::Ran(ran) => self.ran(ran).await,
             Outcome::Released(released) if self.turn.deleting() => self.released(released).await,
             Outcome::Released(released) => self.recovered(released).await,
             outcome => self.turn.came_to_nothing(outcome).await,
@@ -92,6 +95,74 @@ impl Mac<'_> {
         turn.farewell(needs_people(released), outcome, &message).await
     }
 
+    /// A script was run on the host.
+    async fn ran(&mut self, ran: &Ran) -> Result<Action, Error> {
+        let (known, bootstrap) = (failures(self.turn.object), self.bootstrap());
+        let turn = &mut self.turn;
+        let Some(mut setup) = turn.status.setup.clone().filter(|setup| setup.server_id.as_ref() == Some(&ran.host))
+        else {
+            return turn.acted_upon().await;
+        };
+        setup.ended_at = Some(time(turn.now));
+        setup.exit_code = ran.exit_code.or(setup.exit_code);
+        setup.output = ran.output.clone();
+        // The first one counts (assumption: mac-host-key-stays).
+        setup.host_key = setup.host_key.or_else(|| ran.host_key.clone());
+        setup.not_before = None;
+        match (&ran.ended, ran.kind) {
+            (Ended::Done, JobKind::TearDown) => {
+                setup.state = Some(SetupState::TornDown);
+                turn.event(false, "TornDown", "TearDown", "the tear-down ended with success").await;
+            }
+            (
+                Ended::Again { after, .. } | Ended::NotBegun { reason: "HostUnreadable", after, .. },
+                JobKind::TearDown,
+            ) => setup.not_before = Some(later(turn.now, *after)),
+            (Ended::GivenUp { message } | Ended::NotBegun { message, .. }, JobKind::TearDown) => {
+                setup.state = Some(SetupState::TornDown);
+                let note = format!("the host is released without it: {message}");
+                turn.event(true, "TeardownFailed", "TearDown", &note).await;
+            }
+            (Ended::Done, _) => {
+                if !turn.deleting() {
+                    let patch = json!({"metadata": {"annotations": {annotations::SET_UP: ran.host}}});
+                    if !write_object(&turn.api, turn.object, patch).await? {
+                        return Err(Error::Overtaken);
+                    }
+                }
+                setup.state = Some(SetupState::Succeeded);
+                let message = format!("run {} of the set-up ended with success", setup.attempt);
+                turn.say_bootstrapped(true, "SetUp", &message);
+                turn.event(false, "SetUp", "SetUp", &message).await;
+            }
+            (Ended::Again { message, after }, _) => {
+                setup.state = Some(SetupState::Waiting);
+                setup.not_before = Some(later(turn.now, *after));
+                turn.say_bootstrapped(false, "SetupRetried", message);
+                turn.event(true, "SetupRetried", "SetUp", message).await;
+            }
+            (Ended::GivenUp { message }, _) => {
+                setup.state = Some(SetupState::Waiting);
+                setup.failures = setup.failures.saturating_add(1);
+                setup.attempt = 0;
+                // The release policy says what becomes of the host; where it stays, so long until the next run.
+                let on_this_host = known.saturating_sub(bootstrap.failures_before).saturating_add(1);
+                setup.not_before = Some(later(turn.now, backoff(on_this_host)));
+                turn.say_bootstrapped(false, "SetupFailed", message);
+                turn.event(true, "SetupFailed", "SetUp", message).await;
+            }
+            (Ended::NotBegun { reason, message, after }, _) => {
+                setup.state = Some(SetupState::Waiting);
+                setup.attempt = setup.attempt.saturating_sub(1);
+                setup.not_before = Some(later(turn.now, *after));
+                turn.say_bootstrapped(false, reason, message);
+                turn.event(true, reason, "SetUp", message).await;
+            }
+        }
+        turn.status.setup = Some(setup);
+        turn.acted_upon().await
+    }
+
     /// A host whose set-up failed was judged.
     async fn recovered(&mut self, released: &Released) -> Result<Action, Error> {
         let mut bootstrap = self.bootstrap();
@@ -120,7 +191,9 @@ impl Mac<'_> {
             }
             outcome => {
                 // Another host takes its place: first the old one is forgotten, in one write.
-                let patch = json!({"spec": {"providerID": Value::Null}, "metadata": {"annotations": {annotations::ORIGIN: Value::Null}}});
+                let patch = json!({"spec": {"providerID": Value::Null}, "metadata": {"annotations": {
+                    annotations::ORIGIN: Value::Null, annotations::SET_UP: Value::Null,
+                }}});
                 if turn.object.spec.provider_id.is_some() && !write_object(&turn.api, turn.object, patch).await? {
                     return Err(Error::Overtaken);
                 }
@@ -135,6 +208,7 @@ impl Mac<'_> {
                 turn.status.server_name = None;
                 turn.status.addresses = Vec::new();
                 turn.status.credentials_secret_name = None;
+                turn.status.setup = turn.status.setup.take().map(|known| known.of_no_host());
                 remove_condition(&mut turn.status.conditions, conditions::BOOTSTRAPPED);
                 turn.say(Phase::Pending, "HostReplaced", &message);
             }

@@ -4,17 +4,20 @@ mod bootstrap;
 mod credentials;
 mod decide;
 mod ended;
+pub(crate) mod setup;
 mod work;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{ClaimName, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
-use windlass_policy::slots::release::Trigger;
+use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -24,12 +27,15 @@ use crate::accounts;
 use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
-use crate::kinds::{AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, annotations};
+use crate::kinds::{
+    AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
+};
 use crate::names::{ProviderId, claim};
 use crate::requested::requested;
-use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
+use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
 use bootstrap::{failures, judged};
-use decide::{Observed, Sight, decide};
+use decide::{Observed, Sight, TEARING_DOWN, decide};
+use setup::Due;
 
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;
@@ -170,6 +176,7 @@ impl Mac<'_> {
                 approvals::remedy(context, asked, &object.namespace().unwrap_or_default(), &object.name_any())
             )
         });
+        let (setup, teardown) = self.scripts_due();
         let (turn, problem, last, bootstrap) = (&self.turn, self.target.problem(), self.turn.last(), self.bootstrap());
         let next = decide(&Observed {
             deleting: turn.deleting(),
@@ -187,6 +194,9 @@ impl Mac<'_> {
             bootstrap: &bootstrap,
             credentials: turn.status.credentials_secret_name.is_some(),
             failed: turn.status.failure_reason.is_some(),
+            ready: turn.status.ready,
+            setup,
+            teardown,
             interval: turn.context.settings.listing_interval,
             now: turn.now,
         });
@@ -202,11 +212,17 @@ impl Mac<'_> {
                 let Sight::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(host).await?;
                 if self.turn.provisioned(trouble.as_ref()).await?
+                    && setup == Due::Never
                     && let Some(mark) = settled_mark(object, context).await
                 {
                     context.settled.set(&self.turn.uid, mark);
                 }
-                Ok(Action::requeue(context.settings.listing_interval))
+                let interval = context.settings.listing_interval;
+                Ok(Action::requeue(match setup {
+                    Due::Now if trouble.is_none() && self.turn.busy().is_none() => AT_ONCE,
+                    Due::In(wait) => wait.min(interval),
+                    Due::Now | Due::Never => interval,
+                }))
             }
         }
     }
@@ -229,6 +245,20 @@ impl Mac<'_> {
         }
     }
 
+    /// Whether set-up and tear-down are due.
+    fn scripts_due(&self) -> (Due, Due) {
+        let (object, status, now) = (self.turn.object, &self.turn.status, self.turn.now);
+        let Some((_, host)) = &self.host else { return (Due::Never, Due::Never) };
+        let annotation = |key| object.annotations().get(key).map(String::as_str);
+        let (wanted, known) = (object.spec.setup.as_ref(), status.setup.as_ref());
+        let (done, retry) = (annotation(annotations::SET_UP), annotation(annotations::RETRY));
+        let setup = setup::due(wanted.is_some(), known, host, done, retry, now);
+        // A host that its owner keeps is left as it is.
+        let kept = requested(object.annotations()).0 == Some(Requested::Keep);
+        let teardown = if kept { Due::Never } else { setup::teardown_due(wanted, known, host, now) };
+        (setup, teardown)
+    }
+
     fn bootstrap(&self) -> BootstrapStatus {
         judged(self.turn.status.bootstrap.as_ref(), failures(self.turn.object))
     }
@@ -237,7 +267,8 @@ impl Mac<'_> {
     async fn start(&mut self, kind: JobKind, sight: Sight<'_>) -> Result<Action, Error> {
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
-            (machine.spec.clone(), machine.status.as_ref().and_then(|status| status.bootstrap.clone()))
+            let known = machine.status.as_ref().map(|status| (status.bootstrap.clone(), status.setup.clone()));
+            (machine.spec.clone(), known)
         };
         if let Some(instead) = self.turn.overtaken(seen).await? {
             return Ok(instead);
@@ -255,6 +286,18 @@ impl Mac<'_> {
             JobKind::Recover => {
                 let message = "its set-up failed; what becomes of the host is being decided";
                 turn.say(Phase::Recovering, "Recovering", message);
+            }
+            JobKind::SetUp | JobKind::TearDown => {
+                let Some((_, id)) = &host else { return Ok(Action::requeue(JOB_CHECK)) };
+                let mut begun = setup::begun(turn.status.setup.as_ref(), kind, id, turn.now);
+                begun.retry = turn.object.annotations().get(annotations::RETRY).cloned();
+                if kind == JobKind::TearDown {
+                    turn.say(Phase::Releasing, "TearingDown", TEARING_DOWN);
+                } else {
+                    let message = format!("run {} of the set-up is going on", begun.attempt);
+                    turn.say_bootstrapped(false, "SettingUp", &message);
+                }
+                turn.status.setup = Some(begun);
             }
             _ => {}
         }
@@ -292,6 +335,12 @@ impl Mac<'_> {
                     work::inspect(&context, &zone, &id, &namespace, &name).await
                 });
             }
+            (JobKind::SetUp | JobKind::TearDown, Some((zone, id))) => {
+                let Some(request) = self.script(kind, zone, id, claim) else {
+                    return Ok(Action::requeue(JOB_CHECK));
+                };
+                self.turn.launch(kind, move |control, _| async move { setup::run(&context, request, &control).await });
+            }
             (JobKind::Release | JobKind::Recover, Some((zone, id))) => {
                 let mut request = self.request(kind, zone, id, claim).await;
                 self.turn.launch(kind, move |control, attempt| async move {
@@ -302,6 +351,25 @@ impl Mac<'_> {
             _ => {}
         }
         Ok(Action::requeue(JOB_CHECK))
+    }
+
+    /// What is run on the host.
+    fn script(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> Option<setup::Request> {
+        let (turn, known) = (&self.turn, self.turn.status.setup.as_ref()?);
+        let began: Option<Timestamp> = known.began_at.as_deref().and_then(|at| at.parse().ok());
+        Some(setup::Request {
+            kind,
+            setup: turn.object.spec.setup.clone()?,
+            namespace: turn.object.namespace().unwrap_or_default(),
+            name: turn.object.name_any(),
+            provider_id: ProviderId::AppleSilicon { zone: zone.clone(), id: id.clone() }.to_string(),
+            zone,
+            id,
+            claim,
+            host_key: known.host_key.clone(),
+            attempt: known.attempt,
+            elapsed: began.and_then(|at| Duration::try_from(turn.now.duration_since(at)).ok()).unwrap_or_default(),
+        })
     }
 
     /// What is asked of the release slot.
@@ -333,6 +401,18 @@ impl Mac<'_> {
         status.addresses = addresses(host, &object.name_any());
         status.policies = self.turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
         status.bootstrap = Some(bootstrap);
+        let annotation = |key| object.annotations().get(key).cloned();
+        if object.spec.setup.is_some() && status.setup.is_none() && annotation(annotations::SET_UP) == status.server_id
+        {
+            // The status was lost, in a move between clusters: what it said of the host is said again.
+            status.setup = Some(SetupStatus {
+                server_id: Some(host.id.clone()),
+                state: Some(SetupState::Succeeded),
+                retry: annotation(annotations::RETRY),
+                ..SetupStatus::default()
+            });
+            self.turn.say_bootstrapped(true, "SetUp", "the host was set up before this object's status was lost");
+        }
         if object.spec.provider_id.is_none()
             && let Some((zone, id)) = &self.host
         {

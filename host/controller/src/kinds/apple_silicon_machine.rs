@@ -23,6 +23,7 @@ use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
     doc = "A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Bootstrapped", type_ = "string", json_path = ".status.conditions[?(@.type==\"Bootstrapped\")].status"),
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Zone", type_ = "string", json_path = ".status.failureDomain"),
     printcolumn(name = "Host", type_ = "string", json_path = ".status.serverID", priority = 1),
@@ -72,6 +73,86 @@ pub struct AppleSiliconMachineSpec {
     /// What happens when the pool has no host. Absent: wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// How a host is set up once it was handed over. Absent: somebody else sets it up, or nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
+}
+
+/// A script of the operator's that sets a host up over ssh: it ran once with success on each host before the condition
+/// `Bootstrapped` is `True`. It may run more than once, and never twice at the same time on one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Setup {
+    /// The ConfigMap of this namespace whose keys are the files of the set-up. The script runs in their folder.
+    pub config_map_ref: LocalReference,
+    /// The key of the script. It is made executable; without a first line that names its interpreter bash reads it.
+    #[serde(default = "setup_script")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    pub script: String,
+    /// The Secret of this namespace whose keys are files in the folder `$WINDLASS_SECRETS` while a script runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+    /// The Secret of this namespace with the private key of the login, under `ssh-privatekey` as in the type
+    /// `kubernetes.io/ssh-auth`. Absent: the password that Scaleway shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_key_secret_ref: Option<LocalReference>,
+    /// The user of the login. Absent: the one that Scaleway shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[a-zA-Z_][-._a-zA-Z0-9]*$"))]
+    pub user: Option<String>,
+    /// The port of the host's sshd.
+    #[serde(default = "ssh_port")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: u16,
+    /// Host keys, as lines of OpenSSH's `.pub` files, of which a host must show one. Absent: whichever it shows first,
+    /// and the same from then on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 4096)))]
+    pub host_keys: Vec<String>,
+    /// How long one run may take, connection and all.
+    #[serde(default = "setup_time_limit")]
+    #[schemars(range(min = 10, max = 86400))]
+    pub time_limit_seconds: u32,
+    /// What runs on a host before it is released with its object. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teardown: Option<Teardown>,
+}
+
+/// A script that ends what a set-up began. A host is released whether it succeeds or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Teardown {
+    /// The key of the script in the set-up's ConfigMap.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    pub script: String,
+    /// How long one run may take, connection and all.
+    #[serde(default = "teardown_time_limit")]
+    #[schemars(range(min = 10, max = 3600))]
+    pub time_limit_seconds: u32,
+}
+
+/// An object of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LocalReference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
+fn setup_script() -> String {
+    "setup.sh".to_owned()
+}
+
+const fn ssh_port() -> u16 {
+    22
+}
+
+const fn setup_time_limit() -> u32 {
+    1800
+}
+
+const fn teardown_time_limit() -> u32 {
+    300
 }
 
 /// Whether new hosts may be ordered. Each is billed for at least 24 hours.

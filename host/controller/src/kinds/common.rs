@@ -166,7 +166,7 @@ pub struct OperationStatus {
     /// The operation's id in the journal, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// `adopt` (which also orders), `inspect`, `release`, `recover`, `create` or `clean-up`.
+    /// `adopt` (which also orders), `inspect`, `release`, `recover`, `set-up`, `tear-down`, `create` or `clean-up`.
     pub kind: String,
     /// `running`, `done`, `waiting` or `failed`.
     pub state: String,
@@ -218,6 +218,76 @@ pub struct BootstrapStatus {
     /// Whether the present host was rebooted for recovery.
     #[serde(default)]
     pub rebooted: bool,
+}
+
+/// How the set-up of a host stands, or its tear-down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SetupState {
+    /// A run was begun. Where the controller ended meanwhile, it is begun anew.
+    Running,
+    /// A run failed, or could not begin, and another one is to come.
+    Waiting,
+    /// The script ended with success.
+    Succeeded,
+    /// A run of the tear-down was begun, or another one is to come.
+    TearingDown,
+    /// The tear-down ran, or was given up.
+    TornDown,
+}
+
+/// What the controller knows of setting a Mac up by `spec.setup`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetupStatus {
+    /// The host that this is about.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
+    #[schemars(length(max = 64))]
+    pub server_id: Option<String>,
+    /// How it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<SetupState>,
+    /// Set-ups that the retry policy gave up, on all hosts that this object had. Each asks the release policy.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub failures: u32,
+    /// Runs since the last one that was given up.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub attempt: u32,
+    /// When the first of these began (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub began_at: Option<String>,
+    /// When the last one ended (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub ended_at: Option<String>,
+    /// The next one does not begin before (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub not_before: Option<String>,
+    /// The host key that the host showed first, as a line of an OpenSSH `.pub` file: it must show it ever after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub host_key: Option<String>,
+    /// The exit code of the script's last run that came to an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The end of what the last run wrote, without the values of Secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub output: Option<String>,
+    /// The value of the annotation `windlass.dev/retry` that the last run answered to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub retry: Option<String>,
+}
+
+impl SetupStatus {
+    /// What stays known when the host is another's.
+    pub(crate) fn of_no_host(self) -> Self {
+        Self { failures: self.failures, ..Self::default() }
+    }
 }
 
 /// What is known of a machine. Only the controller writes it, so it says whose a host or a server is. One that is lost (a
@@ -288,6 +358,9 @@ pub struct MachineStatus {
     /// The attempts to set a Mac up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapStatus>,
+    /// The set-up of a Mac by `spec.setup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupStatus>,
     /// The conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -11,11 +11,11 @@ mod server_cluster;
 
 pub use apple_silicon_machine::{
     AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
-    AppleSiliconMachineTemplateSpec, Order,
+    AppleSiliconMachineTemplateSpec, LocalReference, Order, Setup, Teardown,
 };
 pub use common::{
     BootstrapStatus, Condition, ConditionStatus, CredentialsReference, Initialization, MachineAddress, MachineStatus,
-    OperationStatus, Phase, PolicyInUse, ResourceInUse, TemplateMetadata,
+    OperationStatus, Phase, PolicyInUse, ResourceInUse, SetupState, SetupStatus, TemplateMetadata,
 };
 pub use external_cluster::{
     ClusterInitialization, ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec,
@@ -56,7 +56,10 @@ pub mod annotations {
     pub const ORIGIN: &str = "windlass.dev/origin";
     /// On a cluster of servers: the number of the operation under way that is to be called off.
     pub const CANCEL: &str = "windlass.dev/cancel";
-    /// On a cluster of servers: a new value lets what failed be begun anew.
+    /// Set by the controller: the host that was set up by `spec.setup`, which is not set up again after a move between
+    /// clusters.
+    pub const SET_UP: &str = "windlass.dev/set-up";
+    /// On a cluster of servers: a new value lets what failed be begun anew. On a Mac: a new value has it set up again.
     pub const RETRY: &str = "windlass.dev/retry";
     /// On a cluster of servers that is deleted: `true` lets its nodes go without the decommission hook.
     pub const FORCE: &str = "windlass.dev/force";
@@ -83,12 +86,12 @@ pub mod conditions {
     pub const PROVISIONED: &str = "Provisioned";
     /// Whether nothing is done because of a pause.
     pub const PAUSED: &str = "Paused";
-    /// Set by whoever bootstraps a Mac: `True` when it is done.
+    /// Whether a Mac is set up: by `spec.setup`, or set by whoever else bootstraps it.
     pub const BOOTSTRAPPED: &str = "Bootstrapped";
     /// Of a cluster of servers: whether an operation is under way.
     pub const PROGRESSING: &str = "Progressing";
     /// How the release of a deleted object goes.
     pub const RELEASED: &str = "Released";
-    /// Those that the controller sets.
+    /// Those that the controller always sets; [`BOOTSTRAPPED`] as well where it sets a Mac up.
     pub(crate) const OURS: [&str; 6] = [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED];
 }

@@ -21,4 +21,5 @@ mod orphans;
 mod policies;
 mod scale;
 mod server_clusters;
+mod setup;
 mod tenants;

@@ -30,6 +30,7 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("create", "jobs.batch"),
         ("delete", "jobs.batch"),
         ("create", "configmaps"),
+        ("get", "configmaps"),
         ("list", "pods"),
     ] {
         ensure!(may(plane, verb, resource, None), "it may not {verb} {resource}");
@@ -45,7 +46,7 @@ async fn the_rights_are_those_that_are_used_and_no_others() -> Result<()> {
         ("get", "pods/log"),
         ("delete", "pods"),
         ("patch", "jobs.batch"),
-        ("get", "configmaps"),
+        ("list", "configmaps"),
         ("delete", "configmaps"),
         ("create", "serverclusters.infrastructure.windlass.dev"),
         ("delete", "serverclusters.infrastructure.windlass.dev"),
@@ -197,7 +198,7 @@ async fn chart_and_kustomization_install_the_same() -> Result<()> {
 async fn the_objects_that_the_guides_show_are_taken_as_they_stand() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let _ = plane.kubectl(User::Admin, &["create", "namespace", "ci"], "");
-    for guide in ["kubernetes.md", "kubernetes-clusters.md"] {
+    for guide in ["kubernetes.md", "kubernetes-clusters.md", "kubernetes-setup.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(guide);
         let text = std::fs::read_to_string(path)?;
         let shown = text.split("```yaml\n").skip(1).filter_map(|block| block.split_once("```").map(|(block, _)| block));

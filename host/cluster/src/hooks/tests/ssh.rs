@@ -313,7 +313,7 @@ async fn a_key_that_cannot_be_used_is_refused_with_the_remedy_and_never_quoted()
         hook.preflight().unwrap_err().to_string()
     };
     let good = private_file(folder.path(), "good", key(USERS_KEY).to_openssh(LineEnding::LF).unwrap().as_bytes());
-    let identity = crate::hooks::ssh::Identity::of(&SshHook::new("true", &good)).unwrap();
+    let identity = crate::hooks::ssh::identity(&SshHook::new("true", &good)).unwrap();
     assert!(format!("{identity:?}").starts_with("Identity(SHA256:"), "{identity:?}");
     std::fs::set_permissions(&good, std::fs::Permissions::from_mode(0o640)).unwrap();
     assert!(refused(&good).contains("mode 640): chmod 600"));

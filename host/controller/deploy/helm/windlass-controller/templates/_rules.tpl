@@ -18,7 +18,7 @@
   verbs: [get, list, create, delete]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [create]
+  verbs: [create, get]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
