@@ -381,8 +381,8 @@ pub(crate) struct Sweep {
     /// Leave alone what is younger than this, since another process may be at work on it [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) older_than: Option<Duration>,
-    /// Also remove servers that this journal does not know, whatever their state, and what hangs on them; otherwise
-    /// they are only reported
+    /// Also remove servers that this journal does not know, whatever their state, and what is attached to them;
+    /// otherwise they are only reported
     #[arg(long)]
     pub(crate) running_too: bool,
     /// Remove without asking; needed where there is no terminal to ask on

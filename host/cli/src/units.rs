@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_as_scaleway_counts_them() {
+    fn sizes_are_reported_as_scaleway_counts_them() {
         assert_eq!(Size(20_000_000_000).to_string(), "20 GB");
         assert_eq!(Size(34_500).to_string(), "34.5 kB");
         assert_eq!(Size(12).to_string(), "12 B");

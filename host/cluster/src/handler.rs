@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_told_as_gone_by_a_termination_that_is_done_only() {
+    fn a_cluster_is_reported_as_gone_by_a_termination_that_is_done_only() {
         for (kind, state, gone) in [
             (OperationKind::Terminate, OperationState::Done, true),
             (OperationKind::Terminate, OperationState::Failed, false),

@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order in which they are removed: a server before what hangs on it.
+    /// Every kind, in the order in which they are removed: a server before what is attached to it.
     pub const ALL: [Kind; 4] = [Kind::Server, Kind::Ip, Kind::LocalVolume, Kind::BlockVolume];
 
     /// The kind's word: `block-volume`.

@@ -9,7 +9,7 @@ use crate::kinds::{OperationStatus, Phase};
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing of ours hangs on the object.
+    /// Nothing of ours is attached to the object.
     Nothing,
     /// Nothing is done while it is paused.
     Pause(String),

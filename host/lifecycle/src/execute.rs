@@ -267,9 +267,9 @@ async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&s
 
 /// Deletes a server from whatever state it is in.
 ///
-/// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE
-/// takes a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume
-/// that is to stay is stopped and deleted. What hangs on it is told by the server as it is now: it is read again unless
+/// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE takes
+/// a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume that is
+/// to stay is stopped and deleted. What is attached to it is told by the server as it is now: it is read again unless
 /// it was `just_read`.
 async fn delete_server(
     run: &Run,

@@ -88,7 +88,7 @@ fn evidence(provenance: Provenance) -> Evidence {
 pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, Stop> {
     let mut look = Look { run, claims: &mut scope.claims, found: Vec::new(), seen: BTreeSet::new() };
     let tagged = look.search().await?;
-    // Servers first: whether an address or a volume is in use depends on whose server it hangs on.
+    // Servers first: whether an address or a volume is in use depends on whose server it is attached to.
     tagged.servers.into_iter().for_each(|server| look.server(server));
     look.known_servers().await?;
     look.private_nics();
@@ -267,7 +267,7 @@ impl Look<'_> {
         }
     }
 
-    /// What hangs on the servers and the search left out.
+    /// What is attached to the servers and the search left out.
     async fn volumes_of_servers(&mut self) -> Result<(), Stop> {
         for server in self.servers() {
             for volume in server.get().volumes.values() {

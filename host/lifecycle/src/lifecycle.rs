@@ -636,7 +636,7 @@ pub(crate) async fn succeed(
 ) -> Result<CreatedServer, Error> {
     if run.saw_ambiguity() {
         let mut scope = creation_scope(&run.shared, &run.id, specification)?;
-        // What the journal knows is what was asked for, with all that hangs on the server.
+        // What the journal knows is what was asked for, with all that is attached to the server.
         scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
         scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));
         match undo(run, &mut scope, None).await {

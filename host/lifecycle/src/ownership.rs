@@ -146,8 +146,8 @@ impl Claims {
         claims
     }
 
-    /// On what a sweep names. What hangs on these servers, which are gone or go with it, is in nobody's use. Nothing
-    /// is taken for made with a server because of its place: the journals of their creations say what was.
+    /// On what a sweep names. What is attached to these servers, which are gone or go with it, is in nobody's use.
+    /// Nothing is taken for made with a server because of its place: the journals of their creations say what was.
     pub(crate) fn of_sweep(owner: &OwnerName, gone: impl IntoIterator<Item = String>) -> Self {
         Self { gone: gone.into_iter().collect(), positions: BTreeSet::new(), ..Self::none(owner) }
     }
@@ -218,7 +218,7 @@ impl Claims {
         self.add(resource, if provenance == Provenance::Outcome { Known::Made } else { Known::Named });
     }
 
-    /// A server that the journal names and that is no longer ours: what hangs on it goes nowhere.
+    /// A server that the journal names and that is no longer ours: what is attached to it goes nowhere.
     pub(crate) fn give_up(&mut self, server: &str) {
         self.known.remove(server);
     }
@@ -284,7 +284,7 @@ impl Claims {
         Some(Owned { resource: ip, provenance })
     }
 
-    /// The proof for a volume of Block Storage. It must not hang on a server that is not ours.
+    /// The proof for a volume of Block Storage. It must not be attached to a server that is not ours.
     pub(crate) fn block_volume(&self, volume: BlockVolume) -> Option<Owned<BlockVolume>> {
         let unused = volume.references.iter().all(|reference| self.is_server_of_ours(&reference.product_resource_id));
         let provenance =
@@ -292,7 +292,7 @@ impl Claims {
         Some(Owned { resource: volume, provenance })
     }
 
-    /// The proof for a local volume. It must not hang on a server that is not ours.
+    /// The proof for a local volume. It must not be attached to a server that is not ours.
     pub(crate) fn local_volume(&self, volume: Volume) -> Option<Owned<Volume>> {
         let unused = volume.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
         let provenance =
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_a_server_that_is_not_ours_is_not_ours_to_take() {
+    fn what_is_attached_to_a_server_that_is_not_ours_is_not_ours_to_take() {
         let entries = [
             created("a").to_vec(),
             vec![entry("create-ip", Phase::Outcome, Some(name(ResourceKind::Ip, "ip")), json!({ "kind": "ipv4" }))],
@@ -640,7 +640,7 @@ mod tests {
             ServerVolume { id: "boot".into(), volume_type: VolumeType::BlockStorage, ..ServerVolume::default() };
         let volumes = BTreeMap::from([("0".to_owned(), volume)]);
         assert!(claims.volumes_with("a", &volumes, "fr-par-1").is_empty());
-        // What hangs on a server that goes with it is in nobody's use.
+        // What is attached to a server that goes with it is in nobody's use.
         claims.name(name(ResourceKind::Ip, "ip"));
         let ip = |server: &str| Ip {
             id: "ip".into(),

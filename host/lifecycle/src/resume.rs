@@ -222,23 +222,23 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             deadline,
         )
     };
-    let spoilt =
+    let corrupt =
         |error: serde_json::Error| Error::journal_row("operations", operation.id.as_str(), "specification", error);
     match operation.kind {
         OperationKind::CreateServer => {
             let specification: ServerSpecification =
-                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+                serde_json::from_value(operation.specification.clone()).map_err(corrupt)?;
             let run = new_run(Some(Duration::from_millis(specification.deadline_milliseconds)));
             resume_create(&run, &active, &operation, &specification).await
         }
         OperationKind::CleanupServer => {
             let specification: CleanupSpecification =
-                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+                serde_json::from_value(operation.specification.clone()).map_err(corrupt)?;
             clean_up(&new_run(None), &active, &specification).await.map(drop)
         }
         OperationKind::Sweep => {
             let specification: SweepSpecification =
-                serde_json::from_value(operation.specification.clone()).map_err(spoilt)?;
+                serde_json::from_value(operation.specification.clone()).map_err(corrupt)?;
             let entries = shared.journal.entries(&operation.id)?;
             let mut scope = specification.scope(&shared.owner);
             scope.claims.learn(&entries)?;

@@ -244,7 +244,7 @@ impl Scaleway {
         .await
     }
 
-    /// Ends all faults. What hangs, hangs on.
+    /// Ends all faults. What hangs, is attached to.
     pub fn calm(&self) {
         self.simulator.clear_faults();
     }

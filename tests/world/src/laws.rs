@@ -136,7 +136,7 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
         let attached =
             !value["server"].is_null() || value["references"].as_array().is_some_and(|list| !list.is_empty());
         if !is_tagged(value) && !attached && !world.users.theirs.contains_key(id) {
-            violations.push(format!("volume {id} belongs to nobody and hangs on nothing"));
+            violations.push(format!("volume {id} belongs to nobody and is attached to nothing"));
         }
     }
     // Nobody may be billed for a server whose address or volume is all that a journal explains.

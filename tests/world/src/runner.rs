@@ -102,7 +102,7 @@ pub(crate) struct Runner {
     /// Accepted and never seen.
     pub(crate) pending: usize,
     instances: BTreeMap<String, Instance>,
-    /// Instances that were told as running, ever.
+    /// Instances that were reported as running, ever.
     pub(crate) given: BTreeSet<String>,
     /// Instances whose removal was asked for, ever.
     pub(crate) unwanted: BTreeSet<String>,

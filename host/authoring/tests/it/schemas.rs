@@ -78,7 +78,7 @@ fn samples(shape: &Shape) -> Vec<Value> {
 
 /// The value with something wrong in one place, for each place: another type, an unknown case, a field more, a field
 /// less, a number out of its bounds.
-fn spoilt(value: &Value) -> Vec<Value> {
+fn corrupt(value: &Value) -> Vec<Value> {
     let mut wrong = vec![json!(-1), json!({ "no-such-case": 1 })];
     match value {
         Value::String(_) => wrong.push(json!(7)),
@@ -88,9 +88,9 @@ fn spoilt(value: &Value) -> Vec<Value> {
                 let mut less = fields.clone();
                 less.remove(name);
                 wrong.push(Value::Object(less));
-                for spoilt in spoilt(&fields[name]) {
+                for corrupt in corrupt(&fields[name]) {
                     let mut other = fields.clone();
-                    other.insert(name.clone(), spoilt);
+                    other.insert(name.clone(), corrupt);
                     wrong.push(Value::Object(other));
                 }
             }
@@ -100,9 +100,9 @@ fn spoilt(value: &Value) -> Vec<Value> {
         }
         Value::Array(items) => {
             for (position, item) in items.iter().enumerate().take(2) {
-                for spoilt in spoilt(item) {
+                for corrupt in corrupt(item) {
                     let mut other = items.clone();
-                    other[position] = spoilt;
+                    other[position] = corrupt;
                     wrong.push(Value::Array(other));
                 }
             }
@@ -130,13 +130,13 @@ fn a_schema_lets_through_what_the_host_reads_and_nothing_else() {
                 assert!(fits(&schema, &schema, &sample), "{slot}: {sample}");
                 assert!(is_read(&sample), "{slot}: {sample}");
                 right += 1;
-                for spoilt in spoilt(&sample) {
-                    assert_eq!(fits(&schema, &schema, &spoilt), is_read(&spoilt), "{slot}: {spoilt}");
-                    wrong += u32::from(!is_read(&spoilt));
+                for corrupt in corrupt(&sample) {
+                    assert_eq!(fits(&schema, &schema, &corrupt), is_read(&corrupt), "{slot}: {corrupt}");
+                    wrong += u32::from(!is_read(&corrupt));
                 }
             }
         }
-        assert!(right >= 4 && wrong >= 100, "{slot}: {right} samples, {wrong} of the spoilt ones refused");
+        assert!(right >= 4 && wrong >= 100, "{slot}: {right} samples, {wrong} of the corrupt ones refused");
     }
 }
 
@@ -160,9 +160,9 @@ fn the_schema_of_fixtures_knows_the_words_of_fixtures() {
             ("no-such-key", json!(1)),
             ("host-calls", json!([{"function": "f"}])),
         ] {
-            let mut spoilt = whole.clone();
-            spoilt[key] = wrong;
-            assert!(!lets_through(&spoilt), "{slot}: {spoilt}");
+            let mut corrupt = whole.clone();
+            corrupt[key] = wrong;
+            assert!(!lets_through(&corrupt), "{slot}: {corrupt}");
         }
     }
     let batch = schema(SlotName::StateMapping, SchemaOf::Fixture).unwrap();
@@ -184,9 +184,9 @@ fn the_schema_of_rules_lets_through_the_rules_that_there_are() {
         let schema = schema(slot, SchemaOf::Rules).unwrap();
         assert!(fits(&schema, &schema, &rules), "{}", path.display());
         for (key, wrong) in [("when", json!(1)), ("answer", json!("no-such-case")), ("wen", json!("true"))] {
-            let mut spoilt = rules.clone();
-            spoilt["rules"][0][key] = wrong;
-            assert!(!fits(&schema, &schema, &spoilt), "{slot}: {key}");
+            let mut corrupt = rules.clone();
+            corrupt["rules"][0][key] = wrong;
+            assert!(!fits(&schema, &schema, &corrupt), "{slot}: {key}");
         }
         seen += 1;
     }

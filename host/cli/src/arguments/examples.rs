@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_help_of_a_command_ends_with_its_examples() {
         let asked = Arguments::documented().try_get_matches_from(["windlass", "cluster", "scale", "--help"]);
-        let Err(help) = asked else { panic!("help is told as an error") };
+        let Err(help) = asked else { panic!("help is reported as an error") };
         let help = help.to_string();
         assert!(help.trim_end().ends_with("windlass cluster scale farm --remove farm-workers-2"), "{help}");
     }

@@ -37,7 +37,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Conformance) ->
     // Up to the answer Ctrl-C simply ends the program: nothing is made before.
     let control = Control::new();
     let plan = Plan::make(client, zone, probes, Bounds::default(), &control).await.map_err(not_planned)?;
-    context.output.say(&told(&plan, &api));
+    context.output.say(&rendered(&plan, &api));
     confirmation.ask(&[], "Make these, ask, and remove them?").await?;
     let interrupted = interrupt::listen_saying(&control, context.output, WORDS)?;
     let output = context.output;
@@ -72,7 +72,7 @@ fn needs(probe: &Probe) -> String {
 }
 
 /// What would be done, and what it costs.
-fn told(plan: &Plan, api: &str) -> String {
+fn rendered(plan: &Plan, api: &str) -> String {
     let cost = plan.cost();
     let mut makes = Vec::new();
     for (count, what) in [

@@ -100,7 +100,7 @@ pub(crate) async fn run(global: Global, arguments: Init) -> Result<(), Failure> 
     known_zone(&context)?;
     let examination = doctor::examine(&context).await;
     let output = context.output;
-    output.say(examination.told().trim_end());
+    output.say(examination.rendered().trim_end());
     let failed: Vec<&str> = examination.failed().into_iter().filter(|check| NEEDED.contains(check)).collect();
     if !failed.is_empty() {
         return Err(Failure::usage(format!(
@@ -119,7 +119,7 @@ pub(crate) async fn run(global: Global, arguments: Init) -> Result<(), Failure> 
     let policy = if tries { Some(tried(&context).await?) } else { None };
     let next = next(&wanted);
     let begun = Begun { file, examination, policy, next };
-    output.result(&begun, || told(&begun));
+    output.result(&begun, || rendered(&begun));
     Ok(())
 }
 
@@ -277,7 +277,7 @@ fn next(wanted: &Wanted) -> Vec<String> {
     ]
 }
 
-fn told(begun: &Begun) -> String {
+fn rendered(begun: &Begun) -> String {
     let mut text = format!("wrote {}\n", printable(&begun.file.display().to_string()));
     if let Some(tried) = &begun.policy {
         let reason = tried.reason.as_deref().map(|reason| format!(": {}", printable(reason))).unwrap_or_default();

@@ -530,10 +530,10 @@ fn refuse_cluster_nodes(targets: &[&Machine], nodes: &[(String, Node)]) -> Resul
     }))
 }
 
-/// A server that would go, and what hangs on it.
+/// A server that would go, and what is attached to it.
 fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
     let why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
-    let on = || format!("hangs on {}", machine.name);
+    let on = || format!("attached to {}", machine.name);
     let one = |kind: ResourceKind, id: &str, name: &str, state: &str, why: String| Planned {
         kind: kind.to_string(),
         id: id.to_owned(),

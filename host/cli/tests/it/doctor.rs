@@ -197,7 +197,7 @@ fn a_clock_that_is_off_is_told_with_how_far() {
 }
 
 #[test]
-fn what_answers_and_is_no_api_of_scaleway_is_told_as_such() {
+fn what_answers_and_is_no_api_of_scaleway_is_reported_as_such() {
     let home = new_home();
     let portal = "HTTP/1.1 200 OK\r\nContent-Type: text/html";
     let api = Canned::answering(portal, |_| "<h1>Welcome to our network</h1>".to_owned());

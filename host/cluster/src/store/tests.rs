@@ -137,7 +137,7 @@ async fn what_was_requested_in_a_store_of_the_first_version_still_is() {
 }
 
 #[tokio::test]
-async fn a_spoilt_row_is_named() {
+async fn a_corrupt_row_is_named() {
     let Store { state, store, _folder } = store();
     let farm: ClusterName = laws::CLUSTER.parse().unwrap();
     store.begin(begin(None, &[1])).await.unwrap();

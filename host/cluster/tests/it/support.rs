@@ -410,7 +410,7 @@ impl World {
         let servers = resources.servers.len();
         assert_eq!((resources.ips.len(), resources.volumes.len()), (servers, servers), "{case}: {:?}", self.servers());
         for ip in &resources.ips {
-            assert!(ip["server"].is_object(), "{case}: an address hangs on nothing");
+            assert!(ip["server"].is_object(), "{case}: an address is attached to nothing");
         }
     }
 

@@ -83,7 +83,7 @@ impl Work {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Nothing of ours hangs on the object.
+    /// Nothing of ours is attached to the object.
     Nothing,
     /// Nothing is begun while it is paused.
     Pause,

@@ -25,7 +25,7 @@ use crate::outcome::Outcome;
 
 /// How soon something that another works on is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(2);
-/// Failures of single nodes that are told as events, for each step.
+/// Failures of single nodes that are reported as events, for each step.
 const TOLD_NODES: u32 = 5;
 /// How long the last events get to be published.
 const LAST_EVENTS: Duration = Duration::from_secs(5);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_key_is_refused_and_not_replaced() {
+    fn a_corrupt_key_is_refused_and_not_replaced() {
         let (_folder, directory) = directory();
         KeyPair::of_group(&directory).unwrap();
         directory.write(FILE, "nonsense").unwrap();

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_vanishes_between_two_updates_is_told_as_deleted_and_not_just_left_out() {
+    fn an_instance_that_vanishes_between_two_updates_is_reported_as_deleted_and_not_just_left_out() {
         let mut runner = Loop::new(Entry::demanded(operation(ID), place()));
         runner.update();
         runner.happens(Event::Created);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_instance_that_a_policy_left_out_once_is_told_as_deleted_when_it_is_gone() {
+    fn a_running_instance_that_a_policy_left_out_once_is_reported_as_deleted_when_it_is_gone() {
         let mut runner = Loop::new(Entry::demanded(operation(ID), place()));
         runner.happens(Event::Created);
         runner.book.delivered(&[(ID.to_owned(), State::Running)].into());

@@ -101,7 +101,7 @@ impl Fleet {
         };
         tracing::warn!(
             instance = id,
-            "its addresses are told as they were read last, since Scaleway cannot be asked: {why}"
+            "its addresses are reported as they were read last, since Scaleway cannot be asked: {why}"
         );
         Ok(known)
     }

@@ -3,10 +3,10 @@
 //!
 //! Three properties of the runner's loop decide what is told (they are facts of fleeting's source):
 //! - Each member that `Increase` accepted stays *pending*, and eats capacity, until it has been seen in an update once.
-//! - One that was told as `deleting` is forgotten as soon as it is left out; one that was told as `running` or
-//!   `creating` and is left out holds its capacity for five more updates; one that is told as `deleted` is forgotten at
-//!   once.
-//! - Nobody ever asks for the deletion of one that is told as `deleting`.
+//! - One that was reported as `deleting` is forgotten as soon as it is left out; one that was reported as `running` or
+//!   `creating` and is left out holds its capacity for five more updates; one that is reported as `deleted` is
+//!   forgotten at once.
+//! - Nobody ever asks for the deletion of one that is reported as `deleting`.
 
 use windlass_lifecycle::OperationId;
 use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
@@ -224,7 +224,7 @@ impl Entry {
     /// - `deleting` is told only while its removal is in flight, whatever the policy's word.
     /// - One that is to be reaped and whose creation cannot be told so is being created until that has ended.
     /// - The runner never takes up a member whose first report is none, `deleted` or `timeout`; it would stay pending
-    ///   for ever. So what the runner still waits for is told as `creating` once.
+    ///   for ever. So what the runner still waits for is reported as `creating` once.
     pub(crate) fn judged(&self, mapping: Mapping) -> Option<State> {
         let word = match (mapping.action, self.phase.in_flight()) {
             (Action::Reap, Operation::Cleanup) => Some(State::Deleting),
@@ -248,7 +248,7 @@ impl Entry {
             }
             (Phase::Idle { .. } | Phase::Suspending | Phase::Resuming, Known::Awaited) => Some(State::Creating),
             (Phase::Idle { .. } | Phase::Suspending | Phase::Resuming, Known::Forgotten) => None,
-            // The last word. One that the runner has never seen is told as `deleting` once, although nothing is in
+            // The last word. One that the runner has never seen is reported as `deleting` once, although nothing is in
             // flight any more: the failure was quicker than the runner's update, and without being seen it would stay
             // pending for ever.
             (Phase::Left { .. } | Phase::Gone, Known::Awaited) => Some(State::Deleting),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reaped_while_its_creation_cannot_be_told_so_is_told_as_creating_until_that_has_ended() {
+    fn what_is_reaped_while_its_creation_cannot_be_told_so_is_reported_as_creating_until_that_has_ended() {
         let mut entry = Entry::found(creation(), place(), Phase::Creating { unwanted: false });
         assert!(entry.apply(&Event::Unwanted { told: false }).is_some());
         assert!(entry.apply(&Event::Unwanted { told: false }).is_none(), "asked once is enough");

@@ -53,7 +53,7 @@ pub(crate) async fn judge(
         .collect()
 }
 
-/// Shows how many are told as what.
+/// Shows how many are reported as what.
 pub(crate) fn count(reports: &Reports) {
     for state in [
         State::Creating,

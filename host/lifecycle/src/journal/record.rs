@@ -120,7 +120,7 @@ pub struct ResourceName {
     pub id: String,
     /// The zone it is in.
     pub zone: String,
-    /// The server that it hangs on, where its path needs one (private NICs).
+    /// The server that it is attached to, where its path needs one (private NICs).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
 }

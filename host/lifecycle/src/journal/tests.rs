@@ -335,7 +335,7 @@ async fn a_release_and_a_failure_of_version_3_are_read_in_the_words_of_the_contr
         })
     };
     for (seed, specification) in
-        [(1, release(json!("pool"), "let-go")), (2, release(Value::Null, "reclaim")), (3, json!("spoilt"))]
+        [(1, release(json!("pool"), "let-go")), (2, release(Value::Null, "reclaim")), (3, json!("corrupt"))]
     {
         let row = NewOperation { kind: OperationKind::ReleaseMachine, specification, ..new(&id(seed), 5) };
         journal.begin(row).await.unwrap();
@@ -436,29 +436,29 @@ async fn a_link_in_place_of_the_journal_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_spoilt_row_is_an_error_that_names_it() {
+async fn a_corrupt_row_is_an_error_that_names_it() {
     let (folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();
     let id = id(1);
     journal.begin(new(&id, 5)).await.unwrap();
     journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
     let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
-    for (spoil, part) in [
+    for (corrupt, part) in [
         ("update entries set data = '{'", "data"),
         ("update entries set data = '{}', phase = 'later'", "later"),
         ("update entries set phase = 'intent', at = -1", "at"),
         ("update entries set resource_kind = null", "resource_kind"),
     ] {
-        connection.execute(spoil, []).unwrap();
+        connection.execute(corrupt, []).unwrap();
         let error = journal.entries(&id).unwrap_err().to_string();
         assert!(error.contains(&format!("{id}/1")) && error.contains(part), "{error}");
     }
-    for (spoil, part) in [
+    for (corrupt, part) in [
         ("update operations set state = 'odd'", "odd"),
         ("update operations set state = 'open', reasons = '[1]'", "reasons"),
         ("update operations set reasons = '[]', specification = cast(zeroblob(300000) as text)", "300000 bytes"),
     ] {
-        connection.execute(spoil, []).unwrap();
+        connection.execute(corrupt, []).unwrap();
         let error = journal.operations(&OperationFilter::default()).unwrap_err().to_string();
         assert!(error.contains(id.as_str()) && error.contains(part), "{error}");
     }

@@ -147,7 +147,7 @@ impl Case<'_> {
                 || resource.never_started && known.claims.calls_its_server(&resource.label))
     }
 
-    /// Unexplained, unless it hangs on something that is there and stays.
+    /// Unexplained, unless it is attached to something that is there and stays.
     fn unless_in_use(&self, resource: &Listed, why: String) -> Standing {
         for server in resource.attached_to.iter().filter(|server| !self.going.contains(*server)) {
             match self.servers.get(server) {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_something_that_is_there_stays_whatever_became_of_its_operation() {
+    fn what_is_attached_to_something_that_is_there_stays_whatever_became_of_its_operation() {
         for (state, ended) in
             [(OperationState::Undone, false), (OperationState::Left, false), (OperationState::Done, true)]
         {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_unknown_operations_and_what_hangs_on_them_stay() {
+    fn servers_of_unknown_operations_and_what_is_attached_to_them_stay() {
         let here = [("server", Presence::Here)];
         assert!(stays(&judge(&listed(ResourceKind::Server, "server", &[]), None, &here, &[])));
         assert!(stays(&judge(&listed(ResourceKind::Ip, "ip", &["server"]), None, &here, &[])));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_on_the_living_server_of_its_operation_is_explained_by_it() {
+    fn what_is_attached_to_the_living_server_of_its_operation_is_explained_by_it() {
         let known = known(OperationState::Done, false, &[]);
         let here = [("server", Presence::Here)];
         let volume = |attached: &[&str]| listed(ResourceKind::BlockVolume, "later", attached);

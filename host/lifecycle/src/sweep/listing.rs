@@ -20,7 +20,7 @@ pub(super) struct Listed {
     pub(super) label: String,
     pub(super) state: String,
     pub(super) tags: Vec<String>,
-    /// The servers that it hangs on.
+    /// The servers that it is attached to.
     pub(super) attached_to: Vec<String>,
     /// Of a server: whether it stands as its creation left it.
     pub(super) never_started: bool,

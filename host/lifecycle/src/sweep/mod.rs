@@ -40,9 +40,9 @@ pub struct SweepRequest {
     /// What an operation that this journal does not know made within this time is left alone: another process with the
     /// same owner may be at work on it. The time stands in the operation's id.
     pub grace: Duration,
-    /// Also remove servers that no journal entry explains, in whatever state, and what hangs on them. Otherwise they
-    /// are reported only: after the loss of a journal, or under another state directory, a server is more likely in
-    /// use than lost, also one that is stopped.
+    /// Also remove servers that no journal entry explains, in whatever state, and what is attached to them. Otherwise
+    /// they are reported only: after the loss of a journal, or under another state directory, a server is more likely
+    /// in use than lost, also one that is stopped.
     pub running_too: bool,
     /// Remove nothing but these: what somebody was shown and confirmed. `None`: all that is found.
     pub only: Option<BTreeSet<ResourceName>>,
@@ -275,15 +275,13 @@ impl Lifecycle {
     /// Looks for what carries our owner tag and is explained by no live operation and no live machine, and removes it,
     /// each batch as an operation of its own.
     ///
-    /// # What explains a resource
-    /// An open operation of this journal; a finished create whose server exists, for what that create made and what
-    /// hangs on its server; the mark `windlass-kept`, or that an operation of this journal kept it; or an operation
-    /// that this journal does not know and that is younger than the request's grace.
+    /// # What explains a resource An open operation of this journal; a finished create whose server exists, for what
+    /// that create made and what is attached to its server; the mark `windlass-kept`, or that an operation of this
+    /// journal kept it; or an operation that this journal does not know and that is younger than the request's grace.
     ///
-    /// # What is reported and stays all the same
-    /// Servers of operations that this journal does not know, and what hangs on them, unless
-    /// [`running_too`](SweepRequest::running_too) is set; what hangs on anything that is there; what carries the tags
-    /// of an operation that did not make it.
+    /// # What is reported and stays all the same Servers of operations that this journal does not know, and what is
+    /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; what is attached to anything that is
+    /// there; what carries the tags of an operation that did not make it.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed

@@ -47,8 +47,8 @@ impl SweepSpecification {
     }
 }
 
-/// What is to be removed, in portions that a policy and a journal's row can hold. A server and what hangs on it go
-/// together.
+/// What is to be removed, in portions that a policy and a journal's row can hold. A server and what is attached to it
+/// go together.
 pub(super) fn batches(remove: &[Listed], known: &BTreeMap<OperationId, Option<Known>>) -> Vec<SweepSpecification> {
     let going: BTreeSet<&str> = remove.iter().filter(|it| is_server(it)).map(|it| it.name.id.as_str()).collect();
     let mut groups: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_portion_is_bounded_and_holds_a_server_with_all_that_hangs_on_it() {
+    fn a_portion_is_bounded_and_holds_a_server_with_all_that_is_attached_to_it() {
         let server = |n: usize| listed(ResourceKind::Server, format!("server-{n}"), None);
         let ip = |n: usize| listed(ResourceKind::Ip, format!("ip-{n}"), Some(format!("server-{}", n / 3)));
         let loose = |n: usize| listed(ResourceKind::BlockVolume, format!("volume-{n}"), Some("gone".into()));

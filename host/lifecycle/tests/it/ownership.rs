@@ -404,7 +404,7 @@ fn a_server_that_one_listing_left_out_keeps_its_addresses_and_volumes() {
         world.assert_complete("a short listing").await;
         let server = world.client.instance(&zone()).get_server(&created.server.id).await.unwrap();
         assert_eq!(server.public_ips.len(), 2);
-        // Neither in a state directory that knows nothing of it, whatever hangs on it.
+        // Neither in a state directory that knows nothing of it, whatever is attached to it.
         let folder = tempfile::tempdir().unwrap();
         let transport = ShortListing { below: world.simulator.transport(), left_out };
         let stranger = process(Client::with_transport(settings(), Arc::new(transport)).unwrap(), folder.path(), 5);

@@ -93,7 +93,7 @@ fn a_key_that_others_could_read_or_that_is_no_file_is_replaced_and_what_it_signe
     let state = State::new();
     let key = state.folder.path().join("cache.key");
     let elsewhere = state.folder.path().join("elsewhere");
-    let spoil: [&dyn Fn(); 3] = [
+    let corrupt: [&dyn Fn(); 3] = [
         &|| fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap(),
         &|| {
             fs::rename(&key, &elsewhere).unwrap();
@@ -104,10 +104,10 @@ fn a_key_that_others_could_read_or_that_is_no_file_is_replaced_and_what_it_signe
             rustix::fs::mknodat(rustix::fs::CWD, &key, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         },
     ];
-    for (wait, spoil) in (10..).zip(spoil) {
+    for (wait, corrupt) in (10..).zip(corrupt) {
         let entry = with_entry(&state, wait);
         let signed = fs::read(&entry).unwrap();
-        spoil();
+        corrupt();
         use_guest(&state, wait);
         let metadata = fs::symlink_metadata(&key).unwrap();
         assert!(metadata.is_file() && metadata.permissions().mode() & 0o777 == 0o600, "{metadata:?}");

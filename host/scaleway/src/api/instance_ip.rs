@@ -28,7 +28,7 @@ impl InstanceApi {
     ///
     /// # Errors
     /// An address that is gone, or another's, is [`is_not_found`](Error::is_not_found): 404 today; in older recordings
-    /// 403, which is what a key without the right is told as well. So a 403 counts as *not found* only when the
+    /// 403, which is what a key without the right is reported as well. So a 403 counts as *not found* only when the
     /// addresses can be listed and this one is not among them. The same holds for [`update_ip`](Self::update_ip) and
     /// [`delete_ip`](Self::delete_ip). (assumption: gone-address-answers)
     pub async fn get_ip(&self, ip: &str) -> Result<Ip, Error> {

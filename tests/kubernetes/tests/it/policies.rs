@@ -9,7 +9,7 @@ use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 /// Failing policies fail when their random word is odd: one that always does is refused when it is loaded. So that none
-/// of this hangs on luck, there are many machines.
+/// of this is attached to luck, there are many machines.
 const MACHINES: usize = 16;
 
 fn failing(behaviour: &str) -> Value {

@@ -19,7 +19,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
         let look = context.clusters_to_look_at()?;
         let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
         context.output.result(&json!({ "difference": difference }), || {
-            format!("{}\n{}", told(&difference), plan::told(&difference.plan))
+            format!("{}\n{}", rendered(&difference), plan::rendered(&difference.plan))
         });
         return Ok(());
     }
@@ -32,7 +32,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
         true => Confirmation::source(arguments.removal.yes, "cluster apply", DRY_RUN)?,
         false => Confirmation::Given,
     };
-    context.output.say(told(&difference).trim_end());
+    context.output.say(rendered(&difference).trim_end());
     if !difference.creates {
         let mut all = difference.plan.clone();
         all.remove.extend(replaced.iter().cloned());
@@ -52,12 +52,12 @@ pub(crate) async fn diff(context: &Context, arguments: &DiffCluster) -> Result<(
     let specification = work::read(&arguments.file)?;
     let look = context.clusters_to_look_at()?;
     let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
-    context.output.result(&json!({ "difference": difference }), || told(&difference));
+    context.output.result(&json!({ "difference": difference }), || rendered(&difference));
     Ok(())
 }
 
 /// What would change, for people.
-fn told(difference: &ClusterDifference) -> String {
+fn rendered(difference: &ClusterDifference) -> String {
     let name = &difference.cluster;
     if difference.creates {
         return format!("cluster {name} does not exist: it is created\n");

@@ -161,7 +161,7 @@ mod tests {
         ClusterEvent { sequence: 0, cluster: "farm".parse().expect("a name"), operation: 1, at: 0, what }
     }
 
-    fn told(view: &mut View, what: ClusterHappening) -> Vec<String> {
+    fn rendered(view: &mut View, what: ClusterHappening) -> Vec<String> {
         view.lines(&event(what)).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 
@@ -176,11 +176,11 @@ mod tests {
     #[test]
     fn a_step_is_told_once_when_its_last_node_is_through() {
         let mut view = View::new(false);
-        assert!(told(&mut view, began(Stage::Servers, "create servers", 2)).is_empty());
-        assert!(told(&mut view, done(Stage::Servers, "create servers", "farm-web-1")).is_empty());
+        assert!(rendered(&mut view, began(Stage::Servers, "create servers", 2)).is_empty());
+        assert!(rendered(&mut view, done(Stage::Servers, "create servers", "farm-web-1")).is_empty());
         assert_eq!(view.summary(), "servers – create servers 1/2");
         assert_eq!(
-            told(&mut view, done(Stage::Servers, "create servers", "farm-web-2")),
+            rendered(&mut view, done(Stage::Servers, "create servers", "farm-web-2")),
             ["  servers      create servers 2/2"]
         );
         assert_eq!(view.summary(), "");
@@ -189,11 +189,14 @@ mod tests {
     #[test]
     fn both_sides_of_a_resize_are_told_apart() {
         let mut view = View::new(false);
-        told(&mut view, began(Stage::Resize, "remove servers", 1));
-        told(&mut view, began(Stage::Resize, "create servers", 2));
+        rendered(&mut view, began(Stage::Resize, "remove servers", 1));
+        rendered(&mut view, began(Stage::Resize, "create servers", 2));
         assert_eq!(view.summary(), "resize – remove servers 0/1 · resize – create servers 0/2");
-        assert_eq!(told(&mut view, done(Stage::Resize, "remove servers", "a")), ["  resize       remove servers 1/1"]);
-        told(&mut view, done(Stage::Resize, "create servers", "b"));
+        assert_eq!(
+            rendered(&mut view, done(Stage::Resize, "remove servers", "a")),
+            ["  resize       remove servers 1/1"]
+        );
+        rendered(&mut view, done(Stage::Resize, "create servers", "b"));
         let failed = ClusterHappening::NodeFailed {
             stage: Stage::Resize,
             step: "create servers".to_owned(),
@@ -201,7 +204,7 @@ mod tests {
             reason: "out of stock\u{1b}[2J".to_owned(),
         };
         assert_eq!(
-            told(&mut view, failed),
+            rendered(&mut view, failed),
             [
                 "  farm-web-4: create servers failed: out of stock\u{fffd}[2J",
                 "  resize       create servers 1/2, 1 failed"
@@ -215,16 +218,16 @@ mod tests {
         let counts = [("db", 1, 1), ("web", 3, 5)]
             .map(|(group, before, wanted)| (group.parse().expect("a name"), Counts { before, wanted }));
         let opened = ClusterHappening::Opened { kind: OperationKind::Scale, counts: counts.into() };
-        assert_eq!(told(&mut view, opened), ["scale farm: web 3 → 5"]);
+        assert_eq!(rendered(&mut view, opened), ["scale farm: web 3 → 5"]);
         let closed = |cluster| ClusterHappening::Closed { state: OperationState::Done, cluster, reasons: Vec::new() };
-        assert_eq!(told(&mut view, closed(Some(ClusterState::Active))), ["farm is active"]);
-        assert_eq!(told(&mut view, closed(None)), ["farm is gone"]);
+        assert_eq!(rendered(&mut view, closed(Some(ClusterState::Active))), ["farm is active"]);
+        assert_eq!(rendered(&mut view, closed(None)), ["farm is gone"]);
     }
 
     #[test]
     fn a_hooks_output_cannot_steer_the_terminal() {
         let output =
             ClusterHappening::HookOutput { stage: Stage::Configure, output: "one\n\u{1b}]0;owned\u{7}".into() };
-        assert_eq!(told(&mut View::new(false), output), ["  | one", "  | \u{fffd}]0;owned\u{fffd}"]);
+        assert_eq!(rendered(&mut View::new(false), output), ["  | one", "  | \u{fffd}]0;owned\u{fffd}"]);
     }
 }

@@ -41,7 +41,9 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
     if let Some(why) = &unseen {
         context.output.say(&format!("note: Scaleway was not asked about the nodes: {why}"));
     }
-    context.output.listing_in(&status, &nodes(&status), |table| format!("{}\n{table}", told_without_nodes(&status)));
+    context
+        .output
+        .listing_in(&status, &nodes(&status), |table| format!("{}\n{table}", rendered_without_nodes(&status)));
     Ok(())
 }
 
@@ -156,11 +158,11 @@ fn known(status: &ClusterStatus) -> String {
 }
 
 /// A cluster for people.
-pub(super) fn told(status: &ClusterStatus) -> String {
-    format!("{}\n{}", told_without_nodes(status), nodes(status).table(false))
+pub(super) fn rendered(status: &ClusterStatus) -> String {
+    format!("{}\n{}", rendered_without_nodes(status), nodes(status).table(false))
 }
 
-fn told_without_nodes(status: &ClusterStatus) -> String {
+fn rendered_without_nodes(status: &ClusterStatus) -> String {
     let cluster = &status.cluster;
     let mut lines = vec![
         ("cluster", cluster.name.to_string()),
@@ -255,7 +257,7 @@ pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHis
             return Err(Failure::usage(format!("cluster {name} has no operation {number}"))
                 .remedy(format!("windlass cluster history {name}")));
         };
-        let text = told_operation(one);
+        let text = rendered_operation(one);
         context.output.listing_in(&json!({ "history": history }), &operations(&history), |_| text);
         return Ok(());
     }
@@ -286,7 +288,7 @@ fn operations(history: &[ClusterHistory]) -> Listing<'_, ClusterHistory> {
         .column("why", |one| one.operation.reasons.first().cloned().unwrap_or_default())
 }
 
-fn told_operation(history: &ClusterHistory) -> String {
+fn rendered_operation(history: &ClusterHistory) -> String {
     let operation = &history.operation;
     let mut lines = vec![
         ("operation", operation.number.to_string()),

@@ -9,11 +9,11 @@ use crate::output::{bold, dim, fields, printable, yellow};
 use crate::units::human_duration;
 
 pub(super) fn show(context: &Context, plan: &ClusterPlan) -> Result<(), Failure> {
-    context.output.result(&json!({ "plan": plan }), || told(plan));
+    context.output.result(&json!({ "plan": plan }), || rendered(plan));
     Ok(())
 }
 
-pub(super) fn told(plan: &ClusterPlan) -> String {
+pub(super) fn rendered(plan: &ClusterPlan) -> String {
     let names = |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join("\n") };
     let mut text = fields(&[
         ("cluster", plan.cluster.to_string()),
@@ -25,12 +25,12 @@ pub(super) fn told(plan: &ClusterPlan) -> String {
         text.push_str("no hook would be run\n");
     }
     for hook in &plan.hooks {
-        text.push_str(&told_hook(hook));
+        text.push_str(&rendered_hook(hook));
     }
     text
 }
 
-fn told_hook(hook: &PlannedHook) -> String {
+fn rendered_hook(hook: &PlannedHook) -> String {
     let plan = &hook.plan;
     let lines = match &plan.run {
         PlannedRun::Program { file, command, arguments, working_directory, environment } => vec![

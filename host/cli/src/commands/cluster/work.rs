@@ -237,7 +237,7 @@ fn done(
             .with_partial(document));
     }
     context.output.result(&document, || match status {
-        Some(status) => look::told(status),
+        Some(status) => look::rendered(status),
         None => format!("cluster {name} is gone, with everything that belonged to it\n"),
     });
     Ok(())

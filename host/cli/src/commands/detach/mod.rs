@@ -131,7 +131,7 @@ pub(crate) async fn attach(context: &Context, state: &StateDirectory, mark: &str
     output::print(&out);
     match Exit::of_code(code) {
         None => Ok(true),
-        Some(exit) => Err(Failure::told(exit)),
+        Some(exit) => Err(Failure::reported(exit)),
     }
 }
 
@@ -252,7 +252,7 @@ fn ended_early(context: &Context, status: ExitStatus, out: &str, log: &str) -> R
     context.output.say("the detached command ended before it had begun an operation");
     let interrupted = matches!(status.signal(), Some(2 | 15)).then_some(Exit::Interrupted);
     let exit = status.code().and_then(|code| Exit::of_code(u8::try_from(code).ok()?)).or(interrupted);
-    Err(Failure::told(exit.unwrap_or(Exit::Undone)))
+    Err(Failure::reported(exit.unwrap_or(Exit::Undone)))
 }
 
 #[cfg(test)]

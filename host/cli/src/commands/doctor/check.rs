@@ -71,7 +71,7 @@ impl Examination {
     }
 
     /// A line for each check.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn rendered(&self) -> String {
         let width = self.checks.iter().map(|check| check.check.len()).max().unwrap_or_default();
         self.checks.iter().map(|check| line(check, width)).collect()
     }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_check_is_one_line_with_its_remedy_and_cannot_steer_the_terminal() {
-        let told = examination().told();
+        let told = examination().rendered();
         let plain = anstream::adapter::strip_str(&told).to_string();
         assert_eq!(
             plain,

@@ -32,11 +32,11 @@ pub(crate) async fn examine(context: &Context) -> Examination {
 fn ended(output: Output, examination: Examination) -> Result<(), Failure> {
     let failed = examination.failed();
     if failed.is_empty() {
-        output.result(&examination, || examination.told());
+        output.result(&examination, || examination.rendered());
         return Ok(());
     }
     if !output.is_document() {
-        print(&examination.told());
+        print(&examination.rendered());
     }
     let count = if failed.len() == 1 { "a check".to_owned() } else { format!("{} checks", failed.len()) };
     Err(Failure::new(Exit::Undone, format!("{count} failed: {}", failed.join(", ")))

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_told_as_near_off_or_too_far_off_in_either_direction() {
+    fn a_clock_is_reported_as_near_off_or_too_far_off_in_either_direction() {
         for (seconds, outcome) in [
             (0, Outcome::Ok),
             (30, Outcome::Ok),

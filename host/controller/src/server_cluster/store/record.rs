@@ -48,7 +48,7 @@ pub(super) struct Answer {
     pub(super) there: bool,
 }
 
-fn spoilt(table: &'static str, row: &str, problem: impl ToString) -> StoreError {
+fn corrupt(table: &'static str, row: &str, problem: impl ToString) -> StoreError {
     StoreError::Row { table, row: row.to_owned(), problem: problem.to_string() }
 }
 
@@ -61,7 +61,7 @@ fn word(of: impl Serialize) -> String {
 }
 
 fn parse<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Result<T, StoreError> {
-    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| spoilt(table, row, error))
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| corrupt(table, row, error))
 }
 
 /// RFC 3339 with milliseconds.
@@ -71,7 +71,7 @@ fn time(milliseconds: u64) -> String {
 }
 
 fn milliseconds(table: &'static str, row: &str, text: &str) -> Result<u64, StoreError> {
-    let at: Timestamp = text.parse().map_err(|error| spoilt(table, row, error))?;
+    let at: Timestamp = text.parse().map_err(|error| corrupt(table, row, error))?;
     Ok(u64::try_from(at.as_millisecond()).unwrap_or_default())
 }
 
@@ -118,16 +118,16 @@ fn node_status(node: &Node) -> NodeStatus {
 fn node(status: &NodeStatus) -> Result<Node, StoreError> {
     let row = &status.name;
     let addresses = |texts: &[String]| -> Result<Vec<std::net::IpAddr>, StoreError> {
-        texts.iter().map(|text| text.parse().map_err(|error| spoilt("nodes", row, error))).collect()
+        texts.iter().map(|text| text.parse().map_err(|error| corrupt("nodes", row, error))).collect()
     };
     let creation = status.creation.as_deref().map(windlass_lifecycle::OperationId::parse).transpose();
     Ok(Node {
         name: status.name.clone(),
-        group: status.group.parse().map_err(|error| spoilt("nodes", row, error))?,
+        group: status.group.parse().map_err(|error| corrupt("nodes", row, error))?,
         index: status.number,
         role: parse("nodes", row, &status.role)?,
         state: parse("nodes", row, &status.state)?,
-        creation: creation.map_err(|error| spoilt("nodes", row, error))?,
+        creation: creation.map_err(|error| corrupt("nodes", row, error))?,
         server: status.server_id.clone(),
         server_type: status.server_type.clone(),
         addresses: addresses(&status.addresses)?,
@@ -172,7 +172,7 @@ fn operation_status(operation: &ClusterOperation, steps: Vec<StepStatus>) -> Clu
 
 fn operation(status: &ClusterOperationStatus) -> Result<ClusterOperation, StoreError> {
     let row = status.number.to_string();
-    let wrong = |problem: String| spoilt("operation", &row, problem);
+    let wrong = |problem: String| corrupt("operation", &row, problem);
     let mut counts = BTreeMap::new();
     for count in &status.counts {
         let group = count.group.parse().map_err(|error: windlass_cluster::Error| wrong(error.to_string()))?;
@@ -248,7 +248,7 @@ pub(in crate::server_cluster) fn stored(
     let name = object.metadata.name.clone().unwrap_or_default();
     let Some(status) = &object.status else { return Ok(None) };
     let (Some(state), Some(record)) = (&status.state, &status.record) else { return Ok(None) };
-    let wrong = |error: String| spoilt("spec", &name, error);
+    let wrong = |error: String| corrupt("spec", &name, error);
     let mut wanted = specification::specification(&name, &object.spec).map_err(wrong)?;
     let mut last_index = BTreeMap::new();
     for group in &status.groups {
@@ -304,7 +304,7 @@ pub(super) fn events(
                 cluster: cluster.clone(),
                 operation: event.operation,
                 at: milliseconds("events", &row, &event.at)?,
-                what: serde_json::from_value(event.what.clone()).map_err(|error| spoilt("events", &row, error))?,
+                what: serde_json::from_value(event.what.clone()).map_err(|error| corrupt("events", &row, error))?,
             })
         })
         .collect()
