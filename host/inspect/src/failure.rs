@@ -94,7 +94,7 @@ pub struct Details {
     pub partial: Option<serde_json::Value>,
     /// Whether another process has said everything already.
     #[serde(skip)]
-    pub is_told: bool,
+    pub is_reported: bool,
 }
 
 fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
@@ -113,14 +113,14 @@ impl Failure {
             left: Vec::new(),
             remedy: None,
             partial: None,
-            is_told: false,
+            is_reported: false,
         }))
     }
 
     /// The end of another process, which has said everything: only the exit code is ours to tell.
-    pub fn told(exit: Exit) -> Self {
+    pub fn reported(exit: Exit) -> Self {
         let mut failure = Failure::new(exit, String::new());
-        failure.is_told = true;
+        failure.is_reported = true;
         failure
     }
 

@@ -118,7 +118,7 @@ impl Output {
 
     /// A failed command: the block on stderr and, as JSON, the document on stdout.
     pub fn failure(self, failure: &Failure) {
-        if failure.is_told {
+        if failure.is_reported {
             return;
         }
         note(&failure.block());
