@@ -16,6 +16,8 @@ pub(crate) struct Above {
     pub(crate) standing: Standing,
     /// The cluster's name, where it has one.
     pub(crate) cluster: Option<String>,
+    /// Whether the Machine has become a Node.
+    pub(crate) joined: bool,
 }
 
 /// Whether an object may be provisioned.
@@ -78,7 +80,9 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
             },
         },
     };
-    Above { paused, standing, cluster: read.cluster_name.map(str::to_owned) }
+    let status = read.machine.and_then(|machine| machine.status.as_ref());
+    let joined = status.is_some_and(|status| status.node_ref.as_ref().is_some_and(|node| !node.is_null()));
+    Above { paused, standing, cluster: read.cluster_name.map(str::to_owned), joined }
 }
 
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.

@@ -125,12 +125,19 @@ pub struct RunArguments {
     /// Work only while holding the Lease; `false` for a controller that is surely alone
     #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: bool,
-    /// The namespace of the Lease and of the controller itself
-    #[arg(long, env = "POD_NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+    /// The namespace of the controller itself, where administrators keep the ConfigMap `windlass-approvals`
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+    pub controller_namespace: String,
+    /// The namespace of the Lease: the same for all controllers of a cluster, and one where tenants do not write
+    #[arg(long, env = "WINDLASS_LEADER_ELECT_NAMESPACE", value_name = "NAMESPACE", default_value = "kube-system", value_parser = non_empty)]
     pub leader_elect_namespace: String,
-    /// The Lease's name
-    #[arg(long, default_value = "windlass-controller", value_parser = non_empty)]
-    pub leader_elect_name: String,
+    /// The Lease's name; absent: made from what is watched, so that two controllers of the same never work both
+    #[arg(long, value_name = "NAME", value_parser = non_empty)]
+    pub leader_elect_name: Option<String>,
+    /// The name of the Secret with a namespace's own credentials: machines of a namespace that has one, and that name no
+    /// other, are made with these; absent: with the controller's
+    #[arg(long, env = "WINDLASS_NAMESPACE_CREDENTIALS", value_name = "NAME", value_parser = non_empty)]
+    pub namespace_credentials: Option<String>,
     /// How long a Lease holds that is not renewed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub lease_duration: Duration,

@@ -13,7 +13,7 @@ const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// A `Cluster`.
 pub(crate) type Cluster = Object<ClusterSpec, ClusterStatus>;
 /// A `Machine`.
-pub(crate) type Machine = Object<MachineSpec, Nothing>;
+pub(crate) type Machine = Object<MachineSpec, MachineStatus>;
 
 /// What is read of a Cluster's spec.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -135,9 +135,13 @@ impl Reference {
     }
 }
 
-/// What is not read.
+/// What is read of a Machine's status. The field has this name in both versions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Nothing {}
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct MachineStatus {
+    /// The Node that the machine has become.
+    pub(crate) node_ref: Option<serde_json::Value>,
+}
 
 /// How Cluster API's kinds are reached in this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

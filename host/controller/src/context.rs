@@ -21,6 +21,7 @@ use windlass_scaleway::Zone;
 
 use crate::Error;
 use crate::above::Above;
+use crate::accounts::Accounts;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, PolicyInUse, conditions};
@@ -35,20 +36,32 @@ const BEHIND: Duration = Duration::from_millis(500);
 /// The longest note of an event, in bytes (a rule of Kubernetes).
 const LONGEST_NOTE: usize = 1000;
 
+/// Who applies conditions and Secrets.
+pub(crate) const FIELD_MANAGER: &str = "windlass-controller";
+/// The array of conditions in every status.
+const CONDITIONS: &str = "conditions";
+
 /// What the operator configured.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) owner: OwnerName,
+    /// The namespace that is watched; absent: all.
+    pub(crate) watched: Option<String>,
     /// The controller's own namespace.
     pub(crate) namespace: String,
     pub(crate) zone: Option<Zone>,
+    /// The project of the credentials.
+    pub(crate) project: Option<String>,
+    /// The name of the Secret that is a namespace's default, where the operator lets there be one.
+    pub(crate) namespace_credentials: Option<String>,
     pub(crate) pools: Pools,
     pub(crate) allow_orders: bool,
     pub(crate) listing_interval: Duration,
     pub(crate) retry_interval: Duration,
 }
 
-/// What all reconciles share.
+/// What all reconciles share; client, lifecycle, clusters and settings are those of one account.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) cluster_api: Option<ClusterApi>,
@@ -58,7 +71,8 @@ pub(crate) struct Context {
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) recorder: Recorder,
     pub(crate) settings: Settings,
-    pub(crate) settled: Settled,
+    pub(crate) settled: Arc<Settled>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) server_clusters: Arc<ServerClusters>,
 }
 
@@ -134,6 +148,9 @@ fn is_gone(error: &kube::Error) -> bool {
 }
 
 /// Writes what differs between two statuses. The mirror of the operation is its job's to write.
+///
+/// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server, so
+/// one that somebody else has set meanwhile stays, however old the object is that we have seen.
 pub(crate) async fn write_status<K, S>(api: &Api<K>, object: &K, old: &S, new: &S) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -141,15 +158,69 @@ where
 {
     let Some(Value::Object(mut patch)) = difference(old, new) else { return Ok(()) };
     patch.remove("operation");
-    if patch.is_empty() {
-        return Ok(());
+    let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up(new)));
+    let name = object.name_any();
+    if !patch.is_empty() {
+        let patch = json!({"metadata": {"uid": object.uid()}, "status": patch});
+        written(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await)?;
     }
-    let patch = json!({"metadata": {"uid": object.uid()}, "status": patch});
+    if let Some(conditions) = conditions {
+        let patch = json!({
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
+            "metadata": {"name": name, "uid": object.uid()},
+            "status": {CONDITIONS: conditions},
+        });
+        written(api.patch_status(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&patch)).await)?;
+    }
+    Ok(())
+}
+
+/// Takes away a condition that somebody else has set, under the version that is read here. `false` when another write
+/// came first.
+pub(crate) async fn remove_foreign_condition<K>(api: &Api<K>, object: &K, kind: &str) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let reading = "reading the object whose condition is taken away";
+    let Some(now) = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes(reading))? else { return Ok(true) };
+    let status = serde_json::to_value(&now).unwrap_or_default()["status"].take();
+    let all = status[CONDITIONS].as_array().cloned().unwrap_or_default();
+    let kept: Vec<&Value> = all.iter().filter(|condition| condition["type"] != kind).collect();
+    if kept.len() == all.len() {
+        return Ok(true);
+    }
+    let patch = json!({
+        "metadata": {"uid": object.uid(), "resourceVersion": now.resource_version()}, "status": {CONDITIONS: kept},
+    });
     match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_conflict(&error) => Ok(false),
+        Err(error) if is_gone(&error) => Ok(true),
+        Err(error) => Err(Error::kubernetes("taking a condition away")(error)),
+    }
+}
+
+fn written<K>(answer: kube::Result<K>) -> Result<(), Error> {
+    match answer {
         Ok(_) => Ok(()),
         Err(error) if is_gone(&error) => Ok(()),
         Err(error) => Err(Error::kubernetes("writing the status")(error)),
     }
+}
+
+/// Whether it is this controller that sets the machine up, and not somebody else.
+fn sets_up<S: Serialize>(status: &S) -> bool {
+    serde_json::to_value(status).is_ok_and(|status| !status["setup"].is_null())
+}
+
+/// Those conditions of an array that this controller sets.
+fn our_conditions(all: &Value, sets_up: bool) -> Vec<Value> {
+    let ours = |condition: &&Value| {
+        conditions::OURS.iter().any(|kind| condition["type"] == *kind)
+            || sets_up && condition["type"] == conditions::BOOTSTRAPPED
+    };
+    all.as_array().into_iter().flatten().filter(ours).cloned().collect()
 }
 
 /// Writes metadata or spec, under the version that was read: what somebody else changed meanwhile is not overwritten.

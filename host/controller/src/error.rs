@@ -66,6 +66,9 @@ pub enum Error {
     /// Another process leads, or may lead.
     #[error("the Lease is lost: another process may lead, so this one ends")]
     LeaseLost,
+    /// A part of the process panicked.
+    #[error("the controller has a defect: a part of it panicked, as the lines before tell, so all of it ends")]
+    Panicked,
     /// A part of the process ended on its own.
     #[error("the controller has a defect: {0}")]
     Defect(String),

@@ -49,6 +49,7 @@ fn decide(
         );
     }
     status.ready = ready;
+    status.version.clone_from(&spec.version);
     status.external_managed_control_plane = true;
     // Never unset once it is true.
     if ready {
@@ -121,6 +122,7 @@ mod tests {
         let nothing = ExternalClusterSpec::default();
         let known = ExternalClusterSpec {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
+            ..ExternalClusterSpec::default()
         };
         let first = decide(&ExternalClusterStatus::default(), &nothing, None, Some(1), now);
         assert!(!first.ready && first.initialization.is_none());
@@ -136,6 +138,7 @@ mod tests {
     fn while_paused_nothing_but_the_pause_is_told() {
         let known = ExternalClusterSpec {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
+            ..ExternalClusterSpec::default()
         };
         let status = decide(&ExternalClusterStatus::default(), &known, Some("why"), Some(1), Timestamp::UNIX_EPOCH);
         assert!(!status.ready);

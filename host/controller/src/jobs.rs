@@ -14,9 +14,11 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{Control, Event, Happening};
 
+use crate::crash::EndOnPanic;
 use crate::kinds::{OperationStatus, ResourceInUse};
 use crate::metric_names;
 use crate::outcome::Outcome;
@@ -114,10 +116,13 @@ pub(crate) struct Jobs {
     tasks: TaskTracker,
     /// The controls of work that belongs to no object.
     aside: Mutex<Vec<Control>>,
+    /// Cancelled when one panics.
+    panicked: CancellationToken,
 }
 
 impl Jobs {
-    pub(crate) fn new(parallel: usize) -> Arc<Self> {
+    /// `panicked` is cancelled when a job panics.
+    pub(crate) fn new(parallel: usize, panicked: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             jobs: Mutex::default(),
             last: Mutex::default(),
@@ -125,6 +130,7 @@ impl Jobs {
             script_permits: Arc::new(Semaphore::new(parallel)),
             tasks: TaskTracker::new(),
             aside: Mutex::default(),
+            panicked,
         })
     }
 
@@ -183,7 +189,11 @@ impl Jobs {
         work: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
         self.aside.lock().push(control);
-        self.tasks.spawn(work)
+        let guard = EndOnPanic(self.panicked.clone());
+        self.tasks.spawn(async move {
+            let _guard = guard;
+            work.await
+        })
     }
 
     /// Starts a job, unless the object has one.
@@ -218,7 +228,9 @@ impl Jobs {
         self.last.lock().insert(uid.to_owned(), operation.clone());
         metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
         let (shared, uid) = (Arc::clone(self), uid.to_owned());
+        let guard = EndOnPanic(self.panicked.clone());
         self.tasks.spawn(async move {
+            let _guard = guard;
             let attempt = operation.attempt;
             let progress = Arc::new(Mutex::new(operation));
             let outcome = {
@@ -358,7 +370,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_object_has_one_job_and_its_end_is_written_and_kept() {
-        let jobs = Jobs::new(4);
+        let jobs = Jobs::new(4, CancellationToken::new());
         let (mirror, written) = recording();
         let begun = Arc::new(Mutex::new(0));
         for _ in 0..3 {
@@ -385,7 +397,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_machine_holds_no_other_and_no_more_than_the_bound_run_at_once() {
-        let jobs = Jobs::new(2);
+        let jobs = Jobs::new(2, CancellationToken::new());
         let (mirror, _) = recording();
         let (running, most) = (Arc::new(Mutex::new(0_u32)), Arc::new(Mutex::new(0_u32)));
         for number in 0..10 {
@@ -413,7 +425,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn leaving_waits_for_a_safe_point_but_not_for_ever() {
-        let jobs = Jobs::new(2);
+        let jobs = Jobs::new(2, CancellationToken::new());
         let (mirror, _) = recording();
         jobs.start("a", JobKind::Create, None, mirror, |_, _| std::future::pending());
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -6,16 +6,29 @@
 //!
 //! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
 //! rest has passed.
+//!
+//! A Lease stands for what is controlled and not for who controls it: one name for all namespaces, one for each that is
+//! watched alone, and all of them in one namespace where tenants do not write. So two installations lead together only
+//! where they have nothing in common. Who watches all namespaces leads only while nobody leads one of them alone, and the
+//! other way round: each takes its own Lease first and looks at the others' then, so that of two at least one sees the
+//! other. Who watches one gives way.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::arguments::RunArguments;
+use crate::crash::EndOnPanic;
+
+/// The Lease of who watches all namespaces.
+const LEASE: &str = "windlass-controller";
 
 /// How the Lease is held.
 #[derive(Clone, Debug)]
@@ -24,9 +37,48 @@ pub(crate) struct LeaseOptions {
     pub(crate) name: String,
     pub(crate) identity: String,
     pub(crate) duration: Duration,
+    pub(crate) rivals: Rivals,
+}
+
+/// Whose Leases exclude ours: those of who controls what we would control, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rivals {
+    /// Nobody's: the operator has given the Lease a name.
+    None,
+    /// That of who watches all namespaces, by this name.
+    OfAll(String),
+    /// Those of who watches one namespace alone, whose names begin so.
+    OfEach(String),
+}
+
+/// The name of the Lease for what is watched, and whose exclude it.
+fn lease_of(watched: Option<&str>) -> (String, Rivals) {
+    match watched {
+        None => (LEASE.to_owned(), Rivals::OfEach(format!("{LEASE}-"))),
+        Some(namespace) => (format!("{LEASE}-{namespace}"), Rivals::OfAll(LEASE.to_owned())),
+    }
+}
+
+/// The name of the Lease, as the operator or what is watched gives it.
+pub(crate) fn lease_name(arguments: &RunArguments) -> String {
+    arguments.leader_elect_name.clone().unwrap_or_else(|| lease_of(arguments.namespace.as_deref()).0)
 }
 
 impl LeaseOptions {
+    pub(crate) fn of(arguments: &RunArguments, identity: String) -> Self {
+        let rivals = match &arguments.leader_elect_name {
+            Some(_) => Rivals::None,
+            None => lease_of(arguments.namespace.as_deref()).1,
+        };
+        Self {
+            namespace: arguments.leader_elect_namespace.clone(),
+            name: lease_name(arguments),
+            identity,
+            duration: arguments.lease_duration,
+            rivals,
+        }
+    }
+
     /// How long after the last renewal a leader still counts as one.
     fn renew_deadline(&self) -> Duration {
         self.duration * 2 / 3
@@ -130,9 +182,14 @@ impl Leadership {
 pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &CancellationToken) -> Option<Leadership> {
     let api: Api<Lease> = Api::namespaced(client, &options.namespace);
     let mut observation = Observation::default();
+    let mut seen = HashMap::new();
     let mut said: Option<String> = None;
     loop {
-        match attempt(&api, &options, &mut observation).await {
+        let verdict = match attempt(&api, &options, &mut observation).await {
+            Ok(Verdict::Ours | Verdict::Free) => unless_rivalled(&api, &options, &mut seen).await,
+            held => held,
+        };
+        match verdict {
             Ok(Verdict::Ours | Verdict::Free) => break,
             Ok(Verdict::Held { by }) => {
                 if said.as_ref() != Some(&by) {
@@ -140,18 +197,65 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
                     said = Some(by);
                 }
             }
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease cannot be had now"),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                namespace = options.namespace,
+                lease = options.name,
+                "the Lease cannot be had now; where that is forbidden, the role of leader election has to name this Lease"
+            ),
         }
         tokio::select! {
-            () = shutdown.cancelled() => return None,
+            () = shutdown.cancelled() => {
+                give_back(&api, &options).await;
+                return None;
+            }
             () = tokio::time::sleep(options.interval()) => {}
         }
     }
     tracing::info!(identity = %options.identity, lease = %options.name, "leading");
     let lost = CancellationToken::new();
     let stop = CancellationToken::new();
-    let renewing = tokio::spawn(keep(api, options, lost.clone(), stop.clone()));
+    let guard = EndOnPanic(lost.clone());
+    let keeping = keep(api, options, lost.clone(), stop.clone());
+    let renewing = tokio::spawn(async move {
+        let _guard = guard;
+        keeping.await;
+    });
     Some(Leadership { lost, stop, renewing })
+}
+
+/// The Leases that exclude ours, as they are now.
+async fn rivals_of(api: &Api<Lease>, rivals: &Rivals) -> kube::Result<Vec<Lease>> {
+    match rivals {
+        Rivals::None => Ok(Vec::new()),
+        Rivals::OfAll(name) => Ok(api.get_opt(name).await?.into_iter().collect()),
+        Rivals::OfEach(prefix) => {
+            let all = api.list(&ListParams::default()).await?.items;
+            Ok(all.into_iter().filter(|lease| lease.name_any().starts_with(prefix)).collect())
+        }
+    }
+}
+
+/// Whether the Lease that we hold lets us lead. Who watches one namespace gives its own back where it does not, so that
+/// who watches all of them waits for nobody for ever.
+async fn unless_rivalled(
+    api: &Api<Lease>,
+    options: &LeaseOptions,
+    seen: &mut HashMap<String, Observation>,
+) -> kube::Result<Verdict> {
+    let looking = tokio::time::timeout(options.interval(), rivals_of(api, &options.rivals));
+    let rivals = looking.await.map_err(late)??;
+    let now = Instant::now();
+    let verdicts = rivals.iter().map(|rival| {
+        // None of them is ours, whatever its holder is called.
+        seen.entry(rival.name_any()).or_default().judge(rival, "", now)
+    });
+    let held: Vec<Verdict> = verdicts.filter(|verdict| matches!(verdict, Verdict::Held { .. })).collect();
+    let Some(held) = held.into_iter().next() else { return Ok(Verdict::Ours) };
+    if matches!(options.rivals, Rivals::OfAll(_)) {
+        give_back(api, options).await;
+    }
+    Ok(held)
 }
 
 /// Tries to take or renew the Lease. `Ours` and `Free` both mean that it is ours now.
@@ -246,6 +350,7 @@ mod tests {
             name: "windlass-controller".into(),
             identity: identity.into(),
             duration: Duration::from_secs(30),
+            rivals: Rivals::None,
         }
     }
 

@@ -32,12 +32,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod above;
+mod accounts;
 mod apple_silicon;
 mod approvals;
 mod arguments;
 mod cluster_api;
 mod configuration;
 mod context;
+mod crash;
 mod definitions;
 mod error;
 mod external_cluster;

@@ -16,6 +16,7 @@ use windlass_scaleway::Zone;
 use crate::arguments::{Orphans, RunArguments};
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, annotations};
+use crate::lease::lease_name;
 use crate::names::{ProviderId, claim, claim_prefix};
 use crate::{Error, metric_names};
 
@@ -41,7 +42,7 @@ impl Watch {
             interval: arguments.orphans_interval,
             grace: arguments.orphans_grace,
             own_namespace: arguments.leader_elect_namespace.clone(),
-            lease: arguments.leader_elect_name.clone(),
+            lease: lease_name(arguments),
         })
     }
 }
@@ -62,13 +63,13 @@ pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
 
 /// Looks at each interval.
 pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: CancellationToken) {
-    let mut first_seen = BTreeMap::new();
+    let (mut first_seen, mut zones) = (BTreeMap::new(), BTreeSet::new());
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(watch.interval) => {}
         }
-        if let Err(error) = look(&context, &watch, &mut first_seen).await {
+        if let Err(error) = look(&context, &watch, &mut first_seen, &mut zones).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "orphaned hosts could not be looked for");
         }
     }
@@ -103,10 +104,16 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
     }
 }
 
-async fn look(context: &Context, watch: &Watch, first_seen: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
-    let (_, zones) = living(context).await?;
+/// `zones` are those in which there ever were machines: an orphan is what is left when the last of them is gone.
+async fn look(
+    context: &Context,
+    watch: &Watch,
+    first_seen: &mut BTreeMap<String, Instant>,
+    zones: &mut BTreeSet<Zone>,
+) -> Result<(), Error> {
+    zones.extend(living(context).await?.1);
     let mut seen = BTreeSet::new();
-    for zone in zones {
+    for zone in zones.clone() {
         // Anew for each zone: who came to life meanwhile is explained.
         let (live, _) = living(context).await?;
         let told = reclaim(context, &zone, live.clone(), ReclaimMode::Report, watch.grace).await?;

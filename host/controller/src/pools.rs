@@ -32,16 +32,17 @@ impl Pools {
             let namespaces: BTreeSet<String> =
                 namespaces.into_iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
             let problem = if namespaces.contains("") {
-                "a namespace in it is empty; expected <prefix> or <prefix>=<namespace>,<namespace>"
+                Some("a namespace in it is empty; expected <prefix> or <prefix>=<namespace>,<namespace>")
             } else if pools.default.as_ref() == Some(&prefix) {
-                "it is also the value of --pool-prefix, which every namespace may use"
-            } else if pools.named.contains_key(&prefix) {
-                "the pool is named twice"
+                Some("it is also the value of --pool-prefix, which every namespace may use")
+            } else if pools.named.insert(prefix, namespaces).is_some() {
+                Some("the pool is named twice")
             } else {
-                pools.named.insert(prefix, namespaces);
-                continue;
+                None
             };
-            return Err(Error::Option { option: "--pool", problem: format!("{text:?}: {problem}") });
+            if let Some(problem) = problem {
+                return Err(Error::Option { option: "--pool", problem: format!("{text:?}: {problem}") });
+            }
         }
         Ok(pools)
     }

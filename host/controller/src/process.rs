@@ -1,16 +1,19 @@
 //! The process: credentials, policies, Lease, the controllers, and their orderly end.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::controller::{self, Action};
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,13 +25,15 @@ use windlass_lifecycle::{
 use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
+use crate::accounts::Accounts;
 use crate::arguments::{COMPILE, RunArguments, Sweep};
-use crate::cluster_api::{Cluster, ClusterApi, Machine};
+use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready};
 use crate::configuration::{Configuration, policy_folder};
-use crate::context::{Context, Settings, Settled, is_conflict};
+use crate::context::{Context, Settings, is_conflict};
+use crate::crash::{EndOnPanic, panic_for_tests};
 use crate::jobs::Jobs;
 use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, ServerCluster, labels};
-use crate::lease::{LeaseOptions, lead};
+use crate::lease::{LeaseOptions, lead, lease_name};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
 use crate::server_cluster::{Liveness, ServerClusters};
@@ -36,7 +41,9 @@ use crate::{Error, apple_silicon, external_cluster, instance, metric_names, name
 
 /// Who we are in events and in the Lease's history.
 const CONTROLLER: &str = "windlass-controller";
-/// How often it is looked whether Cluster API has been installed meanwhile.
+/// The kind that Cluster API has no part in.
+const SERVER_CLUSTER: &str = "ServerCluster";
+/// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a first wait is after an error of a reconcile.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
@@ -44,6 +51,11 @@ const AFTER_ERROR: Duration = Duration::from_secs(5);
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// So long new work waits for the operations that a dead predecessor left open.
 const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
+
+/// What is appended to the client's own user agent.
+pub(crate) fn user_agent() -> String {
+    format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))
+}
 
 /// Runs the controller until `shutdown` is cancelled.
 ///
@@ -65,12 +77,7 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);
     let leadership = if arguments.leader_elect {
-        let options = LeaseOptions {
-            namespace: arguments.leader_elect_namespace.clone(),
-            name: arguments.leader_elect_name.clone(),
-            identity: process.identity.clone(),
-            duration: arguments.lease_duration,
-        };
+        let options = LeaseOptions::of(&arguments, process.identity.clone());
         match lead(process.client.clone(), options, &shutdown).await {
             Some(leadership) => Some(leadership),
             None => return Ok(()),
@@ -80,17 +87,20 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     };
     metrics::gauge!(metric_names::LEADER).set(1.0);
     let lost = leadership.as_ref().map(crate::lease::Leadership::lost).unwrap_or_default();
+    let panicked = CancellationToken::new();
     let worked = tokio::select! {
         // Without waiting for anything: another may begin any moment.
         () = lost.cancelled() => Err(Error::LeaseLost),
-        worked = process.work(&arguments, &shutdown) => worked,
+        () = panicked.cancelled() => Err(Error::Panicked),
+        worked = process.work(&arguments, &shutdown, &panicked) => worked,
     };
     metrics::gauge!(metric_names::LEADER).set(0.0);
     if worked.is_err() {
         health.set_broken();
     }
     if let Some(leadership) = leadership
-        && !matches!(worked, Err(Error::LeaseLost))
+        // What panicked may not be all that was at work: a successor waits until the Lease has run out.
+        && !matches!(worked, Err(Error::LeaseLost | Error::Panicked))
     {
         leadership.release().await;
     }
@@ -114,9 +124,13 @@ impl Process {
         let mut explicit = ExplicitSettings::default();
         explicit.zone = arguments.zone.clone();
         explicit.api_url = arguments.api_url.clone();
-        explicit.user_agent = Some(format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION")));
+        explicit.user_agent = Some(user_agent());
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
         orphans::check(arguments)?;
+        if arguments.namespace_credentials.is_some() {
+            // What was begun with which key is told by the project.
+            scaleway_settings.require_project_id()?;
+        }
         let pools = Pools::of(arguments.pool_prefix.as_deref(), &arguments.pool)?;
         let zone = scaleway_settings.zone().cloned();
         let scaleway =
@@ -141,11 +155,19 @@ impl Process {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| CONTROLLER.to_owned());
             format!("{host}-{}", &uuid::Uuid::new_v4().simple().to_string()[..8])
         });
+        // Pods of two installations may have one name, and they may want one Lease.
+        let identity = match &arguments.leader_elect_name {
+            Some(_) => identity,
+            None => format!("{identity}_{}", arguments.controller_namespace),
+        };
         Ok(Self {
             settings: Settings {
                 owner: owner.clone(),
+                watched: arguments.namespace.clone(),
+                project: scaleway.settings().project_id().map(str::to_owned),
+                namespace_credentials: arguments.namespace_credentials.clone(),
                 zone,
-                namespace: arguments.leader_elect_namespace.clone(),
+                namespace: arguments.controller_namespace.clone(),
                 pools,
                 allow_orders: arguments.allow_orders,
                 listing_interval: arguments.listing_interval,
@@ -161,7 +183,12 @@ impl Process {
     }
 
     /// Works as the leader.
-    async fn work(&self, arguments: &RunArguments, shutdown: &CancellationToken) -> Result<(), Error> {
+    async fn work(
+        &self,
+        arguments: &RunArguments,
+        shutdown: &CancellationToken,
+        panicked: &CancellationToken,
+    ) -> Result<(), Error> {
         let _watch = match self.policies.watch() {
             Ok(watch) => Some(watch),
             Err(error) => {
@@ -178,9 +205,11 @@ impl Process {
         options.limits.machine_interval = arguments.listing_interval;
         options.limits.claim_settle = arguments.claim_settle;
         options.limits.second_look = arguments.second_look;
+        options.project.clone_from(&self.settings.project);
+        let limits = options.limits;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
-        let jobs = Jobs::new(usize::from(arguments.operations));
+        let jobs = Jobs::new(usize::from(arguments.operations), panicked.clone());
         let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
         supervise(supervisor, &jobs, shutdown).await;
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
@@ -188,9 +217,16 @@ impl Process {
             identity: self.identity.clone(),
             lease: arguments.leader_elect.then(|| {
                 let leases = Api::namespaced(self.client.clone(), &arguments.leader_elect_namespace);
-                (leases, arguments.leader_elect_name.clone())
+                (leases, lease_name(arguments))
             }),
         };
+        let accounts = Arc::new(Accounts::new(
+            self.state.clone(),
+            liveness.clone(),
+            shutdown.clone(),
+            limits,
+            supervision(arguments, self.settings.zone.as_ref()),
+        ));
         let server_clusters = Arc::new(ServerClusters::new(liveness, shutdown.clone()));
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
@@ -209,10 +245,11 @@ impl Process {
                 jobs: Arc::clone(&jobs),
                 recorder: recorder.clone(),
                 settings: self.settings.clone(),
-                settled: Settled::default(),
+                settled: Arc::default(),
+                accounts: Arc::clone(&accounts),
                 server_clusters: Arc::clone(&server_clusters),
             });
-            let again = controllers(context, arguments, shutdown).await;
+            let again = controllers(context, arguments, shutdown, panicked).await;
             if !again {
                 break;
             }
@@ -311,47 +348,59 @@ async fn owner(client: &Client) -> Result<OwnerName, Error> {
     }
 }
 
-/// Runs the controllers until the end, or until Cluster API appears (`true`).
-async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: &CancellationToken) -> bool {
+/// Runs the controllers until the end, or until Cluster API is there in another version, or at all (`true`).
+async fn controllers(
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    shutdown: &CancellationToken,
+    panicked: &CancellationToken,
+) -> bool {
     let stop = shutdown.child_token();
     let tasks = TaskTracker::new();
-    tasks.spawn(machines(
+    let spawn = |task: BoxFuture<'static, ()>| {
+        let guard = EndOnPanic(panicked.clone());
+        tasks.spawn(async move {
+            let _guard = guard;
+            task.await;
+        });
+    };
+    spawn(Box::pin(machines(
         AppleSiliconMachine::default(),
         "AppleSiliconMachine",
         apple_silicon::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
-    ));
-    tasks.spawn(machines(
+    )));
+    spawn(Box::pin(machines(
         InstanceMachine::default(),
         "InstanceMachine",
         instance::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
-    ));
-    tasks.spawn(machines(
+    )));
+    spawn(Box::pin(machines(
         ServerCluster::default(),
-        "ServerCluster",
+        SERVER_CLUSTER,
         server_cluster::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
-    ));
-    tasks.spawn(clusters(Arc::clone(&context), arguments, stop.clone()));
+    )));
+    spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
     match orphans::Watch::of(arguments) {
-        Some(watch) => drop(tasks.spawn(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
+        Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
         None => tracing::info!("orphans are not looked for: one namespace cannot explain the claims of another"),
     }
     tasks.close();
     let appeared = async {
-        if context.cluster_api.is_some() {
-            std::future::pending::<()>().await;
-        }
         loop {
             tokio::time::sleep(DISCOVERY_INTERVAL).await;
-            if let Ok(Some(_)) = ClusterApi::discover(&context.client).await {
+            // One that is gone is waited for: without it a pause of its Clusters could not be seen.
+            if let Ok(found @ Some(_)) = ClusterApi::discover(&context.client).await
+                && found != context.cluster_api
+            {
                 return;
             }
         }
@@ -371,7 +420,8 @@ async fn controllers(context: Arc<Context>, arguments: &RunArguments, shutdown: 
     again
 }
 
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+/// The objects of a kind in one namespace, or in all.
+pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
@@ -416,9 +466,10 @@ where
         let api: Api<K> = api(&context.client, namespace.as_deref());
         let mut controller = Controller::new(api, watcher::Config::default())
             .with_config(controller::Config::default().concurrency(concurrency));
-        if let Some(cluster_api) = &context.cluster_api {
+        // A cluster of servers has nothing above it.
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| name != SERVER_CLUSTER) {
             let of_cluster = Arc::clone(&context);
-            let store = controller.store();
+            let (store, seen) = (controller.store(), Seen::default());
             controller = controller
                 .watches_with(
                     api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
@@ -430,7 +481,7 @@ where
                     api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
                     cluster_api.cluster.clone(),
                     watcher::Config::default(),
-                    move |cluster| members(&store, &cluster, &of_cluster),
+                    move |cluster| members(&store, &cluster, &seen, &of_cluster),
                 );
         }
         let shared = Arc::clone(&context);
@@ -496,11 +547,37 @@ where
     Some(ObjectRef::new(&reference.name).within(&machine.namespace()?))
 }
 
-/// The objects of a Cluster. What was settled about them is looked at anew: the Cluster may have been paused.
-fn members<K>(store: &Store<K>, cluster: &Cluster, context: &Context) -> Vec<ObjectRef<K>>
+/// What of a Cluster its machines depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gates {
+    paused: bool,
+    ready: bool,
+}
+
+/// The Clusters as their machines saw them last, by UID.
+type Seen = Mutex<HashMap<String, Gates>>;
+
+/// Whether a Cluster is another to its machines than it was when they were looked at last.
+fn is_news(seen: &Seen, cluster: &Cluster) -> bool {
+    let mut seen = seen.lock();
+    let uid = cluster.uid().unwrap_or_default();
+    if cluster.meta().deletion_timestamp.is_some() {
+        seen.remove(&uid);
+        return true;
+    }
+    let gates = Gates { paused: cluster.spec.paused.unwrap_or(false), ready: infrastructure_ready(cluster) };
+    seen.insert(uid, gates) != Some(gates)
+}
+
+/// The objects of a Cluster that has changed in what they depend on. What was settled about them is looked at anew: the
+/// Cluster may have been paused.
+fn members<K>(store: &Store<K>, cluster: &Cluster, seen: &Seen, context: &Context) -> Vec<ObjectRef<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
+    if !is_news(seen, cluster) {
+        return Vec::new();
+    }
     let (name, namespace) = (cluster.name_any(), cluster.namespace());
     store
         .state()
@@ -520,9 +597,11 @@ async fn measured<K, F>(
     context: Arc<Context>,
 ) -> Result<Action, Error>
 where
+    K: Resource<DynamicType = ()>,
     F: Future<Output = Result<Action, Error>>,
 {
     let began = Instant::now();
+    panic_for_tests("reconcile", &object.name_any());
     let result = reconcile(object, context).await;
     let outcome = if result.is_ok() { "done" } else { "failed" };
     metrics::counter!(metric_names::RECONCILES, "kind" => name, "outcome" => outcome).increment(1);
@@ -566,4 +645,39 @@ async fn finish<K, E, W>(
         }
     }
     tracing::debug!(kind = name, "the controller has ended");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_news_to_its_machines_when_its_gates_change() {
+        let cluster = |uid: &str, paused: bool, ready: bool, deleted: bool| -> Cluster {
+            let mut object = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c", "uid": uid},
+                "spec": {"paused": paused}, "status": {"initialization": {"infrastructureProvisioned": ready}},
+            });
+            if deleted {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            serde_json::from_value(object).unwrap()
+        };
+        let seen = Seen::default();
+        for (found, news) in [
+            (cluster("a", false, false, false), true),
+            (cluster("a", false, false, false), false),
+            (cluster("a", false, true, false), true),
+            (cluster("a", false, true, false), false),
+            (cluster("b", false, true, false), true),
+            (cluster("a", true, true, false), true),
+            (cluster("a", true, true, false), false),
+            (cluster("a", true, true, true), true),
+            (cluster("a", true, true, true), true),
+        ] {
+            assert_eq!(is_news(&seen, &found), news, "{found:?}");
+        }
+    }
 }

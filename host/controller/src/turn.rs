@@ -17,7 +17,9 @@ use windlass_policy::slots::SlotName;
 
 use crate::Error;
 use crate::above::{self, Above};
+use crate::accounts::{OfAccount, Unusable};
 use crate::context::{Context, overtaken, remove_finalizer, say_paused, say_provisioned, say_waiting, write_status};
+use crate::crash::panic_for_tests;
 use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, conditions};
 use crate::next::Next;
@@ -205,14 +207,47 @@ impl<'a, K: Machine> Turn<'a, K> {
         overtaken(&self.api, self.object, seen).await
     }
 
+    /// Notes the project in which work on the object begins, before anything is called.
+    pub(crate) fn begin_in_project(&mut self) {
+        if self.status.project_id.is_none() {
+            self.status.project_id.clone_from(&self.context.settings.project);
+        }
+    }
+
+    /// Says why there are no credentials for the object. One that is deleted, and for which nothing was begun, goes.
+    pub(crate) async fn without_credentials(&mut self, unusable: &Unusable) -> Result<Action, Error>
+    where
+        K: OfAccount,
+    {
+        let next = if self.above.paused.is_some() {
+            Next::Pause(String::new())
+        } else if !self.deleting() || self.object.is_begun() {
+            let (phase, after) =
+                (if self.deleting() { K::LEAVING } else { Phase::Failed }, self.context.settings.retry_interval);
+            Next::wait(phase, unusable.reason, &unusable.message, Some(after))
+        } else if self.marked() {
+            Next::RemoveFinalizer
+        } else {
+            Next::Nothing
+        };
+        match self.make(next).await? {
+            ControlFlow::Break(action) => Ok(action),
+            ControlFlow::Continue(_) => Ok(Action::requeue(JOB_CHECK)),
+        }
+    }
+
     /// Starts a job. What it is for has been written before.
     pub(crate) fn launch<W, F>(&self, kind: JobKind, work: W)
     where
         W: FnOnce(Control, u32) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
-        let mirror = mirror_of(self.api.clone(), self.object.name_any(), self.uid.clone());
-        self.context.jobs.start(&self.uid, kind, self.last().as_ref(), mirror, work);
+        let name = self.object.name_any();
+        let mirror = mirror_of(self.api.clone(), name.clone(), self.uid.clone());
+        self.context.jobs.start(&self.uid, kind, self.last().as_ref(), mirror, move |control, attempt| {
+            panic_for_tests("job", &name);
+            work(control, attempt)
+        });
     }
 
     /// Says that the machine is there. `true` when that was known, and written, before.

@@ -89,6 +89,9 @@ pub struct Options {
     /// configured owner only between processes that share the state directory: what the journal does not know, a
     /// sweep takes for lost.
     pub owner: Option<OwnerName>,
+    /// The project whose machines are seen: hosts of others are not claimed, although the key may reach them. Absent: all
+    /// that the key reaches.
+    pub project: Option<String>,
     /// Where this process runs. Each server that it makes says so by a tag, so that who finds the server and not its
     /// journal knows where to look. Letters, digits, dots and dashes; absent: no tag.
     pub host: Option<String>,
@@ -111,6 +114,7 @@ impl Options {
             policies,
             state_directory,
             owner: None,
+            project: None,
             host: None,
             durability: Durability::default(),
             clock: Clock::System,
@@ -127,6 +131,7 @@ pub(crate) struct Shared {
     pub(crate) state_directory: StateDirectory,
     pub(crate) journal: Journal,
     pub(crate) owner: OwnerName,
+    pub(crate) project: Option<String>,
     pub(crate) host: Option<String>,
     pub(crate) clock: Clock,
     pub(crate) randomness: Randomness,
@@ -218,6 +223,7 @@ impl Lifecycle {
                 state_directory: options.state_directory,
                 journal,
                 owner,
+                project: options.project,
                 host: options.host,
                 clock: options.clock,
                 randomness,

@@ -57,6 +57,8 @@ pub(crate) async fn start(plane: &ControlPlane, port: u16) -> Result<()> {
         .arg(format!("--webhook-cert-dir={}", plane.folder().join("certificates").display()))
         .arg(format!("--webhook-port={port}"))
         .arg(format!("--health-addr=127.0.0.1:{health}"))
+        // Clusters that are made from a ClusterClass: off where nobody asks for it.
+        .arg("--feature-gates=ClusterTopology=true")
         .args(["--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics"]);
     plane.run("cluster-api", &mut command)?;
     eventually("Cluster API's webhooks listen", || async {

@@ -27,6 +27,8 @@ pub struct ControllerOptions {
     pub lease: Option<String>,
     /// Further arguments, which win over those that are set here.
     pub arguments: Vec<String>,
+    /// Environment variables beside those that all have.
+    pub environment: Vec<(String, String)>,
     /// As whom it asks the API server.
     pub user: User,
     /// Whether it watches all namespaces instead of the scene's: for a control plane where there is nobody else.
@@ -40,6 +42,7 @@ impl Default for ControllerOptions {
             configuration: None,
             lease: None,
             arguments: Vec::new(),
+            environment: Vec::new(),
             user: User::Controller,
             all_namespaces: false,
         }
@@ -51,6 +54,13 @@ impl ControllerOptions {
     #[must_use]
     pub fn configured(configuration: Value) -> Self {
         Self { configuration: Some(configuration), ..Self::default() }
+    }
+
+    /// With an environment variable.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// With a further argument.
@@ -93,7 +103,8 @@ impl Controller {
             .env("SCW_ACCESS_KEY", "SCWXXXXXXXXXXXXXXXXX")
             .env("SCW_SECRET_KEY", "11111111-1111-4111-8111-111111111111")
             .env("SCW_DEFAULT_PROJECT_ID", "7d0e3a4c-0000-4000-8000-000000000001")
-            .env("SCW_DEFAULT_ZONE", "fr-par-1");
+            .env("SCW_DEFAULT_ZONE", "fr-par-1")
+            .envs(options.environment.iter().cloned());
         let mut arguments = vec![
             format!("--kubeconfig={}", plane.kubeconfig_file(options.user).display()),
             format!("--state-dir={}", state.display()),

@@ -55,7 +55,8 @@ impl Kind {
     }
 
     /// The beginning of a manifest.
-    pub(crate) fn object(self, name: &str) -> Value {
+    #[must_use]
+    pub fn object(self, name: &str) -> Value {
         let resource = self.resource();
         json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}})
     }

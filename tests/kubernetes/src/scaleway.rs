@@ -121,6 +121,30 @@ impl Scaleway {
         Ok(self.simulator.add_apple_silicon_pool(&pool))
     }
 
+    /// Adds a host, ready, of this project to the pool of every scene.
+    ///
+    /// # Errors
+    /// For a pool that cannot be.
+    pub fn add_host_of_project(&self, project: &str) -> Result<Vec<String>> {
+        let pool = AppleSiliconPool::new(MachineOptions::POOL, 1, MachineOptions::TYPE)?.in_project(project);
+        Ok(self.simulator.add_apple_silicon_pool(&pool))
+    }
+
+    /// Makes a private network in `fr-par`, and gives its id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn add_network(&self) -> Result<String> {
+        let url = format!("{}/vpc/v2/regions/fr-par/private-networks", self.url());
+        let token = "X-Auth-Token: 11111111-1111-4111-8111-111111111111";
+        let (kind, body) = ("Content-Type: application/json", r#"{"name":"test","tags":[],"subnets":[]}"#);
+        let arguments = ["-sf", "--max-time", "300", "-H", token, "-H", kind, "-d", body, &url];
+        let answer = std::process::Command::new("curl").args(arguments).output().context("run curl")?;
+        ensure!(answer.status.success(), "{answer:?}");
+        let network: Value = serde_json::from_slice(&answer.stdout)?;
+        Ok(network["id"].as_str().context("a network without an id")?.to_owned())
+    }
+
     /// The hosts that there are, oldest first.
     #[must_use]
     pub fn hosts(&self) -> Vec<Host> {
@@ -203,6 +227,18 @@ impl Scaleway {
             let status = newest.context("the log of requests was cleared")?.status;
             // What was asked for is done as soon as the request has a status.
             ensure!(effect == Effect::Before || status.is_some(), "it is not done yet");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until a request has met any fault.
+    ///
+    /// # Errors
+    /// When none does.
+    pub async fn held_up(&self) -> Result<()> {
+        eventually("a request meets a fault", || async {
+            ensure!(self.simulator.faults().iter().any(|fault| fault.applied > 0), "none yet");
             Ok(())
         })
         .await

@@ -55,6 +55,8 @@ impl<'plane> Scene<'plane> {
     /// # Errors
     /// When the namespace or the Scaleway cannot be made.
     pub async fn with(plane: &'plane ControlPlane, name: &str, options: Options) -> Result<Self> {
+        // Ids of its own: machines of several scenes become Nodes of one cluster, where ids tell them apart.
+        let options = Options { seed: uuid::Uuid::new_v4().as_u64_pair().0, ..options };
         let namespace = format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..6]);
         let scene = Self {
             plane,

@@ -9,11 +9,9 @@ use kube::{Api, Resource, ResourceExt};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
-use crate::context::Context;
+use crate::context::{Context, FIELD_MANAGER};
 use crate::kinds::{AppleSiliconMachine, labels};
 
-/// Who writes the Secret's fields.
-const MANAGER: &str = "windlass-controller";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Why the Secret of an object cannot be written, where another has that name: one that this controller did not write for
@@ -38,7 +36,7 @@ fn secret_name(object: &str) -> String {
 fn is_ours(secret: &Secret, object: &str) -> bool {
     let kind = AppleSiliconMachine::kind(&());
     let owners = secret.owner_references();
-    secret.labels().get(MANAGED_BY).is_some_and(|by| by == MANAGER)
+    secret.labels().get(MANAGED_BY).is_some_and(|by| by == FIELD_MANAGER)
         && owners.iter().all(|owner| owner.kind == kind && owner.name == object)
 }
 
@@ -57,7 +55,7 @@ pub(super) async fn write(
     }
     let name = secret.name_any();
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&secret))
+    api.patch(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&secret))
         .await
         .map_err(Error::kubernetes("writing the Secret with the host's credentials"))?;
     Ok(Some(name))
@@ -76,7 +74,7 @@ fn secret(object: &AppleSiliconMachine, host: &Host) -> Option<Secret> {
     if let Some(vnc) = host.vnc_url.reveal() {
         data.insert("vnc-url", vnc);
     }
-    let mut labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
+    let mut labels = BTreeMap::from([(MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())]);
     if let Some(cluster) = object.labels().get(labels::CLUSTER_NAME) {
         labels.insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
     }

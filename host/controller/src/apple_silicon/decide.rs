@@ -227,7 +227,7 @@ mod tests {
     const CLAIM: &str = "team-mini-0011aabb";
 
     fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None }
+        Above { paused: None, standing, cluster: None, joined: false }
     }
 
     fn host() -> Host {

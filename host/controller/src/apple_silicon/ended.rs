@@ -8,7 +8,7 @@ use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 use super::bootstrap::failures;
 use super::setup::{Ended, Ran};
 use super::{Mac, addresses, credentials};
-use crate::context::write_object;
+use crate::context::{remove_foreign_condition, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
@@ -195,6 +195,9 @@ impl Mac<'_> {
                     annotations::ORIGIN: Value::Null, annotations::SET_UP: Value::Null,
                 }}});
                 if turn.object.spec.provider_id.is_some() && !write_object(&turn.api, turn.object, patch).await? {
+                    return Err(Error::Overtaken);
+                }
+                if !remove_foreign_condition(&turn.api, turn.object, conditions::BOOTSTRAPPED).await? {
                     return Err(Error::Overtaken);
                 }
                 metrics::counter!(metric_names::RELEASES, "outcome" => word(outcome)).increment(1);

@@ -23,6 +23,7 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
 use crate::above::{Above, Standing};
+use crate::accounts;
 use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
@@ -89,6 +90,10 @@ struct Mac<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Context>) -> Result<Action, Error> {
+    let context = match accounts::context_of(&context, object.as_ref()).await? {
+        Ok(context) => context,
+        Err(unusable) => return Turn::new(object.as_ref(), &context).await?.without_credentials(&unusable).await,
+    };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
         && context.settled.is(&uid, &mark)
@@ -304,6 +309,7 @@ impl Mac<'_> {
             turn.status.server_id = Some(id.clone());
         }
         turn.status.policies = turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
+        turn.begin_in_project();
         turn.write().await?;
         let context = Arc::clone(turn.context);
         match (kind, host) {

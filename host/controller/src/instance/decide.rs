@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None }
+        Above { paused: None, standing, cluster: None, joined: false }
     }
 
     fn last(kind: JobKind, state: &str) -> OperationStatus {

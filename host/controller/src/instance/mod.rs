@@ -16,9 +16,11 @@ use windlass_lifecycle::{Listing, OperationId, ServerSpecification};
 use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
+use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
 
 use crate::Error;
 use crate::above::{Above, Standing};
+use crate::accounts;
 use crate::approvals::{self, approved};
 use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
@@ -27,6 +29,11 @@ use crate::names::{ProviderId, group};
 use crate::requested::requested;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
 use decide::{Observed, Sight, decide};
+
+/// The key of the user data that cloud-init reads.
+const CLOUD_INIT: &str = "cloud-init";
+/// An address in a private network.
+const INTERNAL: &str = "InternalIP";
 
 impl Machine for InstanceMachine {
     const LEAVING: Phase = Phase::Deleting;
@@ -46,6 +53,10 @@ struct Instance<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context>) -> Result<Action, Error> {
+    let context = match accounts::context_of(&context, object.as_ref()).await? {
+        Ok(context) => context,
+        Err(unusable) => return Turn::new(object.as_ref(), &context).await?.without_credentials(&unusable).await,
+    };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
         && context.settled.is(&uid, &mark)
@@ -192,7 +203,10 @@ impl Instance<'_> {
             Own::Provisioned { trouble } => {
                 let Sight::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(server).await?;
+                self.remove_bootstrap_data().await;
+                let complete = self.is_complete(server);
                 if self.turn.provisioned(trouble.as_ref()).await?
+                    && complete
                     && let Some(mark) = settled_mark(object, context).await
                 {
                     context.settled.set(&self.turn.uid, mark);
@@ -232,6 +246,7 @@ impl Instance<'_> {
             turn.status.failure_domain = Some(zone.to_string());
         }
         turn.status.policies = turn.context.policies_in_use(InstanceMachine::SLOTS);
+        turn.begin_in_project();
         turn.write().await?;
         let (context, object) = (Arc::clone(turn.context), turn.object);
         let (Ok(zone), operation) = (self.zone.clone(), self.operation.clone()) else {
@@ -307,12 +322,79 @@ impl Instance<'_> {
         })
     }
 
+    /// Takes the cloud-init out of the user data when the Machine has become a Node: it has served, it holds what a machine
+    /// joins with, and everything that runs on the server can read it. What fails is tried again at the next look.
+    async fn remove_bootstrap_data(&mut self) {
+        let turn = &mut self.turn;
+        let Some((zone, id)) = &self.server else { return };
+        if !turn.above.joined || turn.status.bootstrap_data_removed {
+            return;
+        }
+        let api = turn.context.scaleway.instance(zone);
+        // A status that was lost says nothing: what is gone already is not asked for again.
+        let removed = match api.list_server_user_data(id).await {
+            Ok(keys) if keys.iter().any(|key| key == CLOUD_INIT) => api.delete_server_user_data(id, CLOUD_INIT).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) => turn.status.bootstrap_data_removed = true,
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, server = id, "its cloud-init stays"),
+        }
+    }
+
+    /// Whether nothing is to be done about a server that runs until something changes.
+    fn is_complete(&self, server: &Server) -> bool {
+        let status = &self.turn.status;
+        let waits_for_node =
+            matches!(self.turn.above.standing, Standing::Ready { .. }) && !status.bootstrap_data_removed;
+        let waits_for_address = !server.private_nics.is_empty() && internal(&status.addresses).next().is_none();
+        !waits_for_node && !waits_for_address
+    }
+
+    /// The addresses of the server's interfaces in private networks. They are looked up once: an interface keeps its own.
+    async fn private_addresses(&self, server: &Server) -> Vec<String> {
+        let known: Vec<String> = internal(&self.turn.status.addresses).map(str::to_owned).collect();
+        if server.private_nics.is_empty() || !known.is_empty() {
+            return known;
+        }
+        let Some((zone, _)) = &self.server else { return known };
+        let ipam = self.turn.context.scaleway.ipam(&zone.region());
+        let mut found = Vec::new();
+        for interface in &server.private_nics {
+            let request = ListIpamIps {
+                resource_type: Some("instance_private_nic".to_owned()),
+                resource_id: Some(interface.id.clone()),
+                ..ListIpamIps::default()
+            };
+            match ipam.list_ips(&request).await {
+                Ok(ips) => {
+                    let of_interface = |ip: &&IpamIp| ip.resource.as_ref().is_some_and(|of| of.id == interface.id);
+                    let address = |ip: &IpamIp| ip.address.split('/').next().unwrap_or_default().to_owned();
+                    found.extend(ips.iter().filter(of_interface).map(address));
+                }
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, interface = interface.id, "its private address cannot be looked up");
+                }
+            }
+        }
+        found
+    }
+
     /// Writes where the server is reached, and who decides about it.
     async fn publish(&mut self, server: &Server) -> Result<(), Error> {
+        let private = self.private_addresses(server).await;
         let (object, status) = (self.turn.object, &mut self.turn.status);
         status.server_id = Some(server.id.clone());
         status.server_name = Some(server.name.clone());
         status.addresses = addresses(server, &object.name_any());
+        for address in private {
+            let internal = MachineAddress { kind: INTERNAL.to_owned(), address };
+            if !status.addresses.contains(&internal) {
+                status.addresses.push(internal);
+            }
+        }
         status.policies = self.turn.context.policies_in_use(InstanceMachine::SLOTS);
         if let Some((zone, id)) = &self.server {
             status.failure_domain = Some(zone.to_string());
@@ -325,6 +407,11 @@ impl Instance<'_> {
     }
 }
 
+/// The internal ones of these addresses.
+fn internal(addresses: &[MachineAddress]) -> impl Iterator<Item = &str> {
+    addresses.iter().filter(|address| address.kind == INTERNAL).map(|address| address.address.as_str())
+}
+
 fn addresses(server: &Server, name: &str) -> Vec<MachineAddress> {
     let of = |kind: &str, address: &str| MachineAddress { kind: kind.to_owned(), address: address.to_owned() };
     let mut addresses = Vec::new();
@@ -334,7 +421,7 @@ fn addresses(server: &Server, name: &str) -> Vec<MachineAddress> {
     addresses
         .extend(server.public_ips.iter().filter(|ip| !ip.address.is_empty()).map(|ip| of("ExternalIP", &ip.address)));
     if let Some(private) = server.private_ip.as_deref().filter(|ip| !ip.is_empty()) {
-        addresses.push(of("InternalIP", private));
+        addresses.push(of(INTERNAL, private));
     }
     addresses
 }

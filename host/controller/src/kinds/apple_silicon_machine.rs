@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{MachineStatus, TemplateMetadata};
+use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
 
 /// A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -31,6 +31,7 @@ use super::common::{MachineStatus, TemplateMetadata};
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the host carries it"),
+    validation = Rule::new("has(self.spec.credentialsRef) == has(oldSelf.spec.credentialsRef) && (!has(self.spec.credentialsRef) || self.spec.credentialsRef == oldSelf.spec.credentialsRef)").message("credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into the Secret"),
     validation = Rule::new("self.spec.type == oldSelf.spec.type").message("type cannot be changed: a host is what it is; make a new machine"),
     validation = Rule::new("has(self.spec.zone) == has(oldSelf.spec.zone) && (!has(self.spec.zone) || self.spec.zone == oldSelf.spec.zone)").message("zone cannot be changed: a host stays where it is; make a new machine"),
     validation = Rule::new("has(self.spec.operatingSystem) == has(oldSelf.spec.operatingSystem) && (!has(self.spec.operatingSystem) || self.spec.operatingSystem == oldSelf.spec.operatingSystem)").message("operatingSystem cannot be changed: make a new machine"),
@@ -46,6 +47,11 @@ pub struct AppleSiliconMachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway-apple-silicon://[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
     pub provider_id: Option<String>,
+    /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
+    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be one,
+    /// else the controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<CredentialsReference>,
     /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]

@@ -30,6 +30,14 @@ pub struct MachineAddress {
     pub address: String,
 }
 
+/// A Secret with Scaleway's credentials, in the object's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CredentialsReference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
@@ -313,6 +321,13 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub creation: Option<String>,
+    /// The project in which it was begun: credentials of another are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "projectID")]
+    #[schemars(length(max = 64))]
+    pub project_id: Option<String>,
+    /// Whether an instance's bootstrap data was taken out of its user data, since the Machine has become a Node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bootstrap_data_removed: bool,
     /// Where it is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

@@ -35,6 +35,11 @@ pub struct ExternalClusterSpec {
     /// Where the control plane's API server is reached. The cluster is ready when this is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// The version of Kubernetes that the control plane has, as whoever manages it says. A Cluster with a topology sets
+    /// it, and rolls its machines when `status.version` follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub version: Option<String>,
 }
 
 /// An API server.
@@ -61,6 +66,10 @@ pub struct ExternalClusterStatus {
     /// Whether the control plane can be used (contract v1beta1 of control planes).
     #[serde(default)]
     pub initialized: bool,
+    /// The version of the control plane: `spec.version`, since nobody else tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub version: Option<String>,
     /// That its machines are none of Cluster API's.
     #[serde(default)]
     pub external_managed_control_plane: bool,

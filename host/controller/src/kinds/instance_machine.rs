@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{MachineStatus, TemplateMetadata};
+use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
 
 /// An Instance server on Scaleway with everything that belongs to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -30,6 +30,7 @@ use super::common::{MachineStatus, TemplateMetadata};
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the server carries it"),
+    validation = Rule::new("has(self.spec.credentialsRef) == has(oldSelf.spec.credentialsRef) && (!has(self.spec.credentialsRef) || self.spec.credentialsRef == oldSelf.spec.credentialsRef)").message("credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into the Secret"),
     validation = Rule::new("!has(oldSelf.spec.providerID) || (has(self.spec.providerID) && self.spec.providerID == oldSelf.spec.providerID)").message("providerID cannot be changed once it is set"),
     validation = Rule::new("self.spec.types == oldSelf.spec.types && self.spec.image == oldSelf.spec.image && has(self.spec.zone) == has(oldSelf.spec.zone) && (!has(self.spec.zone) || self.spec.zone == oldSelf.spec.zone) && has(self.spec.project) == has(oldSelf.spec.project) && (!has(self.spec.project) || self.spec.project == oldSelf.spec.project)").message("types, image, zone and project cannot be changed: make a new machine"),
     validation = Rule::new("has(self.spec.rootVolume) == has(oldSelf.spec.rootVolume) && (!has(self.spec.rootVolume) || self.spec.rootVolume == oldSelf.spec.rootVolume) && has(self.spec.additionalVolumes) == has(oldSelf.spec.additionalVolumes) && (!has(self.spec.additionalVolumes) || self.spec.additionalVolumes == oldSelf.spec.additionalVolumes)").message("volumes cannot be changed: make a new machine"),
@@ -45,6 +46,11 @@ pub struct InstanceMachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway://instance/[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
     pub provider_id: Option<String>,
+    /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
+    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be one,
+    /// else the controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<CredentialsReference>,
     /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]

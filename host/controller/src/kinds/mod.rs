@@ -14,8 +14,8 @@ pub use apple_silicon_machine::{
     AppleSiliconMachineTemplateSpec, LocalReference, Order, Setup, Teardown,
 };
 pub use common::{
-    BootstrapStatus, Condition, ConditionStatus, Initialization, MachineAddress, MachineStatus, OperationStatus, Phase,
-    PolicyInUse, ResourceInUse, SetupState, SetupStatus, TemplateMetadata,
+    BootstrapStatus, Condition, ConditionStatus, CredentialsReference, Initialization, MachineAddress, MachineStatus,
+    OperationStatus, Phase, PolicyInUse, ResourceInUse, SetupState, SetupStatus, TemplateMetadata,
 };
 pub use external_cluster::{
     ClusterInitialization, ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec,
@@ -92,4 +92,6 @@ pub mod conditions {
     pub const PROGRESSING: &str = "Progressing";
     /// How the release of a deleted object goes.
     pub const RELEASED: &str = "Released";
+    /// Those that the controller sets.
+    pub(crate) const OURS: [&str; 6] = [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED];
 }

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::common::Condition;
+use super::common::{Condition, CredentialsReference};
 use super::instance_machine::{PublicIp, Volume};
 
 /// Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.
@@ -36,6 +36,7 @@ use super::instance_machine::{PublicIp, Volume};
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
+    validation = Rule::new("has(self.credentialsRef) == has(oldSelf.credentialsRef) && (!has(self.credentialsRef) || self.credentialsRef == oldSelf.credentialsRef)").message("credentialsRef cannot be changed: what a cluster has is in one project; put other keys of that project into the Secret"),
     validation = Rule::new("self.zone == oldSelf.zone && has(self.project) == has(oldSelf.project) && (!has(self.project) || self.project == oldSelf.project)").message("zone and project cannot be changed: make a new cluster"),
     validation = Rule::new("self.groups.size() == oldSelf.groups.size() && self.groups.all(group, oldSelf.groups.exists(old, old.name == group.name))").message("groups cannot be added or removed: set a group's count to 0, or make a new cluster"),
     validation = Rule::new("self.groups.map(group, group.count).sum() <= 1000").message("a cluster has at most 1000 nodes: its record must fit into one object")
@@ -44,6 +45,11 @@ pub struct ServerClusterSpec {
     /// The zone in which all of it is.
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
     pub zone: String,
+    /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
+    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be one,
+    /// else the controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<CredentialsReference>,
     /// Id of the project. Absent: the credentials' default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
@@ -286,6 +292,10 @@ pub struct ServerClusterStatus {
     /// What guards the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordStatus>,
+    /// The project of the credentials with which it was begun: those of another are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "projectID")]
+    #[schemars(length(max = 64))]
+    pub project_id: Option<String>,
     /// What the controller began last of what the specification asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptStatus>,

@@ -2,6 +2,7 @@
 
 mod decide;
 mod hooks;
+mod restore;
 mod specification;
 mod store;
 mod work;
@@ -18,6 +19,7 @@ use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationSta
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
+use crate::accounts::{self, OfAccount, Unusable};
 use crate::context::{Context, mark, overtaken, remove_finalizer, write_status};
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
@@ -27,6 +29,7 @@ use crate::kinds::{
 use crate::outcome::Outcome;
 use crate::status::{bounded, set_condition};
 use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
+use restore::Found;
 pub(crate) use store::Liveness;
 pub(crate) use work::ServerClusters;
 use work::Task;
@@ -51,6 +54,10 @@ struct Turn<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>) -> Result<Action, Error> {
+    let context = match accounts::context_of(&context, object.as_ref()).await? {
+        Ok(context) => context,
+        Err(unusable) => return without_credentials(&object, &context, &unusable).await,
+    };
     let uid = object.uid().unwrap_or_default();
     let version = object.resource_version().unwrap_or_default();
     if context.settled.is(&uid, &version) && matches!(context.jobs.view(&uid), JobView::None) {
@@ -72,6 +79,23 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         now: Timestamp::now(),
     };
     turn.perform().await
+}
+
+/// Says why there are no credentials for an object. One that is deleted, and for which nothing was begun, goes.
+async fn without_credentials(object: &ServerCluster, context: &Context, unusable: &Unusable) -> Result<Action, Error> {
+    let api: Api<ServerCluster> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    if object.meta().deletion_timestamp.is_some() && !object.is_begun() {
+        remove_finalizer(&api, object).await?;
+        return Ok(Action::await_change());
+    }
+    let old = object.status.clone().unwrap_or_default();
+    let (mut status, generation, now) = (old.clone(), object.meta().generation, Timestamp::now());
+    let Unusable { reason, message } = unusable;
+    for kind in [conditions::READY, conditions::PROGRESSING] {
+        set_condition(&mut status.conditions, kind, ConditionStatus::False, reason, message, generation, now);
+    }
+    write_status(&api, object, &old, &status).await?;
+    Ok(Action::requeue(context.settings.retry_interval))
 }
 
 /// Looks whether the servers of a settled cluster are still there. What is news is written, and brings a reconcile.
@@ -186,6 +210,10 @@ impl Turn<'_> {
                 self.write().await?;
                 Ok(Action::await_change())
             }
+            Move::Start(Work::Create) => match self.found().await? {
+                Some(instead) => Ok(instead),
+                None => self.start(Work::Create).await,
+            },
             Move::Start(work) => self.start(work).await,
             Move::Settled => {
                 self.say_standing(tried);
@@ -198,6 +226,9 @@ impl Turn<'_> {
                 Ok(Action::requeue(self.context.settings.listing_interval))
             }
             Move::RemoveFinalizer => {
+                if let Found::Status(status) = restore::find(self.context, self.object).await? {
+                    return self.restore(*status).await;
+                }
                 if !remove_finalizer(&self.api, self.object).await? {
                     return Ok(Action::requeue(Duration::from_millis(500)));
                 }
@@ -286,6 +317,29 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// What is to be done instead of a creation, where the cluster's servers are there already.
+    async fn found(&mut self) -> Result<Option<Action>, Error> {
+        match restore::find(self.context, self.object).await? {
+            Found::Nothing => Ok(None),
+            Found::Servers(why) => {
+                self.say(false, "ServersFound", &why);
+                self.write().await?;
+                Ok(Some(Action::requeue(self.context.settings.retry_interval)))
+            }
+            Found::Status(status) => self.restore(*status).await.map(Some),
+        }
+    }
+
+    /// Gives the object the record of the servers that are its.
+    async fn restore(&mut self, status: ServerClusterStatus) -> Result<Action, Error> {
+        let words = format!("{} servers that were there have been taken over", status.nodes.len());
+        let conditions = std::mem::take(&mut self.status.conditions);
+        self.status = ServerClusterStatus { conditions, project_id: self.context.settings.project.clone(), ..status };
+        self.write().await?;
+        self.context.event(&self.object.object_ref(&()), false, "ServersTakenOver", "Operate", &words).await;
+        Ok(Action::requeue(WHILE_BUSY))
+    }
+
     async fn start(&mut self, work: Work) -> Result<Action, Error> {
         let seen = |object: &ServerCluster| {
             let status = object.status.as_ref();
@@ -324,6 +378,9 @@ impl Turn<'_> {
                 refused: None,
             });
             self.status.observed_generation = self.object.meta().generation;
+        }
+        if self.status.project_id.is_none() {
+            self.status.project_id.clone_from(&self.context.settings.project);
         }
         // Before the operation's first write: the nodes that it tells of are not there yet, or not there any more.
         let words = "an operation is about to begin";

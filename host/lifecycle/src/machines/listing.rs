@@ -248,14 +248,22 @@ impl<T: Listed> Listings<T> {
 /// Every host of a zone, at most `age` old; without an age, as they are after this call.
 pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -> Result<Arc<Listing<Host>>, Error> {
     let api = |client: Client| {
-        let api = client.apple_silicon(zone);
-        async move { api.list_servers(&ListHosts::default()).await }
+        let (api, project) = (client.apple_silicon(zone), shared.project.clone());
+        async move {
+            let request = ListHosts { project_id: project.clone(), ..ListHosts::default() };
+            let hosts = api.list_servers(&request).await?;
+            Ok(hosts
+                .into_iter()
+                .filter(|host| project.as_ref().is_none_or(|project| host.project_id == *project))
+                .collect())
+        }
     };
     shared.machines.hosts.at_most(shared, zone, age, api).await
 }
 
 impl Lifecycle {
-    /// Every Apple silicon host of a zone, whoever's it is. Calls for one zone within
+    /// Every Apple silicon host of a zone, whoever's it is; where [`Options::project`](crate::Options::project) names one, of
+    /// that project. Calls for one zone within
     /// [`Limits::machine_interval`](crate::Limits::machine_interval) share one answer, also while it is on its way;
     /// what this process itself renamed meanwhile shows.
     ///

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_test_kubernetes::{ControlPlane, Kind, MachineOptions, Nodes, Pod, Programs, Scene, User, eventually};
 
@@ -132,6 +133,13 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     provisioned(&there, 5).await?;
     available(&there, "macs", 3).await?;
     available(&there, "linux", 1).await?;
+    eventually("what the instance joined with is gone", || async {
+        let machines = there.list(Kind::InstanceMachine).await?;
+        let removed = |machine: &DynamicObject| machine.data["status"]["bootstrapDataRemoved"] == true;
+        ensure!(machines.iter().all(removed), "{machines:#?}");
+        Ok(())
+    })
+    .await?;
     let bootstrap = json!({"metadata": {"labels": {"clusterctl.cluster.x-k8s.io/move": ""}}});
     there.patch(Kind::Secret, "bootstrap", bootstrap).await?;
     let had = possessions(&there).await?;

@@ -253,3 +253,69 @@ async fn a_slow_host_holds_no_other_machine_up() -> Result<()> {
     scene.check_hosts(&[]).await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_in_which_anything_panics_ends_and_the_next_goes_on() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    for place in ["reconcile", "job"] {
+        let scene = Scene::new(plane, &format!("panic-{place}")).await?;
+        scene.scaleway().add_hosts(1, [])?;
+        let options = ControllerOptions::default().variable("WINDLASS_TEST_PANIC", &format!("{place}:mac"));
+        let mut controller = scene.start(&options).await?;
+        scene.apply(&MachineOptions::default().machine("mac")).await?;
+        let status = eventually("the controller ends", || {
+            let ended = controller.ended();
+            async move { ended?.context("it runs on") }
+        })
+        .await?;
+        ensure!(!status.success(), "{status}");
+        ensure!(controller.log().contains("the controller has a defect"), "{}", controller.last_words());
+        let _next = scene.start(&ControllerOptions::default()).await?;
+        scene.ready_machines(1).await?;
+        scene.end().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_condition_that_somebody_else_sets_meanwhile_is_not_lost() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "conditions").await?;
+    let host = scene.scaleway().add_hosts(1, [])?.remove(0);
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    let machine = scene.ready_machines(1).await?.remove(0);
+    let condition = |machine: &kube::core::DynamicObject, kind: &str| {
+        let all = machine.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|one| one["type"] == kind)
+    };
+    // While it looks at Scaleway, and so with an object in hand that is older than what is written now.
+    let claim = machine.annotations()["windlass.dev/claim"].clone();
+    scene.scaleway().simulator().rename_server(&host, "taken-by-hand")?;
+    let slow = FaultKind::Delay(Duration::from_secs(4));
+    scene.scaleway().fail("GET", "/apple-silicon/**/servers", Some(1), slow, Effect::Before)?;
+    scene.scaleway().held_up().await?;
+    let bootstrapped = json!({
+        "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "AppleSiliconMachine",
+        "metadata": {"name": "mac"},
+        "status": {"conditions": [{"type": "Bootstrapped", "status": "True", "reason": "Done", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    });
+    let apply = PatchParams::apply("bootstrapper").force();
+    scene.api(Kind::AppleSiliconMachine).patch_status("mac", &apply, &Patch::Apply(bootstrapped)).await?;
+    eventually("the new name shows", || async {
+        let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+        let ready = condition(&machine, "Ready").context("no Ready")?;
+        ensure!(ready["reason"] == "HostRenamed", "{ready}");
+        Ok(())
+    })
+    .await?;
+    let after = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+    ensure!(condition(&after, "Bootstrapped").is_some_and(|one| one["status"] == "True"), "{:#}", after.data["status"]);
+    // And the other way round: who applies its own leaves ours.
+    let fields = serde_json::to_string(&after.metadata.managed_fields)?;
+    ensure!(fields.contains("windlass-controller") && fields.contains("bootstrapper"), "{fields}");
+    scene.scaleway().simulator().rename_server(&host, &claim)?;
+    scene.ready_machines(1).await?;
+    scene.end().await
+}

@@ -110,7 +110,8 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
     let host = ready.data["spec"]["providerID"].clone();
     ensure!(ready.annotations()["windlass.dev/claim"].starts_with("helm-team-mac-"), "{:?}", ready.annotations());
     let first = eventually("the policy's digest stands in the status", || installation.digest()).await?;
-    let lease = plane.kubectl(User::Admin, &["get", "lease", "-n", SYSTEM, "-o", "jsonpath={.items[*].spec}"], "")?;
+    let lease = ["get", "lease", "windlass-controller", "-n", "kube-system", "-o", "jsonpath={.spec}"];
+    let lease = plane.kubectl(User::Admin, &lease, "")?;
     ensure!(lease.contains("windlass-controller-0"), "the pod does not lead: {lease}");
     ensure!(pod.get("metrics", "/metrics").await?.contains("windlass_leader 1"), "it does not say that it leads");
 
@@ -155,7 +156,7 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
             .chain([
                 "APIService /v1alpha1.infrastructure.windlass.dev".to_owned(),
                 format!("PersistentVolumeClaim {SYSTEM}/windlass-state"),
-                format!("Lease {SYSTEM}/windlass-controller"),
+                "Lease kube-system/windlass-controller".to_owned(),
             ])
             .collect();
         let left: BTreeSet<String> = everything(&plane)?.difference(&before).cloned().collect();
@@ -163,5 +164,55 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
         Ok(())
     })
     .await?;
+    installation.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_for_one_namespace_grants_nothing_elsewhere_and_secrets_where_it_is_told() -> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::bare(programs).await?;
+    let installation = Installation::prepare(&plane).await?;
+    let scene = &installation.scene;
+    let elsewhere = scene.neighbour("elsewhere").await?;
+    let account = format!("--as=system:serviceaccount:{SYSTEM}:windlass-controller");
+    let may = |verb: &str, what: &str, namespace: &str| {
+        let scope = format!("--namespace={namespace}");
+        plane.kubectl(User::Admin, &["auth", "can-i", verb, what, &scope, &account, "--quiet"], "").is_ok()
+    };
+    let machines = "applesiliconmachines.infrastructure.windlass.dev";
+
+    installation.helm("install", json!({"watchNamespace": scene.namespace(), "owner": ""}))?;
+    for (verb, what) in [("get", "secrets"), ("create", "secrets"), ("watch", machines), ("create", "jobs.batch")] {
+        ensure!(may(verb, what, scene.namespace()), "it may not {verb} {what}");
+        for namespace in [elsewhere.namespace(), SYSTEM, "kube-system"] {
+            ensure!(!may(verb, what, namespace), "it may {verb} {what} in {namespace}");
+        }
+    }
+    let mine = format!("leases.coordination.k8s.io/windlass-controller-{}", scene.namespace());
+    ensure!(may("update", &mine, "kube-system") && !may("update", "leases.coordination.k8s.io", "kube-system"));
+    ensure!(!may("update", "leases.coordination.k8s.io/windlass-controller", "kube-system"));
+    let mut pod = installation.run().await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
+
+    // All namespaces, and Secrets in one of them.
+    installation.helm("upgrade", json!({"secretNamespaces": [scene.namespace()]}))?;
+    for namespace in [scene.namespace(), elsewhere.namespace()] {
+        ensure!(may("watch", machines, namespace), "it may not watch machines in {namespace}");
+    }
+    for verb in ["get", "create", "patch"] {
+        ensure!(may(verb, "secrets", scene.namespace()) && !may(verb, "secrets", elsewhere.namespace()), "{verb}");
+    }
+    let mut pod = installation.run().await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(2).await?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
+    elsewhere.end().await?;
     installation.scene.end().await
 }

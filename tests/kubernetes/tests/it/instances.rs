@@ -11,7 +11,6 @@ async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() ->
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "instances").await?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
-    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
     scene.cluster("linux").await?;
     let specification = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
     scene.instances("workers", "linux", 2, specification).await?;
@@ -35,9 +34,20 @@ async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() ->
             provider_id.strip_prefix("scaleway://instance/fr-par-1/").with_context(|| provider_id.to_owned())?;
         ensure!(scene.scaleway().cloud_init(server)?.contains("hostname: from-the-test"));
     }
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
     eventually("Cluster API found their nodes", || async {
         let deployment = scene.api(Kind::MachineDeployment).get("workers").await?;
         ensure!(deployment.data["status"]["availableReplicas"] == 2, "{:#}", deployment.data["status"]);
+        Ok(())
+    })
+    .await?;
+
+    eventually("what they joined with is readable no longer", || async {
+        for machine in scene.list(Kind::InstanceMachine).await? {
+            let id = machine.data["status"]["serverID"].as_str().context("no server")?.to_owned();
+            ensure!(scene.scaleway().cloud_init(&id).is_err(), "{id} shows it");
+            ensure!(machine.data["status"]["bootstrapDataRemoved"] == true, "{:#}", machine.data["status"]);
+        }
         Ok(())
     })
     .await?;
@@ -117,5 +127,34 @@ async fn an_instance_is_found_again_by_a_controller_that_was_killed_and_lost_its
     }
     let resources = scene.scaleway().simulator().resources();
     ensure!(resources.is_empty(), "{resources:#?}");
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_in_private_networks_alone_has_its_addresses_there() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "private").await?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    let network = scene.scaleway().add_network()?;
+    let mut machine = Kind::InstanceMachine.object("inside");
+    machine["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1", "publicIPs": [],
+        "privateNetworks": [network]});
+    scene.apply(&machine).await?;
+    let addresses = eventually("it has an internal address", || async {
+        let status = scene.api(Kind::InstanceMachine).get("inside").await?.data["status"].clone();
+        let addresses = status["addresses"].as_array().cloned().unwrap_or_default();
+        let internal = addresses.iter().any(|one| one["type"] == "InternalIP" && one["address"].is_string());
+        ensure!(internal && status["ready"] == true, "{status:#}");
+        Ok(addresses)
+    })
+    .await?;
+    ensure!(!addresses.iter().any(|one| one["type"] == "ExternalIP"), "{addresses:?}");
+    // Looked up once.
+    let lookups = || scene.scaleway().calls().iter().filter(|call| call.contains("/ipam/")).count();
+    let before = lookups();
+    scene.looked_at_again(&controller, Kind::InstanceMachine, "inside").await?;
+    ensure!(lookups() == before, "{} more", lookups() - before);
+    scene.delete(Kind::InstanceMachine, "inside").await?;
+    scene.gone(Kind::InstanceMachine, "inside").await?;
     scene.end().await
 }

@@ -4,6 +4,7 @@
 //! makes that an error.
 
 mod attacks;
+mod classes;
 mod clusterctl;
 mod crashes;
 mod disturbances;
@@ -21,3 +22,4 @@ mod policies;
 mod scale;
 mod server_clusters;
 mod setup;
+mod tenants;

@@ -42,8 +42,7 @@ pub(crate) fn strand(scene: &Scene<'_>) -> Result<String> {
 
 /// The notes of the Lease's events that name this host, as `type reason: note`.
 async fn told_of(scene: &Scene<'_>, host: &str) -> Result<Vec<String>> {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(scene.client().clone(), "windlass-system", &Kind::Event.resource());
+    let api: Api<DynamicObject> = Api::namespaced_with(scene.client().clone(), "kube-system", &Kind::Event.resource());
     let text = |event: &DynamicObject, key: &str| event.data[key].as_str().unwrap_or_default().to_owned();
     let events = api.list(&ListParams::default()).await?.items;
     Ok(events
@@ -131,5 +130,35 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     .await?;
     let words = refused.last_words();
     ensure!(status.code() == Some(2) && words.contains("--orphans") && words.contains("--namespace"), "{words}");
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zone_is_looked_at_when_its_last_machine_is_gone_too() -> Result<()> {
+    let Some(plane) = plane().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "zones").await?;
+    let pool = AppleSiliconPool::new(&format!("{}-", scene.namespace()), 1, MachineOptions::TYPE)?;
+    let pool = pool.in_zone(&"fr-par-3".parse()?);
+    let orphan = scene.scaleway().simulator().add_apple_silicon_pool(&pool).pop().context("one was asked for")?;
+    let mut options = ControllerOptions::default();
+    look(&scene, &mut options, "report");
+    let controller = scene.start(&options).await?;
+    let shows = |count: u32| {
+        let (controller, line) = (&controller, format!("windlass_orphaned_hosts{{zone=\"fr-par-3\"}} {count}\n"));
+        eventually("the metric of the zone", move || {
+            let line = line.clone();
+            async move {
+                let metrics = controller.metrics().await?;
+                ensure!(metrics.contains(&line), "no {line} in {metrics}");
+                Ok(())
+            }
+        })
+    };
+    scene.apply(&MachineOptions::default().with("zone", json!("fr-par-3")).machine("only")).await?;
+    shows(1).await?;
+    scene.delete(Kind::AppleSiliconMachine, "only").await?;
+    scene.gone(Kind::AppleSiliconMachine, "only").await?;
+    scene.scaleway().simulator().rename_server(&orphan, "pool-by-hand")?;
+    shows(0).await?;
     scene.end().await
 }

@@ -2,10 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use serde_json::{Value, json};
 use windlass_simulator::{Options, RequestLimit};
-use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Scene, eventually};
+use windlass_test_kubernetes::{
+    ControlPlane, ControllerOptions, Kind, MachineOptions, Nodes, Programs, Scene, User, eventually,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_deployment_scales_0_3_1_0_and_every_host_ends_in_the_pool() -> Result<()> {
@@ -161,5 +164,97 @@ async fn forty_releases_at_once_end_behind_a_gateway_that_refuses_what_comes_too
     ensure!(served.len() == 3 * MACHINES, "{} changing calls were served", served.len());
     ensure!(refused.len() < 4 * served.len(), "{} refused of {}: it hammers", refused.len(), served.len());
     println!("{} changing calls served, {} refused", served.len(), refused.len());
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_cluster_that_says_nothing_to_its_machines_has_none_of_them_looked_at() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "news").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    // Nothing but events brings a look.
+    let options = ControllerOptions::default().argument("--listing-interval=1h").argument("--retry-interval=1h");
+    let controller = scene.start(&options).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 2, &MachineOptions::default()).await?;
+    scene.ready_machines(2).await?;
+    eventually("Cluster API calls two machines available", || async {
+        let deployment = scene.api(Kind::MachineDeployment).get("workers").await?;
+        ensure!(deployment.data["status"]["availableReplicas"] == 2, "{:#}", deployment.data["status"]);
+        Ok(())
+    })
+    .await?;
+    let looks = || controller.reconciles(Kind::AppleSiliconMachine);
+    // Looks that are still to come of what was before end after a while; a change of the Cluster brings no other.
+    let annotate = |value: u32| {
+        scene.patch(Kind::Cluster, "macs", json!({"metadata": {"annotations": {"test": value.to_string()}}}))
+    };
+    let mut told = Vec::new();
+    let quiet = loop {
+        let before = looks().await?;
+        for value in 0..5 {
+            annotate(value).await?;
+        }
+        // The controller of clusters has seen them: it looks at each change of an ExternalCluster's owner.
+        scene.looked_at_again(&controller, Kind::ExternalCluster, "macs").await?;
+        let after = looks().await?;
+        if after == before {
+            break after;
+        }
+        told.push(after - before);
+        ensure!(told.len() < 10, "looks for nothing: {told:?}");
+    };
+    scene.patch(Kind::Cluster, "macs", json!({"spec": {"paused": true}})).await?;
+    eventually("a pause is news to both", || async {
+        ensure!(looks().await? >= quiet + 2, "{quiet}");
+        for machine in scene.machines().await? {
+            let all = machine.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            ensure!(all.iter().any(|one| one["type"] == "Paused" && one["status"] == "True"), "{all:?}");
+        }
+        Ok(())
+    })
+    .await?;
+    scene.patch(Kind::Cluster, "macs", json!({"spec": {"paused": false}})).await?;
+    scene.ready_machines(2).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_of_cluster_api_that_is_served_no_longer_is_left_for_one_that_is() -> Result<()> {
+    // Its own control plane: the definitions are everybody's.
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, true).await?;
+    let scene = Scene::new(&plane, "versions").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    let log = |words: &'static str| {
+        let controller = &controller;
+        eventually(words, move || async move {
+            ensure!(controller.log().contains(words), "{}", controller.last_words());
+            Ok(())
+        })
+    };
+    log("v1beta2").await?;
+    for kind in ["clusters", "machines"] {
+        let name = format!("{kind}.cluster.x-k8s.io");
+        let definition = plane.kubectl(User::Admin, &["get", "crd", &name, "-o", "json"], "")?;
+        let definition: Value = serde_json::from_str(&definition)?;
+        let versions = definition["spec"]["versions"].as_array().context("no versions")?;
+        let place = versions.iter().position(|version| version["name"] == "v1beta2").context("no v1beta2")?;
+        let patch = json!([{"op": "replace", "path": format!("/spec/versions/{place}/served"), "value": false}]);
+        plane.kubectl(User::Admin, &["patch", "crd", &name, "--type=json", "--patch", &patch.to_string()], "")?;
+    }
+    log("v1beta1").await?;
+    let mut paused = MachineOptions::default().machine("mac");
+    paused["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "missing"});
+    scene.apply(&paused).await?;
+    eventually("it is looked at by the version that there is", || async {
+        let status = scene.api(Kind::AppleSiliconMachine).get("mac").await?.data["status"].clone();
+        let all = status["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(all.iter().any(|one| one["reason"] == "WaitingForOwner"), "{status:#}");
+        Ok(())
+    })
+    .await?;
     scene.end().await
 }

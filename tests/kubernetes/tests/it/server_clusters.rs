@@ -740,3 +740,64 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     farm.delete().await?;
     farm.scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_somebody_deletes_is_missed_by_a_cluster_that_was_settled() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "missed").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    farm.scene.apply(&bare(&[("web", 2)])).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    let servers = farm.scene.scaleway().instances();
+    let gone = servers.iter().find(|server| server["name"] == "farm-web-1").context("no such server")?;
+    let id = gone["id"].as_str().context("no id")?.to_owned();
+    farm.scene.scaleway().simulator().set_server_state(&id, windlass_simulator::ForcedState::Deleted)?;
+    eventually("it says so", || async {
+        let ready = condition(&farm.status().await?, "Ready");
+        ensure!(ready["status"] == "False", "{ready}");
+        Ok(())
+    })
+    .await?;
+    farm.delete().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_was_restored_without_its_status_has_its_servers_and_no_second_set() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "restored").await?;
+    let scene = &farm.scene;
+    let owner = format!("--owner={}", scene.namespace());
+    let mut before = scene.start(&ControllerOptions::default().argument(&owner)).await?;
+    scene.apply(&bare(&[("web", 2)])).await?;
+    farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    let ids = |status: &Value| {
+        status["nodes"].as_array().into_iter().flatten().map(|node| node["serverID"].clone()).collect::<Vec<_>>()
+    };
+    let had = ids(&farm.status().await?);
+    before.stop()?;
+    scene.patch(Kind::ServerCluster, NAME, json!({"metadata": {"finalizers": null}})).await?;
+    scene.delete(Kind::ServerCluster, NAME).await?;
+    scene.gone(Kind::ServerCluster, NAME).await?;
+
+    // The backup has neither a status nor a finalizer, and the volume is lost, too.
+    scene.scaleway().simulator().clear_requests();
+    scene.apply(&bare(&[("web", 2)])).await?;
+    let fresh = ControllerOptions { state: "fresh".to_owned(), ..ControllerOptions::default() };
+    let controller = scene.start(&fresh.argument(&owner)).await?;
+    eventually("it says what it found", || async {
+        let ready = condition(&farm.status().await?, "Ready");
+        ensure!(ready["reason"] == "ServersFound" && ready["message"].to_string().contains("2 servers"), "{ready}");
+        Ok(())
+    })
+    .await?;
+    scene.looked_at_again(&controller, Kind::ServerCluster, NAME).await?;
+    ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+    scene.approve(&[("server-cluster.farm", NAME)]).await?;
+    let status = farm.ready(&["farm-web-1", "farm-web-2"]).await?;
+    ensure!(ids(&status) == had && scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
+
+    // It is a cluster like any other.
+    scene.patch(Kind::ServerCluster, NAME, json!({"spec": {"groups": bare(&[("web", 3)])["spec"]["groups"]}})).await?;
+    farm.ready(&["farm-web-1", "farm-web-2", "farm-web-3"]).await?;
+    farm.delete().await
+}

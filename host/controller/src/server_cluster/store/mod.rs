@@ -26,7 +26,7 @@ use windlass_cluster::{
 
 use crate::kinds::{ServerCluster, ServerClusterStatus};
 use record::Answer;
-pub(super) use record::stored;
+pub(super) use record::{begun_record, stored};
 
 /// How long a write is tried while the API server does not take it: an operation that cannot note what it does must not
 /// go on.

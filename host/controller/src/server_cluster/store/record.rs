@@ -14,8 +14,8 @@ use windlass_cluster::{
 use windlass_policy::cut;
 
 use crate::kinds::{
-    ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, NodeStatus, PastOperation, ServerCluster,
-    ServerClusterSpec, ServerClusterStatus, StepStatus, annotations,
+    ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, NodeStatus, PastOperation, RecordStatus,
+    ServerCluster, ServerClusterSpec, ServerClusterStatus, StepStatus, annotations,
 };
 use crate::server_cluster::specification;
 
@@ -320,6 +320,12 @@ pub(super) fn requests_under(object: &ServerCluster, fence: Fence) -> Option<Req
 /// its forerunner.
 fn new_fence() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0 >> (u64::BITS - LARGEST_FENCE_BITS)
+}
+
+/// The record of a cluster that is taken over as it stands.
+pub(in crate::server_cluster) fn begun_record(now: Timestamp) -> RecordStatus {
+    let now = time(u64::try_from(now.as_millisecond()).unwrap_or_default());
+    RecordStatus { fence: new_fence(), created_at: now.clone(), updated_at: now, ..RecordStatus::default() }
 }
 
 fn under(status: &ServerClusterStatus, fence: Fence) -> Result<(), StoreError> {

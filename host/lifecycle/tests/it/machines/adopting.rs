@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Control, Error, OperationState};
+use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, OperationState};
 use windlass_simulator::{AppleSiliconPool, FaultKind, FaultRule, ForcedState};
 
-use super::support::{Macs, PREFIX, adopt, claim, pool};
-use crate::support::run;
+use super::support::{Macs, PREFIX, TYPE, adopt, claim, pool};
+use crate::support::{host, run};
 
 const SERVERS: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
 
@@ -51,6 +51,27 @@ fn a_claim_that_is_asked_for_again_is_found_and_nothing_is_changed() {
         assert!(again.rediscovered && again.operation.is_none());
         assert_eq!(again.server.id, first);
         assert_eq!(macs.changes(), []);
+    });
+}
+
+#[test]
+fn a_host_of_another_project_is_not_claimed_although_the_key_reaches_it() {
+    run(async {
+        let macs = Macs::new(0);
+        let others = AppleSiliconPool::new(PREFIX, 2, TYPE).unwrap().in_project("33333333-0000-4000-8000-000000000003");
+        macs.simulator.add_apple_silicon_pool(&others);
+        let mut options = macs.options(host(), macs.folder.path());
+        options.project = Some(windlass_simulator::Options::default().default_project);
+        let lifecycle = Lifecycle::open(options).unwrap();
+        let refused = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        assert!(matches!(refused, Error::NoEligibleMachine { .. }), "{refused}");
+        assert_eq!(macs.changes(), []);
+        macs.simulator.add_apple_silicon_pool(&AppleSiliconPool::new(PREFIX, 1, TYPE).unwrap());
+        // The listing of this moment is shared.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let adopted = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap();
+        assert_eq!(macs.hosts().iter().filter(|host| host["name"] == adopted.server.name).count(), 1);
+        assert_eq!(macs.in_pool(), 2, "those of the other project stay");
     });
 }
 

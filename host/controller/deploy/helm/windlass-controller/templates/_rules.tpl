@@ -1,0 +1,57 @@
+{{- define "windlass.rules" -}}
+- apiGroups: [infrastructure.windlass.dev]
+  resources: [applesiliconmachines, instancemachines, serverclusters]
+  verbs: [get, list, watch, patch]
+- apiGroups: [infrastructure.windlass.dev]
+  resources: [externalclusters]
+  verbs: [get, list, watch]
+- apiGroups: [infrastructure.windlass.dev]
+  resources: [applesiliconmachines/status, instancemachines/status, externalclusters/status, serverclusters/status]
+  verbs: [patch]
+# The record of a cluster's operations is written whole, under the object's version.
+- apiGroups: [infrastructure.windlass.dev]
+  resources: [serverclusters/status]
+  verbs: [update]
+# Hooks of clusters: a Job each, its input, and how its pod ended (not what it wrote: no logs are read).
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, create, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+# So that the Secret of a Mac may name the object as its owner where OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [infrastructure.windlass.dev]
+  resources: [applesiliconmachines/finalizers]
+  verbs: [update]
+- apiGroups: [cluster.x-k8s.io]
+  resources: [clusters, machines]
+  verbs: [get, list, watch]
+# Cluster API waits for its own Machines to call a control plane initialized; of one that is managed elsewhere we say so.
+- apiGroups: [cluster.x-k8s.io]
+  resources: [clusters/status]
+  verbs: [patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- define "windlass.secretRules" -}}
+# Bootstrap data and credentials are read by name, credentials of Macs are written by name; nothing is listed.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
+{{- define "windlass.identityRules" -}}
+# Its UID makes the owner's name, where --owner does not give one.
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs: [get]
+{{- end }}
+{{- define "windlass.subject" -}}
+- kind: ServiceAccount
+  name: windlass-controller
+  namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -1,0 +1,248 @@
+//! Many tenants of one controller, each with a key of its own, and many controllers of one cluster.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually,
+};
+
+/// The controller's own project, and those of two tenants.
+const OWN: &str = "7d0e3a4c-0000-4000-8000-000000000001";
+const TEAM_A: &str = "aaaaaaaa-0000-4000-8000-000000000001";
+const TEAM_B: &str = "bbbbbbbb-0000-4000-8000-000000000001";
+
+/// Credentials of a project. The key tells nothing: the simulator lets every one see every project, as a key of a whole
+/// organization does.
+fn credentials(name: &str, project: &str) -> Value {
+    let mut secret = Kind::Secret.object(name);
+    secret["stringData"] = json!({
+        "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": "22222222-2222-4222-8222-222222222222",
+        "SCW_DEFAULT_PROJECT_ID": project,
+    });
+    secret
+}
+
+fn instance(name: &str, extra: Value) -> Value {
+    let mut object = Kind::InstanceMachine.object(name);
+    object["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+    object["spec"]
+        .as_object_mut()
+        .into_iter()
+        .for_each(|spec| spec.extend(extra.as_object().cloned().unwrap_or_default()));
+    object
+}
+
+async fn ready(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<Value> {
+    eventually(&format!("{name} is ready"), || async {
+        let object = scene.api(kind).get(name).await?;
+        let status = object.data["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"), "{status:#}");
+        Ok(status)
+    })
+    .await
+}
+
+async fn says(scene: &Scene<'_>, kind: Kind, name: &str, reason: &str) -> Result<()> {
+    eventually(&format!("{name} says {reason}"), || async {
+        let status = scene.api(kind).get(name).await?.data["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(conditions.iter().any(|one| one["type"] == "Ready" && one["reason"] == reason), "{status:#}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_controller() -> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let own = Scene::new(&plane, "own").await?;
+    let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
+    let scaleway = own.scaleway();
+    let hosts = [OWN, TEAM_A, TEAM_B].map(|project| scaleway.add_host_of_project(project));
+    let [of_own, of_a, of_b] =
+        hosts.map(|hosts| hosts.ok().and_then(|hosts| hosts.into_iter().next()).unwrap_or_default());
+    // Alice's namespace has a default, bob's objects name their Secret.
+    alice.apply(&credentials("scaleway", TEAM_A)).await?;
+    bob.apply(&credentials("team-b", TEAM_B)).await?;
+    let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() };
+    let options = options.argument("--namespace-credentials=scaleway");
+    let mut controller = own.start(&options).await?;
+    let named = || json!({"credentialsRef": {"name": "team-b"}});
+    own.apply(&MachineOptions::default().machine("mac")).await?;
+    alice.apply(&MachineOptions::default().machine("mac")).await?;
+    bob.apply(&MachineOptions::default().with("credentialsRef", json!({"name": "team-b"})).machine("mac")).await?;
+    for (scene, project, host) in [(&own, OWN, &of_own), (&alice, TEAM_A, &of_a), (&bob, TEAM_B, &of_b)] {
+        let status = ready(scene, Kind::AppleSiliconMachine, "mac").await?;
+        ensure!(status["serverID"] == **host && status["projectID"] == project, "{project}: {status:#}");
+    }
+    // Pools of others are as good as empty, although the key reaches their hosts.
+    let more = scaleway.add_host_of_project(OWN)?.remove(0);
+    alice.apply(&MachineOptions::default().machine("second")).await?;
+    says(&alice, Kind::AppleSiliconMachine, "second", "NoHostAvailable").await?;
+
+    // Servers and clusters of servers.
+    own.apply(&instance("server", json!({}))).await?;
+    alice.apply(&instance("server", json!({}))).await?;
+    bob.apply(&instance("server", named())).await?;
+    let mut cluster = Kind::ServerCluster.object("farm");
+    cluster["spec"] = json!({
+        "zone": "fr-par-1", "credentialsRef": {"name": "team-b"},
+        "groups": [{"name": "web", "count": 2, "types": ["DEV1-S"], "image": "ubuntu_noble"}],
+    });
+    bob.apply(&cluster).await?;
+    for scene in [&own, &alice, &bob] {
+        ready(scene, Kind::InstanceMachine, "server").await?;
+    }
+    ready(&bob, Kind::ServerCluster, "farm").await?;
+    let of_project = |project: &str| {
+        let owners = |server: &Value| {
+            let tags = server["tags"].as_array().cloned().unwrap_or_default();
+            tags.iter().filter_map(Value::as_str).find_map(|tag| tag.strip_prefix("windlass-owner=").map(str::to_owned))
+        };
+        let all = scaleway.instances();
+        let of: Vec<_> = all.iter().filter(|server| server["project"] == project).map(owners).collect();
+        of
+    };
+    let (own_owners, a, b) = (of_project(OWN), of_project(TEAM_A), of_project(TEAM_B));
+    ensure!((own_owners.len(), a.len(), b.len()) == (1, 1, 3), "{own_owners:?} {a:?} {b:?}");
+    ensure!(
+        own_owners[0] != a[0] && a[0] != b[0] && b.iter().all(|owner| *owner == b[0]),
+        "{own_owners:?} {a:?} {b:?}"
+    );
+
+    // What was begun in one project is not gone on with in another: neither by another Secret nor by another key in it.
+    let other = json!({"spec": {"credentialsRef": {"name": "other"}}});
+    let refused = bob.patch(Kind::AppleSiliconMachine, "mac", other).await;
+    ensure!(refused.is_err_and(|error| format!("{error:#}").contains("credentialsRef cannot be changed")));
+    // A namespace that gets a default only now keeps what it has.
+    own.apply(&credentials("scaleway", TEAM_A)).await?;
+    own.delete(Kind::InstanceMachine, "server").await?;
+    own.gone(Kind::InstanceMachine, "server").await?;
+    ensure!(of_project(OWN).is_empty() && of_project(TEAM_A).len() == 1);
+    // The same after a restart, and with the volume lost; and a Secret of another project is refused.
+    controller.stop()?;
+    bob.apply(&credentials("team-b", TEAM_A)).await?;
+    let anew = ControllerOptions { state: "anew".to_owned(), ..options };
+    let _controller = own.start(&anew).await?;
+    says(&bob, Kind::AppleSiliconMachine, "mac", "OtherProject").await?;
+    bob.delete(Kind::ServerCluster, "farm").await?;
+    says(&bob, Kind::ServerCluster, "farm", "OtherProject").await?;
+    ensure!(of_project(TEAM_B).len() == 3);
+    bob.apply(&credentials("team-b", TEAM_B)).await?;
+    bob.gone(Kind::ServerCluster, "farm").await?;
+
+    // In a namespace that goes, the Secret goes before what needs it.
+    ready(&bob, Kind::AppleSiliconMachine, "mac").await?;
+    plane.kubectl(User::Admin, &["delete", "namespace", bob.namespace(), "--wait=false"], "")?;
+    bob.gone(Kind::AppleSiliconMachine, "mac").await?;
+    bob.gone(Kind::InstanceMachine, "server").await?;
+    ensure!(of_project(TEAM_B).is_empty());
+    let back = |id: &str| Ok::<_, anyhow::Error>(scaleway.host(id)?.in_pool());
+    eventually("bob's host is in the pool", || async {
+        ensure!(back(&of_b)?, "it is not");
+        Ok(())
+    })
+    .await?;
+    ensure!(back(&more)? && !back(&of_own)? && !back(&of_a)?, "{:#?}", scaleway.hosts());
+    let mac = own.api(Kind::AppleSiliconMachine).get("mac").await?;
+    ensure!(mac.data["status"]["serverID"] == *of_own, "{:#}", mac.data);
+    alice.end().await?;
+    own.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_that_cannot_be_used_are_told_and_hold_nothing_up() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "credentials").await?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let mut incomplete = credentials("incomplete", TEAM_A);
+    incomplete["stringData"].as_object_mut().context("an object")?.remove("SCW_DEFAULT_PROJECT_ID");
+    scene.apply(&incomplete).await?;
+    let mut wrong = credentials("wrong", TEAM_A);
+    wrong["stringData"]["SCW_SECRET_KEY"] = json!("hunter2");
+    scene.apply(&wrong).await?;
+    for (name, reason) in
+        [("missing", "CredentialsMissing"), ("incomplete", "CredentialsInvalid"), ("wrong", "CredentialsInvalid")]
+    {
+        let reference = json!({"credentialsRef": {"name": name}});
+        scene.apply(&instance(name, reference.clone())).await?;
+        says(&scene, Kind::InstanceMachine, name, reason).await?;
+        let status = scene.api(Kind::InstanceMachine).get(name).await?.data["status"].to_string();
+        ensure!(status.contains(name) && !status.contains("hunter2"), "{status}");
+        // Nothing was begun for it, so nothing holds it.
+        scene.delete(Kind::InstanceMachine, name).await?;
+        scene.gone(Kind::InstanceMachine, name).await?;
+    }
+    ensure!(scene.scaleway().calls().iter().all(|call| !call.contains("/servers/")), "{:?}", scene.scaleway().calls());
+    // One that comes later is found.
+    scene.apply(&instance("late", json!({"credentialsRef": {"name": "late"}}))).await?;
+    says(&scene, Kind::InstanceMachine, "late", "CredentialsMissing").await?;
+    scene.apply(&credentials("late", TEAM_A)).await?;
+    ready(&scene, Kind::InstanceMachine, "late").await?;
+    scene.delete(Kind::InstanceMachine, "late").await?;
+    scene.gone(Kind::InstanceMachine, "late").await?;
+    scene.end().await
+}
+
+/// A controller as an installation of this namespace starts it, which leads by what it watches.
+async fn installation(scene: &Scene<'_>, namespace: &str, all_namespaces: bool) -> Result<Controller> {
+    let state = format!("{namespace}-{all_namespaces}");
+    // The roles of a controller for one namespace are the chart's, and tried with it.
+    let user = if all_namespaces { User::Controller } else { User::Admin };
+    let options = ControllerOptions { state, all_namespaces, user, ..ControllerOptions::default() }
+        .argument("--leader-elect=true")
+        .argument("--identity=windlass-controller-0")
+        .argument("--lease-duration=6s")
+        .argument(&format!("--controller-namespace={namespace}"));
+    scene.start(&options).await
+}
+
+async fn leads(controller: &Controller, what: &str) -> Result<()> {
+    eventually(&format!("{what} leads"), || async {
+        ensure!(controller.leads().await?);
+        Ok(())
+    })
+    .await
+}
+
+async fn waits(controller: &Controller, what: &str) -> Result<()> {
+    eventually(&format!("{what} waits"), || async {
+        ensure!(controller.log().contains("another process leads; waiting"), "{}", controller.last_words());
+        ensure!(!controller.leads().await?, "it leads");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_installations_with_objects_in_common_one_leads_whatever_their_namespaces_and_names_are() -> Result<()> {
+    // Its own control plane: the Lease is the whole cluster's.
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let scene = Scene::new(&plane, "one").await?;
+    let other = scene.neighbour("other").await?;
+    let mut first = installation(&scene, "first", true).await?;
+    leads(&first, "the first").await?;
+    let mut second = installation(&scene, "second", true).await?;
+    waits(&second, "the second, for all namespaces").await?;
+    let mut of_one = installation(&scene, "third", false).await?;
+    waits(&of_one, "the one for one namespace").await?;
+    second.stop()?;
+    first.stop()?;
+    leads(&of_one, "the one for one namespace").await?;
+    // Namespaces that have nothing in common are controlled side by side.
+    let of_other = installation(&other, "third", false).await?;
+    leads(&of_other, "the one for another namespace").await?;
+    let fourth = installation(&scene, "fourth", true).await?;
+    waits(&fourth, "one for all namespaces").await?;
+    of_one.kill();
+    drop(of_other);
+    leads(&fourth, "the one for all namespaces").await?;
+    let leases = plane.kubectl(User::Admin, &["get", "lease", "-n", "kube-system", "-o", "name"], "")?;
+    let of_scene = format!("windlass-controller-{}", scene.namespace());
+    ensure!(leases.contains("/windlass-controller\n") && leases.contains(&of_scene), "{leases}");
+    other.end().await?;
+    scene.end().await
+}
