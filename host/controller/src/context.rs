@@ -158,8 +158,7 @@ where
 {
     let Some(Value::Object(mut patch)) = difference(old, new) else { return Ok(()) };
     patch.remove("operation");
-    let sets_up = serde_json::to_value(new).is_ok_and(|status| status["setup"].is_object());
-    let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up));
+    let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up(new)));
     let name = object.name_any();
     if !patch.is_empty() {
         let patch = json!({"metadata": {"uid": object.uid()}, "status": patch});
@@ -210,7 +209,12 @@ fn written<K>(answer: kube::Result<K>) -> Result<(), Error> {
     }
 }
 
-/// Those conditions of an array that this controller sets; whether a Mac is set up is one of them where it sets it up.
+/// Whether it is this controller that sets the machine up, and not somebody else.
+fn sets_up<S: Serialize>(status: &S) -> bool {
+    serde_json::to_value(status).is_ok_and(|status| !status["setup"].is_null())
+}
+
+/// Those conditions of an array that this controller sets.
 fn our_conditions(all: &Value, sets_up: bool) -> Vec<Value> {
     let ours = |condition: &&Value| {
         conditions::OURS.iter().any(|kind| condition["type"] == *kind)

@@ -67,6 +67,7 @@ impl Sshd {
              PermitRootLogin prohibit-password\nSetEnv HOME={shown}/home PATH={shown}/bin:/usr/local/bin:/usr/bin:/bin\nLogLevel VERBOSE\n"
         );
         std::fs::write(folder.join("sshd_config"), configuration)?;
+        // Where root runs it, it wants that folder, which its service would make.
         let _ = std::fs::create_dir("/run/sshd");
         let mut command = Command::new(program);
         command.args(["-D", "-e", "-f"]).arg(folder.join("sshd_config"));
