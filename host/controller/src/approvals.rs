@@ -46,8 +46,8 @@ pub(crate) fn remedy(context: &Context, key: &str, namespace: &str, name: &str) 
     )
 }
 
-/// Prints, as YAML, the [`NAME`] that hands everything over to the machines that have it now: to be applied where they are
-/// moved to, where their UIDs are others. `namespace` is the one of the machines, all where there is none.
+/// Prints, as YAML, the ConfigMap of approvals that hands everything over to the machines that have it now: to be applied
+/// where they are moved to, where their UIDs are others. `namespace` is the one of the machines, all where there is none.
 ///
 /// # Errors
 /// When the API server cannot be asked.

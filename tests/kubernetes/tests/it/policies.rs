@@ -238,7 +238,7 @@ async fn who_asks_inside_the_pod_is_told_what_was_done_and_decided_and_how_polic
     let slots = policies["hosts"][0]["policies"].as_array().context("the host that runs")?.len();
     ensure!(slots >= 6, "{policies}");
     ensure!(controller.look(&["policies"])?.contains("deciding"), "in words");
-    let unknown = controller.look(&["operations", "ci-000000000000"]).unwrap_err().to_string();
+    let unknown = controller.look(&["operations", "ci-000000000000"]).err().context("it is unknown")?.to_string();
     ensure!(
         unknown.contains("there is no operation") && unknown.contains("windlass-controller operations"),
         "{unknown}"
