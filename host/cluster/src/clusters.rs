@@ -175,21 +175,21 @@ pub struct ClusterStatus {
     /// Whether its deletion is requested.
     pub deletion_requested: bool,
     /// What Scaleway says of its nodes, where it was asked ([`Clusters::compare`]).
-    pub seen: Option<ClusterSight>,
+    pub seen: Option<ClusterObservation>,
 }
 
 /// What Scaleway says of a cluster's nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ClusterSight {
+pub struct ClusterObservation {
     /// When it was asked: milliseconds since 1970.
     pub at: u64,
     /// The nodes that have a server.
-    pub nodes: Vec<NodeSight>,
+    pub nodes: Vec<NodeObservation>,
 }
 
 /// What Scaleway says of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NodeSight {
+pub struct NodeObservation {
     /// Its name.
     pub node: String,
     /// The state of its server; absent when there is none.
@@ -201,7 +201,7 @@ pub struct NodeSight {
 }
 
 /// A function on data: what is known of a node beside its server as it is.
-pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
+pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
     let mut differences = Vec::new();
     let addresses = server.map(public_addresses).unwrap_or_default();
     match (server, node.state) {
@@ -221,7 +221,7 @@ pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeSight {
         _ => {}
     }
     let state = server.map(|server| server.state.to_string());
-    NodeSight { node: node.name.clone(), state, addresses, differences }
+    NodeObservation { node: node.name.clone(), state, addresses, differences }
 }
 
 /// What [`Clusters::cancel`] called off.
@@ -580,7 +580,7 @@ impl Clusters {
         };
         let nodes =
             with_server.iter().map(|node| sight(node, node.server.as_ref().and_then(|id| seen.get(id)))).collect();
-        status.seen = Some(ClusterSight { at, nodes });
+        status.seen = Some(ClusterObservation { at, nodes });
         Ok((status, Ok(())))
     }
 

@@ -47,8 +47,8 @@ pub mod units;
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
 pub use clusters::{
-    CalledOff, ClusterHistory, ClusterLimits, ClusterOptions, ClusterOutcome, ClusterSight, ClusterStatus, Clusters,
-    NodeSight,
+    CalledOff, ClusterHistory, ClusterLimits, ClusterObservation, ClusterOptions, ClusterOutcome, ClusterStatus,
+    Clusters, NodeObservation,
 };
 pub use control::ClusterControl;
 pub use dry_run::{ClusterPlan, PlannedHook};

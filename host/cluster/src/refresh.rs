@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::Error;
-use crate::clusters::{ClusterSight, ClusterStatus, Clusters, sight};
+use crate::clusters::{ClusterObservation, ClusterStatus, Clusters, sight};
 use crate::handler::stand;
 use crate::name::ClusterName;
 use crate::record::{Node, NodeState};
@@ -64,7 +64,7 @@ impl Clusters {
             }
         }
         let mut status = self.status_of(stored).await;
-        status.seen = Some(ClusterSight { at, nodes: sights });
+        status.seen = Some(ClusterObservation { at, nodes: sights });
         Ok(status)
     }
 }

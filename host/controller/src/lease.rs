@@ -37,12 +37,12 @@ pub(crate) struct LeaseOptions {
     pub(crate) name: String,
     pub(crate) identity: String,
     pub(crate) duration: Duration,
-    pub(crate) rivals: Rivals,
+    pub(crate) other_leases: OtherLeases,
 }
 
 /// Whose Leases exclude ours: those of who controls what we would control, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rivals {
+pub(crate) enum OtherLeases {
     /// Nobody's: the operator has given the Lease a name.
     None,
     /// That of who watches all namespaces, by this name.
@@ -52,10 +52,10 @@ pub(crate) enum Rivals {
 }
 
 /// The name of the Lease for what is watched, and whose exclude it.
-fn lease_of(watched: Option<&str>) -> (String, Rivals) {
+fn lease_of(watched: Option<&str>) -> (String, OtherLeases) {
     match watched {
-        None => (LEASE.to_owned(), Rivals::OfEach(format!("{LEASE}-"))),
-        Some(namespace) => (format!("{LEASE}-{namespace}"), Rivals::OfAll(LEASE.to_owned())),
+        None => (LEASE.to_owned(), OtherLeases::OfEach(format!("{LEASE}-"))),
+        Some(namespace) => (format!("{LEASE}-{namespace}"), OtherLeases::OfAll(LEASE.to_owned())),
     }
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn lease_name(arguments: &RunArguments) -> String {
 
 impl LeaseOptions {
     pub(crate) fn of(arguments: &RunArguments, identity: String) -> Self {
-        let rivals = match &arguments.leader_elect_name {
-            Some(_) => Rivals::None,
+        let other_leases = match &arguments.leader_elect_name {
+            Some(_) => OtherLeases::None,
             None => lease_of(arguments.namespace.as_deref()).1,
         };
         Self {
@@ -75,7 +75,7 @@ impl LeaseOptions {
             name: lease_name(arguments),
             identity,
             duration: arguments.lease_duration,
-            rivals,
+            other_leases,
         }
     }
 
@@ -225,11 +225,11 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
 }
 
 /// The Leases that exclude ours, as they are now.
-async fn rivals_of(api: &Api<Lease>, rivals: &Rivals) -> kube::Result<Vec<Lease>> {
-    match rivals {
-        Rivals::None => Ok(Vec::new()),
-        Rivals::OfAll(name) => Ok(api.get_opt(name).await?.into_iter().collect()),
-        Rivals::OfEach(prefix) => {
+async fn rivals_of(api: &Api<Lease>, other_leases: &OtherLeases) -> kube::Result<Vec<Lease>> {
+    match other_leases {
+        OtherLeases::None => Ok(Vec::new()),
+        OtherLeases::OfAll(name) => Ok(api.get_opt(name).await?.into_iter().collect()),
+        OtherLeases::OfEach(prefix) => {
             let all = api.list(&ListParams::default()).await?.items;
             Ok(all.into_iter().filter(|lease| lease.name_any().starts_with(prefix)).collect())
         }
@@ -243,16 +243,16 @@ async fn unless_rivalled(
     options: &LeaseOptions,
     seen: &mut HashMap<String, Observation>,
 ) -> kube::Result<Verdict> {
-    let looking = tokio::time::timeout(options.interval(), rivals_of(api, &options.rivals));
-    let rivals = looking.await.map_err(late)??;
+    let looking = tokio::time::timeout(options.interval(), rivals_of(api, &options.other_leases));
+    let other_leases = looking.await.map_err(late)??;
     let now = Instant::now();
-    let verdicts = rivals.iter().map(|rival| {
+    let verdicts = other_leases.iter().map(|rival| {
         // None of them is ours, whatever its holder is called.
         seen.entry(rival.name_any()).or_default().judge(rival, "", now)
     });
     let held: Vec<Verdict> = verdicts.filter(|verdict| matches!(verdict, Verdict::Held { .. })).collect();
     let Some(held) = held.into_iter().next() else { return Ok(Verdict::Ours) };
-    if matches!(options.rivals, Rivals::OfAll(_)) {
+    if matches!(options.other_leases, OtherLeases::OfAll(_)) {
         give_back(api, options).await;
     }
     Ok(held)
@@ -350,7 +350,7 @@ mod tests {
             name: "windlass-controller".into(),
             identity: identity.into(),
             duration: Duration::from_secs(30),
-            rivals: Rivals::None,
+            other_leases: OtherLeases::None,
         }
     }
 

@@ -17,8 +17,8 @@ pub mod version;
 pub use bootstrap::{BootstrapError, bootstrap};
 pub use configuration::{
     AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
-    Problem, Surroundings, ZonalIds,
+    Problem, ProcessEnvironment, ZonalIds,
 };
 pub use connect::KeyError;
-pub use group::{AdoptError, Ground, ScalewayGroup, StartError, adopt};
+pub use group::{AdoptError, Dependencies, ScalewayGroup, StartError, adopt};
 pub use observe::{MetricsError, names, start_logging};

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_fleeting::protocol::{Departure, Handshake, serve};
-use windlass_fleeting::{ScalewayGroup, Surroundings, adopt, bootstrap, start_logging, version};
+use windlass_fleeting::protocol::{EndReason, Handshake, serve};
+use windlass_fleeting::{ProcessEnvironment, ScalewayGroup, adopt, bootstrap, start_logging, version};
 use windlass_policy::{Compiler, compile_for_host};
 
 /// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
@@ -92,7 +92,7 @@ fn adopt_group(arguments: &[&str]) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let compiler = Compiler::this_program([COMPILE]).ok();
-    match runtime.block_on(adopt(config, group, &Surroundings::of_process(), compiler)) {
+    match runtime.block_on(adopt(config, group, &ProcessEnvironment::of_process(), compiler)) {
         Ok(taken) if taken.is_empty() => {
             println!("nothing had to be taken over");
             ExitCode::SUCCESS
@@ -142,7 +142,7 @@ fn serve_the_host() -> ExitCode {
         Err(error) => return fail(&error),
     };
     let compiler = Compiler::this_program([COMPILE]).ok();
-    let group = Arc::new(ScalewayGroup::new(Surroundings::of_process(), compiler));
+    let group = Arc::new(ScalewayGroup::new(ProcessEnvironment::of_process(), compiler));
     let served = runtime.block_on(async {
         let served = serve(handshake, group.clone()).await;
         group.leave(LEAVE).await;
@@ -153,8 +153,8 @@ fn serve_the_host() -> ExitCode {
     match served {
         Ok(departure) => {
             match departure {
-                Departure::Asked => tracing::debug!("leaving, as the host asked"),
-                Departure::HostGone => tracing::warn!("leaving: the host is gone"),
+                EndReason::Asked => tracing::debug!("leaving, as the host asked"),
+                EndReason::HostGone => tracing::warn!("leaving: the host is gone"),
             }
             ExitCode::SUCCESS
         }

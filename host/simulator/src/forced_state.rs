@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::simulator::ControlError;
-use crate::world::{AppleStatus, Departure, ServerState, World};
+use crate::world::{AppleStatus, DeletionCause, ServerState, World};
 
 /// A state that a server is put into from outside, as its owner or Scaleway itself would:
 /// [`Simulator::set_server_state`].
@@ -130,7 +130,7 @@ impl ForcedState {
             ForcedState::Rebooting => AppleStatus::Rebooting,
             ForcedState::Reinstalling => AppleStatus::Reinstalling,
             ForcedState::Deleted => {
-                world.remove_apple_server(id, Departure::BehindOurBack);
+                world.remove_apple_server(id, DeletionCause::BehindOurBack);
                 return Ok(());
             }
             _ => {

@@ -272,7 +272,7 @@ impl DayWorld {
                 self.problems.push(format!("policies are refused: {error}"));
             }
             self.policies = Arc::new(host);
-            let Some((folder, ground)) = self.world.prepare_group(Arc::clone(&self.policies)).await else {
+            let Some((folder, dependencies)) = self.world.prepare_group(Arc::clone(&self.policies)).await else {
                 return gone("its disk cannot be read");
             };
             let setting = &self.day.setting;
@@ -284,7 +284,7 @@ impl DayWorld {
             };
             self.told = None;
             let start = async move {
-                let started = runner::start(folder, &shape, ground).await;
+                let started = runner::start(folder, &shape, dependencies).await;
                 (id, Ended::Started(started.map_err(|error| error.to_string())))
             };
             self.under_way.insert(id, self.calls.spawn(start));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_fleeting::protocol::{ConnectorConfig, InstanceGroup, Report, State};
-use windlass_fleeting::{Configuration, Ground, ScalewayGroup, StartError, ZonalIds};
+use windlass_fleeting::{Configuration, Dependencies, ScalewayGroup, StartError, ZonalIds};
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
 use windlass_scaleway::Zone;
 
@@ -54,7 +54,7 @@ impl Default for GroupShape {
 pub(crate) async fn start(
     state_directory: PathBuf,
     shape: &GroupShape,
-    ground: Ground,
+    dependencies: Dependencies,
 ) -> Result<ScalewayGroup, StartError> {
     let group: windlass_lifecycle::GroupName = GROUP.parse()?;
     let image = ImageChoice::parse("ubuntu_noble");
@@ -83,7 +83,7 @@ pub(crate) async fn start(
     };
     // The operator's own credentials: a key would be made anew for each world.
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
-    ScalewayGroup::start_on(configuration, connector, ground).await
+    ScalewayGroup::start_on(configuration, connector, dependencies).await
 }
 
 /// What the runner knows of an instance.

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use windlass_cluster::{ClusterControl, ClusterStatus, Clusters};
-use windlass_fleeting::{Ground, ScalewayGroup};
+use windlass_fleeting::{Dependencies, ScalewayGroup};
 use windlass_lifecycle::{
     AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Journal, Lifecycle,
     OperationId, Options, Part, Round, ServerSpecification, StateDirectory, Supervisor, SupervisorOptions,
@@ -436,11 +436,11 @@ impl World {
     }
 
     /// What a process stands on.
-    fn ground(&self, index: usize) -> Ground {
+    fn dependencies(&self, index: usize) -> Dependencies {
         let random = Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40)));
         let disk = Arc::clone(&self.disks[DISK_OF[index]]);
         let wire = Wire { inner: self.simulator.transport(), disk, random };
-        Ground {
+        Dependencies {
             client: Client::with_transport(settings(), Arc::new(wire)).expect("valid settings"),
             policies: Arc::clone(&self.policies),
             clock: Clock::Simulated { start: NOW, origin: self.origin },
@@ -452,7 +452,7 @@ impl World {
 
     /// Prepares the start of a plugin whose loop is elsewhere: with these policies, on the disk as it is. Nothing where
     /// the disk cannot be read any more.
-    pub(crate) async fn prepare_group(&mut self, policies: Arc<Host>) -> Option<(PathBuf, Ground)> {
+    pub(crate) async fn prepare_group(&mut self, policies: Arc<Host>) -> Option<(PathBuf, Dependencies)> {
         self.kill(RUNNER).await;
         let disk = DISK_OF[RUNNER];
         if !self.power_on(disk).await {
@@ -461,7 +461,7 @@ impl World {
         self.starts += 1;
         self.policies = policies;
         self.runner.lock().restart();
-        Some((self.folders[disk].0.path().to_owned(), self.ground(RUNNER)))
+        Some((self.folders[disk].0.path().to_owned(), self.dependencies(RUNNER)))
     }
 
     /// The plugin has started.
@@ -485,16 +485,16 @@ impl World {
     /// Opens what a process works with, and lets it work.
     async fn open(&mut self, index: usize) -> anyhow::Result<Process> {
         let disk = DISK_OF[index];
-        let ground = self.ground(index);
+        let dependencies = self.dependencies(index);
         if index == RUNNER {
             self.runner.lock().restart();
             let shape = GroupShape::default();
-            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), &shape, ground).await?);
+            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), &shape, dependencies).await?);
             let mut process = Process::new(Role::Runner(Arc::clone(&group)));
             process.ongoing.spawn(runner::work(group, Arc::clone(&self.runner)));
             return Ok(process);
         }
-        let Ground { client, policies, clock, durability, seed, .. } = ground;
+        let Dependencies { client, policies, clock, durability, seed, .. } = dependencies;
         let state = StateDirectory::open(&self.folders[disk].1)?;
         let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
         options.owner = Some(OWNER.parse()?);

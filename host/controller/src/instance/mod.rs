@@ -66,8 +66,7 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
     context.settled.forget(&uid);
     let turn = Turn::new(object.as_ref(), &context).await?;
     let zone = zone_of(&object, &turn.status, &turn.above, &context);
-    let Possession { server, operation, refused } =
-        possession(&object, &turn.status, zone.as_ref().ok(), &context).await?;
+    let Owned { server, operation, refused } = owned(&object, &turn.status, zone.as_ref().ok(), &context).await?;
     let mut instance = Instance { server, operation, refused, zone, turn };
     match instance.turn.ended() {
         Some(outcome) => instance.act_upon(&outcome).await,
@@ -76,7 +75,7 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
 }
 
 /// What belongs to an object.
-struct Possession {
+struct Owned {
     server: Option<(Zone, String)>,
     operation: Option<OperationId>,
     /// What the object names and may not use.
@@ -86,23 +85,23 @@ struct Possession {
 /// What belongs to an object: what its status, which the controller alone writes, says was made for it. What
 /// `spec.providerID` and the annotation name beside that, or without a status, counts when an administrator has
 /// approved it.
-async fn possession(
+async fn owned(
     object: &InstanceMachine,
     status: &MachineStatus,
     zone: Option<&Zone>,
     context: &Context,
-) -> Result<Possession, Error> {
+) -> Result<Owned, Error> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let (named, recorded) =
         (server_of(object), status.server_id.clone().zip(zone.cloned()).map(|(id, zone)| (zone, id)));
-    let mut possession = Possession { server: recorded, operation: None, refused: None };
-    if possession.server.is_none()
+    let mut owned = Owned { server: recorded, operation: None, refused: None };
+    if owned.server.is_none()
         && let Some((zone, id)) = named
     {
         if approved(context, &id, &namespace, &name).await? {
-            possession.server = Some((zone, id));
+            owned.server = Some((zone, id));
         } else {
-            possession.refused = Some(id);
+            owned.refused = Some(id);
         }
     }
     let annotated = object.annotations().get(annotations::OPERATION).cloned();
@@ -111,13 +110,13 @@ async fn possession(
         // Of an approved server everything goes with it that its operation has made.
         (None, Some(annotated)) if approved(context, &annotated, &namespace, &name).await? => Some(annotated),
         (None, Some(annotated)) => {
-            possession.refused.get_or_insert(annotated);
+            owned.refused.get_or_insert(annotated);
             None
         }
         (None, None) => None,
     };
-    possession.operation = operation.and_then(|id| OperationId::parse(&id).ok());
-    Ok(possession)
+    owned.operation = operation.and_then(|id| OperationId::parse(&id).ok());
+    Ok(owned)
 }
 
 fn server_of(object: &InstanceMachine) -> Option<(Zone, String)> {

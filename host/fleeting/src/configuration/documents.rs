@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{GroupConfiguration, Surroundings};
+use super::{GroupConfiguration, ProcessEnvironment};
 
 /// The blocks of TOML in a page that hold runners.
 fn blocks(page: &str) -> Vec<String> {
@@ -36,8 +36,8 @@ fn what_the_documents_configure_is_accepted() {
         let autoscaler = &parsed["runners"][0]["autoscaler"];
         assert!(autoscaler["plugin"].as_str().is_some_and(|plugin| plugin.contains("scaleway")), "{place}: {text}");
         let configuration = autoscaler["plugin_config"].to_string();
-        let surroundings: Surroundings = variables.into_iter().collect();
-        if let Err(error) = GroupConfiguration::read(configuration.as_bytes(), &surroundings) {
+        let process_environment: ProcessEnvironment = variables.into_iter().collect();
+        if let Err(error) = GroupConfiguration::read(configuration.as_bytes(), &process_environment) {
             panic!("{place}: {error}");
         }
     }

@@ -13,24 +13,24 @@ const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// The variables of a process, given so that a test decides what they are.
 #[derive(Clone, Default)]
-pub struct Surroundings {
+pub struct ProcessEnvironment {
     variables: BTreeMap<String, String>,
 }
 
 /// The names only: values may be secrets.
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for ProcessEnvironment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_set().entries(self.variables.keys()).finish()
     }
 }
 
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Surroundings {
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for ProcessEnvironment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
         Self { variables: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Those of this process.
     pub fn of_process() -> Self {
         std::env::vars_os()

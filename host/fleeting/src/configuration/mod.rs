@@ -28,7 +28,7 @@ use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
-pub use environment::Surroundings;
+pub use environment::ProcessEnvironment;
 pub(crate) use environment::read_file;
 pub use problem::{ConfigurationErrors, Problem};
 pub use zones::ZonalIds;
@@ -165,7 +165,7 @@ impl GroupConfiguration {
     ///
     /// # Errors
     /// Everything that is wrong, at once.
-    pub fn read(json: &[u8], surroundings: &Surroundings) -> Result<Self, ConfigurationErrors> {
-        read::read(json, surroundings)
+    pub fn read(json: &[u8], process_environment: &ProcessEnvironment) -> Result<Self, ConfigurationErrors> {
+        read::read(json, process_environment)
     }
 }

@@ -22,7 +22,7 @@ use super::state_directory::default_state_directory;
 use super::zones::{self, MOST_PLACES};
 use super::{
     Configuration, DEFAULT_CREATE_TIMEOUT, DEFAULT_MAX_PARALLEL_CREATES, DEFAULT_MAX_SIZE, GroupConfiguration,
-    MetricsAddress, Surroundings, ZonalIds, read_apple_silicon,
+    MetricsAddress, ProcessEnvironment, ZonalIds, read_apple_silicon,
 };
 
 /// Bytes in one of Scaleway's gigabytes.
@@ -83,7 +83,10 @@ pub(super) struct Common {
 }
 
 /// See [`GroupConfiguration::read`].
-pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<GroupConfiguration, ConfigurationErrors> {
+pub(super) fn read(
+    json: &[u8],
+    process_environment: &ProcessEnvironment,
+) -> Result<GroupConfiguration, ConfigurationErrors> {
     let one = |words: String| ConfigurationErrors(vec![Problem { place: "the whole".to_owned(), words }]);
     let object = match serde_json::from_slice(json) {
         Ok(Value::Object(object)) => object,
@@ -92,7 +95,7 @@ pub(super) fn read(json: &[u8], surroundings: &Surroundings) -> Result<GroupConf
         Ok(other) => return Err(one(format!("expected a table, found {}", kind(&other)))),
         Err(error) => return Err(one(format!("it is no JSON: {error}"))),
     };
-    let mut reader = Reader { object, problems: Vec::new(), surroundings };
+    let mut reader = Reader { object, problems: Vec::new(), process_environment };
     let kind = read_kind(&mut reader);
     let common = common(&mut reader, kind);
     let read = match kind {
@@ -312,7 +315,7 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
     explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
     explicit.limits = calls_per_second(reader);
     explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));
-    match Settings::load(&explicit, &reader.surroundings.for_client()) {
+    match Settings::load(&explicit, &reader.process_environment.for_client()) {
         Ok(settings) => {
             let mut zones = zones;
             if zones.is_empty() && !zone_is_wrong {
@@ -576,7 +579,7 @@ fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {
             None
         }
         None => {
-            let found = default_state_directory(reader.surroundings);
+            let found = default_state_directory(reader.process_environment);
             if found.is_none() {
                 reader.wrong(
                     "state_dir",

@@ -8,7 +8,7 @@ use windlass_policy::cut;
 
 use super::environment::read_file;
 use super::problem::Problem;
-use super::{Surroundings, duration};
+use super::{ProcessEnvironment, duration};
 
 /// The longest words about one problem, in bytes: they quote what was written.
 const LONGEST_WORDS: usize = 1024;
@@ -71,7 +71,7 @@ const KEYS: &[&str] = &[
 pub(super) struct Reader<'a> {
     pub(super) object: Map<String, Value>,
     pub(super) problems: Vec<Problem>,
-    pub(super) surroundings: &'a Surroundings,
+    pub(super) process_environment: &'a ProcessEnvironment,
 }
 
 impl Reader<'_> {
@@ -116,7 +116,7 @@ impl Reader<'_> {
     /// The variable (or its file) before the key: so it is in the other plugins.
     pub(super) fn text_or_variable(&mut self, keys: &[&str], variable: &str) -> Option<String> {
         let configured = self.text_of(keys);
-        match self.surroundings.get_with_file(variable) {
+        match self.process_environment.get_with_file(variable) {
             Ok(value) => value.or(configured),
             Err(words) => {
                 self.wrong(keys[0], words);
@@ -238,7 +238,7 @@ impl Reader<'_> {
         keys: &[&str],
         read: impl FnOnce(&mut Reader<'_>) -> T,
     ) -> T {
-        let mut inner = Reader { object, problems: Vec::new(), surroundings: self.surroundings };
+        let mut inner = Reader { object, problems: Vec::new(), process_environment: self.process_environment };
         let value = read(&mut inner);
         inner.refuse_all_but(keys);
         let placed = |problem: Problem| Problem { place: format!("{place}.{}", problem.place), ..problem };

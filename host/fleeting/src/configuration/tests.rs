@@ -7,7 +7,7 @@ use windlass_policy::slots::SlotName;
 
 use super::{
     AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
-    Surroundings,
+    ProcessEnvironment,
 };
 
 const SECRET: &str = "11111111-2222-4333-8444-555555555555";
@@ -17,7 +17,7 @@ fn read_with(configuration: &Value, variables: &[(&str, &str)]) -> Result<Config
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
     let all = [("HOME", home)].into_iter().chain(variables.iter().copied());
-    match GroupConfiguration::read(configuration.to_string().as_bytes(), &all.collect::<Surroundings>())? {
+    match GroupConfiguration::read(configuration.to_string().as_bytes(), &all.collect::<ProcessEnvironment>())? {
         GroupConfiguration::Instances(read) => Ok(*read),
         GroupConfiguration::AppleSilicon(_) => panic!("a group of Macs"),
     }
@@ -440,7 +440,8 @@ fn a_name_that_cannot_be_used_as_it_is_becomes_one_of_its_own() {
 
 #[test]
 fn what_is_no_table_is_refused_in_words() {
-    let refused = |bytes: &[u8]| GroupConfiguration::read(bytes, &Surroundings::default()).unwrap_err().to_string();
+    let refused =
+        |bytes: &[u8]| GroupConfiguration::read(bytes, &ProcessEnvironment::default()).unwrap_err().to_string();
     assert!(refused(b"{").contains("it is no JSON"));
     assert!(refused(b"[1]").contains("expected a table, found a list"));
 }
@@ -464,8 +465,8 @@ fn mac(changes: Value) -> Value {
 
 fn read_mac(configuration: &Value) -> Result<AppleSiliconConfiguration, ConfigurationErrors> {
     let home = tempfile::tempdir().unwrap();
-    let surroundings = [("HOME", home.path().to_str().unwrap())].into_iter().collect::<Surroundings>();
-    match GroupConfiguration::read(configuration.to_string().as_bytes(), &surroundings)? {
+    let process_environment = [("HOME", home.path().to_str().unwrap())].into_iter().collect::<ProcessEnvironment>();
+    match GroupConfiguration::read(configuration.to_string().as_bytes(), &process_environment)? {
         GroupConfiguration::AppleSilicon(read) => Ok(*read),
         GroupConfiguration::Instances(_) => panic!("a group of instances"),
     }

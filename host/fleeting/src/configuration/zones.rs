@@ -38,7 +38,7 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
         let words = format!("says something else than {}, which means the same; keep one of them", KEYS[0]);
         reader.wrong(KEYS[1], words);
     }
-    match reader.surroundings.get_with_file(VARIABLE) {
+    match reader.process_environment.get_with_file(VARIABLE) {
         Ok(Some(zone)) if texts.len() < 2 => texts = vec![zone],
         Ok(_) => {}
         Err(words) => reader.wrong(KEYS[0], words),

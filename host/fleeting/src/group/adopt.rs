@@ -10,7 +10,7 @@ use windlass_scaleway::Client;
 
 use super::start::{StartError, claim, ids, members, policy_host};
 use super::{apple_silicon, takeover};
-use crate::configuration::{Configuration, ConfigurationErrors, GroupConfiguration, Surroundings, read_file};
+use crate::configuration::{Configuration, ConfigurationErrors, GroupConfiguration, ProcessEnvironment, read_file};
 
 /// Why nothing was taken over.
 #[derive(Debug, thiserror::Error)]
@@ -45,12 +45,12 @@ pub enum AdoptError {
 pub async fn adopt(
     config: &str,
     name: Option<&str>,
-    surroundings: &Surroundings,
+    process_environment: &ProcessEnvironment,
     compiler: Option<Compiler>,
 ) -> Result<Vec<String>, AdoptError> {
     let text = read_file(config).map_err(AdoptError::Unreadable)?;
     let json = plugin_config(&text, name)?.to_string();
-    let configuration = GroupConfiguration::read(json.as_bytes(), surroundings)?;
+    let configuration = GroupConfiguration::read(json.as_bytes(), process_environment)?;
     let (settings, folder) = match &configuration {
         GroupConfiguration::Instances(it) => {
             (&it.settings, it.state_directory.join("fleeting").join(it.group.as_str()))

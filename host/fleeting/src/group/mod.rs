@@ -43,32 +43,32 @@ use bytes::Bytes;
 use tokio::sync::OnceCell;
 use windlass_policy::Compiler;
 
-use crate::configuration::{Configuration, GroupConfiguration, Surroundings};
+use crate::configuration::{Configuration, GroupConfiguration, ProcessEnvironment};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Update};
 
 pub use adopt::{AdoptError, adopt};
 use apple_silicon::Hosts;
 use fleet::Fleet;
 pub(crate) use places::Place;
-pub use start::{Ground, StartError};
+pub use start::{Dependencies, StartError};
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.
 #[derive(Default)]
 pub struct ScalewayGroup {
-    surroundings: Surroundings,
+    process_environment: ProcessEnvironment,
     compiler: Option<Compiler>,
     fleet: OnceCell<Arc<Fleet>>,
     hosts: OnceCell<Arc<Hosts>>,
 }
 
 impl ScalewayGroup {
-    /// A group that will look for credentials in these surroundings, and have its policies compiled by this compiler
+    /// A group that will look for credentials in these process_environment, and have its policies compiled by this compiler
     /// (by its own process where there is none).
-    pub fn new(surroundings: Surroundings, compiler: Option<Compiler>) -> Self {
-        Self { surroundings, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
+    pub fn new(process_environment: ProcessEnvironment, compiler: Option<Compiler>) -> Self {
+        Self { process_environment, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
     }
 
-    /// A group that has been initialised with this configuration, on ground that is not made from it: for simulations,
+    /// A group that has been initialised with this configuration, with dependencies that are not made from it: for simulations,
     /// which have their own time and their own Scaleway.
     ///
     /// # Errors
@@ -76,9 +76,9 @@ impl ScalewayGroup {
     pub async fn start_on(
         configuration: Configuration,
         connector: ConnectorConfig,
-        ground: Ground,
+        dependencies: Dependencies,
     ) -> Result<Self, StartError> {
-        let fleet = start::start_on(configuration, connector, ground).await?;
+        let fleet = start::start_on(configuration, connector, dependencies).await?;
         Ok(Self { fleet: OnceCell::new_with(Some(fleet)), ..Self::default() })
     }
 
@@ -118,7 +118,7 @@ impl InstanceGroup for ScalewayGroup {
             return Err(Failure("the group has been initialised already".to_owned()));
         }
         let compiler = self.compiler.clone();
-        match GroupConfiguration::read(&configuration, &self.surroundings)
+        match GroupConfiguration::read(&configuration, &self.process_environment)
             .map_err(|error| Failure(error.to_string()))?
         {
             GroupConfiguration::Instances(configuration) => {

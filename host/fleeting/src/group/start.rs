@@ -166,7 +166,7 @@ pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, St
 }
 
 /// What a group stands on beside its configuration.
-pub struct Ground {
+pub struct Dependencies {
     /// Speaks to Scaleway.
     pub client: Client,
     /// Judges.
@@ -224,21 +224,22 @@ pub(super) async fn start(
         }
     };
     let durability = Durability::default();
-    let ground = Ground { client, policies, clock: Clock::System, durability, seed: None, host: takeover::host_name() };
-    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch }).await
+    let dependencies =
+        Dependencies { client, policies, clock: Clock::System, durability, seed: None, host: takeover::host_name() };
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch }).await
 }
 
-/// Starts the group on this ground.
+/// Starts the group on this dependencies.
 pub(super) async fn start_on(
     configuration: Configuration,
     connector: ConnectorConfig,
-    ground: Ground,
+    dependencies: Dependencies,
 ) -> Result<Arc<Fleet>, StartError> {
     refuse_protocol(&connector)?;
     let (state, lock) = claim(&configuration).await?;
     let key = key_of(&connector, &state)?;
-    let learned = check(&ground.client, &configuration).await?;
-    begin(configuration, connector, ground, Claimed { state, lock, key, learned, watch: None }).await
+    let learned = check(&dependencies.client, &configuration).await?;
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch: None }).await
 }
 
 fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
@@ -283,11 +284,11 @@ struct Claimed {
 async fn begin(
     configuration: Configuration,
     connector: ConnectorConfig,
-    ground: Ground,
+    dependencies: Dependencies,
     claimed: Claimed,
 ) -> Result<Arc<Fleet>, StartError> {
     let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch } = claimed;
-    let Ground { client, policies, clock, durability, seed, host } = ground;
+    let Dependencies { client, policies, clock, durability, seed, host } = dependencies;
     refuse_windows(&connector, family)?;
     let members = members(&client, &configuration, &state).await?;
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());

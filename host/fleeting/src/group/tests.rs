@@ -20,7 +20,7 @@ use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
 use super::entry::{Entry, Phase};
 use super::places::Place;
-use super::{Ground, ScalewayGroup, StartError};
+use super::{Dependencies, ScalewayGroup, StartError};
 use crate::configuration::{Configuration, ZonalIds};
 use crate::protocol::{ConnectorConfig, InstanceGroup as _, State};
 
@@ -57,7 +57,7 @@ async fn try_start(
     let settings = Settings::new(KEY.parse().unwrap());
     let zone: windlass_scaleway::Zone = "fr-par-1".parse().unwrap();
     let group: windlass_lifecycle::GroupName = "ci".parse().unwrap();
-    let ground = Ground {
+    let dependencies = Dependencies {
         client: Client::with_transport(settings.clone(), simulator.transport()).unwrap(),
         policies,
         clock: Clock::simulated(1_790_000_000_000 + u64::try_from(simulator.now().as_millis()).unwrap()),
@@ -90,7 +90,7 @@ async fn try_start(
     };
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
     change(&mut configuration);
-    ScalewayGroup::start_on(configuration, connector, ground).await
+    ScalewayGroup::start_on(configuration, connector, dependencies).await
 }
 
 /// The states that the group tells.

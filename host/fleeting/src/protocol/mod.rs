@@ -16,7 +16,7 @@ pub use handshake::{COOKIE_KEY, COOKIE_VALUE, Handshake, HandshakeError};
 pub use instance_group::{
     Capability, ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Partial, ProviderInfo, Report, State, Update,
 };
-pub use server::{Departure, ServeError, serve};
+pub use server::{EndReason, ServeError, serve};
 
 #[cfg(test)]
 mod fuzz;

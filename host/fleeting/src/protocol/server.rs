@@ -64,7 +64,7 @@ pub enum ServeError {
 
 /// Why the plugin left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
+pub enum EndReason {
     /// The host asked for it.
     Asked,
     /// The host is gone without a word.
@@ -83,7 +83,7 @@ pub enum Departure {
 ///
 /// # Errors
 /// When the plugin cannot begin to serve; see [`ServeError`].
-pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Result<Departure, ServeError> {
+pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Result<EndReason, ServeError> {
     // Before the line is printed: from then on the host may signal or vanish at any time.
     let parent = std::os::unix::process::parent_id();
     let mut signals = Requests::listen().map_err(ServeError::Signals)?;
@@ -125,16 +125,16 @@ pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Resul
     let mut watch = tokio::time::interval(PARENT_WATCH_INTERVAL);
     let departure = loop {
         tokio::select! {
-            () = leaving.cancelled() => break Departure::Asked,
+            () = leaving.cancelled() => break EndReason::Asked,
             name = signals.next() => tracing::debug!("{name} ignored: the host decides when the plugin leaves"),
             _ = watch.tick() => {
                 if std::os::unix::process::parent_id() != parent {
-                    break Departure::HostGone;
+                    break EndReason::HostGone;
                 }
             }
             ended = &mut server => {
                 return match ended {
-                    Ok(Ok(())) => Ok(Departure::Asked),
+                    Ok(Ok(())) => Ok(EndReason::Asked),
                     Ok(Err(error)) => Err(ServeError::Transport(error)),
                     Err(panic) => std::panic::resume_unwind(panic.into_panic()),
                 };

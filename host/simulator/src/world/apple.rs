@@ -85,18 +85,18 @@ fn remember<T>(list: &mut Vec<T>, most: usize, entry: T) {
 
 /// How a host went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Departure {
+pub(crate) enum DeletionCause {
     Deleted,
     Scheduled,
     BehindOurBack,
 }
 
-impl Departure {
+impl DeletionCause {
     fn as_str(self) -> &'static str {
         match self {
-            Departure::Deleted => "delete",
-            Departure::Scheduled => "schedule",
-            Departure::BehindOurBack => "control",
+            DeletionCause::Deleted => "delete",
+            DeletionCause::Scheduled => "schedule",
+            DeletionCause::BehindOurBack => "control",
         }
     }
 }
@@ -251,7 +251,7 @@ impl World {
     }
 
     /// A host goes, and its address is free.
-    pub(crate) fn remove_apple_server(&mut self, id: &str, how: Departure) {
+    pub(crate) fn remove_apple_server(&mut self, id: &str, how: DeletionCause) {
         let Some(server) = self.apple_servers.remove(id) else { return };
         if let Ok(address) = server.ip.parse() {
             self.random.free_ipv4(address);
@@ -338,7 +338,7 @@ impl World {
 
     pub(super) fn apple_deletion_due(&mut self, id: &str, turn: u64) {
         if self.apple_servers.get(id).is_some_and(|server| server.deletion_turn == turn) {
-            self.remove_apple_server(id, Departure::Scheduled);
+            self.remove_apple_server(id, DeletionCause::Scheduled);
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::random::Random;
 
 pub(crate) use address::{Ip, IpKind};
 pub(crate) use agenda::{Agenda, Event, Phase};
-pub(crate) use apple::{AppleServer, AppleStatus, Commitment, Departure, NewAppleServer};
+pub(crate) use apple::{AppleServer, AppleStatus, Commitment, DeletionCause, NewAppleServer};
 pub(crate) use block::{BlockSnapshot, BlockStatus, BlockUpdate, BlockVolume, Reference, ReferenceStatus};
 pub(crate) use group::{PlacementGroup, Rule, SecurityGroup};
 pub(crate) use image::{Image, RootVolume, Snapshot};

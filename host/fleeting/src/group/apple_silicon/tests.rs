@@ -15,7 +15,7 @@ use windlass_simulator::{
 
 use super::start::{Given, start_with};
 use super::{Hosts, StartError};
-use crate::configuration::{GroupConfiguration, Surroundings};
+use crate::configuration::{GroupConfiguration, ProcessEnvironment};
 use crate::protocol::{ConnectorConfig, State};
 
 const SECRET: &str = "11111111-2222-4333-8444-555555555555";
@@ -77,9 +77,9 @@ impl World {
     async fn try_start_with(&self, changes: Value, connector: ConnectorConfig) -> Result<Arc<Hosts>, StartError> {
         let text = self.configuration(&changes).to_string();
         let home = Path::new("/nowhere").to_str().unwrap();
-        let surroundings = [("HOME", home)].into_iter().collect::<Surroundings>();
+        let process_environment = [("HOME", home)].into_iter().collect::<ProcessEnvironment>();
         let GroupConfiguration::AppleSilicon(configuration) =
-            GroupConfiguration::read(text.as_bytes(), &surroundings).unwrap()
+            GroupConfiguration::read(text.as_bytes(), &process_environment).unwrap()
         else {
             panic!("a group of Macs")
         };

@@ -19,7 +19,7 @@ use crate::observe::names;
 use crate::protocol::{Failure, Update};
 
 /// What became of a host that was not listed under its claim.
-enum Whereabouts {
+enum Unlisted {
     Here(Box<Host>),
     /// It is gone, or somebody gave it another name.
     NotOurs(String),
@@ -160,19 +160,17 @@ impl Hosts {
             .filter_map(|(id, entry)| Some((id.clone(), entry.server.clone()?)))
             .collect();
         let api = self.client.apple_silicon(&self.configuration.zone);
-        let looked: Vec<(String, Whereabouts)> = stream::iter(missing)
+        let looked: Vec<(String, Unlisted)> = stream::iter(missing)
             .map(|(id, host)| {
                 let api = &api;
                 async move {
                     let found = match api.get_server(&host).await {
-                        Ok(host) if host.name == id && !host.deletion_scheduled => Whereabouts::Here(Box::new(host)),
-                        Ok(host) if host.name == id => {
-                            Whereabouts::NotOurs("somebody scheduled its deletion".to_owned())
-                        }
-                        Ok(host) => Whereabouts::NotOurs(format!("somebody named it {:?}", host.name)),
+                        Ok(host) if host.name == id && !host.deletion_scheduled => Unlisted::Here(Box::new(host)),
+                        Ok(host) if host.name == id => Unlisted::NotOurs("somebody scheduled its deletion".to_owned()),
+                        Ok(host) => Unlisted::NotOurs(format!("somebody named it {:?}", host.name)),
                         // The list was permitted and does not hold it: together that is a proof.
                         Err(error) if error.is_gone_or_not_ours() => {
-                            Whereabouts::NotOurs("it does not exist any more".to_owned())
+                            Unlisted::NotOurs("it does not exist any more".to_owned())
                         }
                         Err(error) => {
                             tracing::warn!(
@@ -180,7 +178,7 @@ impl Hosts {
                                 error = &error as &dyn std::error::Error,
                                 "it was not listed and could not be looked at; what was said of it stays"
                             );
-                            Whereabouts::Unknown
+                            Unlisted::Unknown
                         }
                     };
                     (id, found)
@@ -191,15 +189,15 @@ impl Hosts {
             .await;
         for (id, found) in looked {
             match found {
-                Whereabouts::Here(host) => {
+                Unlisted::Here(host) => {
                     self.book.lock().saw(&id, &host.id, mapping::state(&host).0, now_ms());
                     hosts.insert(id, *host);
                 }
-                Whereabouts::NotOurs(why) => {
+                Unlisted::NotOurs(why) => {
                     tracing::warn!(instance = id, "its host is lost to the group: {why}");
                     self.apply(&id, &Event::Ended);
                 }
-                Whereabouts::Unknown => {}
+                Unlisted::Unknown => {}
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::clock::{Micros, go_date, instant, micros, zulu_instant};
 use crate::options::Availability;
 use crate::paging;
 use crate::refusal::Refusal;
-use crate::world::{AppleServer, AppleStatus, Commitment, Departure, Event, NewAppleServer, World, sorted};
+use crate::world::{AppleServer, AppleStatus, Commitment, DeletionCause, Event, NewAppleServer, World, sorted};
 
 /// What stands where a secret would in every answer but that of GET (recorded).
 const SEALED: &str = "<sealed>";
@@ -201,7 +201,7 @@ pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
     if server.status == AppleStatus::Locked {
         return Err(Refusal::locked("server", id));
     }
-    world.remove_apple_server(id, Departure::Deleted);
+    world.remove_apple_server(id, DeletionCause::Deleted);
     Ok(Answer::no_content())
 }
 
