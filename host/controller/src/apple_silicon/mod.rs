@@ -29,9 +29,11 @@ use crate::context::{Context, mark, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{
     AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
+    conditions,
 };
 use crate::names::{ProviderId, claim};
 use crate::requested::requested;
+use crate::status::remove_condition;
 use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
 use bootstrap::{failures, judged};
 use decide::{Observed, Sight, TEARING_DOWN, decide};
@@ -401,6 +403,10 @@ impl Mac<'_> {
         status.addresses = addresses(host, &object.name_any());
         status.policies = self.turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
         status.bootstrap = Some(bootstrap);
+        // Who has taken the set-up away sets the condition from then on.
+        if object.spec.setup.is_none() && status.setup.take().is_some() {
+            remove_condition(&mut status.conditions, conditions::BOOTSTRAPPED);
+        }
         let annotation = |key| object.annotations().get(key).cloned();
         if object.spec.setup.is_some() && status.setup.is_none() && annotation(annotations::SET_UP) == status.server_id
         {

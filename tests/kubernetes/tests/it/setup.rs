@@ -370,6 +370,16 @@ async fn a_missing_config_map_is_no_failure_of_the_mac_and_a_retry_sets_it_up_ag
     macs.scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
     ensure!(std::fs::read_to_string(&runs)? == "once more\nonce more\n");
 
+    // Without the set-up the condition is somebody else's to set.
+    macs.scene.patch(Kind::AppleSiliconMachine, "mac", json!({"spec": {"setup": null}})).await?;
+    eventually("nothing is said of the set-up any more", || async {
+        let status = api.get("mac").await?.data["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(status["setup"].is_null() && conditions.iter().all(|one| one["type"] != "Bootstrapped"), "{status:#}");
+        Ok(())
+    })
+    .await?;
+
     // Names that would lead out of the namespace are refused by the API server.
     for name in ["../../other/secrets/theirs", "other/theirs", "Theirs"] {
         let machine = macs.machine("thief", json!({"secretRef": {"name": name}}))?;
