@@ -98,10 +98,20 @@ test-rpcplugin: _programs _python
 
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
-test-kubernetes *arguments: _programs
+test-kubernetes *arguments: _programs _sshd
     @command -v go >/dev/null || { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
     WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 6 {{ arguments }}
+
+# OpenSSH's sshd stands in the place of a Mac's. Its package would start a server of this machine's: it is kept from that.
+_sshd:
+    #!/usr/bin/env bash
+    set -u
+    if [ -x /usr/sbin/sshd ] || ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
+    policy=/usr/sbin/policy-rc.d
+    [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && trap 'rm -f "$policy"' EXIT; }
+    apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
 
 # A deployment of Macs on this machine, scaled up, rolled and scaled down: about a minute after the builds. No account needed.
 demo-kubernetes: _wasm_target

@@ -73,8 +73,9 @@ async fn perform(clusters: &Clusters, operation: &str) -> Result<(), Error> {
     }
 }
 
-/// What a killed process was: does the job that its environment names. Without one this is no test, and says nothing.
+/// What a killed process was: does the job that its environment names.
 #[test]
+#[ignore = "the killed process of other tests"]
 fn child() {
     let Ok(job) = std::env::var(JOB) else { return };
     let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
@@ -104,7 +105,7 @@ impl Spawned {
     fn start(job: &str, nth: u64, url: &str, state: &Path, policies: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "kill::child", "--nocapture", "--test-threads=1"])
+            .args(["--ignored", "--exact", "kill::child", "--nocapture", "--test-threads=1"])
             .env(JOB, job)
             .env(STAND_STILL, nth.to_string())
             .env(URL, url)

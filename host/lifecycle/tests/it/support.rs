@@ -59,7 +59,7 @@ impl Spawned {
     /// Runs the test of this name, which reads from these variables what it is to do.
     pub(crate) fn start(test: &str, variables: &[(&str, &std::ffi::OsStr)]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture", "--test-threads=1"]).envs(variables.iter().copied());
+        command.args(["--ignored", "--exact", test, "--nocapture", "--test-threads=1"]).envs(variables.iter().copied());
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 

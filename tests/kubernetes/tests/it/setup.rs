@@ -26,7 +26,7 @@ impl<'plane> Macs<'plane> {
     /// As many hosts, each with an sshd that lets the fleet's key in, whose private half stands in the Secret `fleet-key`.
     /// The Secret `token` has [`TOKEN`].
     async fn new(plane: &'plane ControlPlane, name: &str, count: u8) -> Result<Option<Self>> {
-        let Some(program) = Sshd::found()? else { return Ok(None) };
+        let Some(program) = Sshd::found() else { return Ok(None) };
         let scene = Scene::new(plane, name).await?;
         let port = Sshd::port()?;
         let mut sshds: Vec<Sshd> = Vec::new();
