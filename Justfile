@@ -3,6 +3,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
+chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
 public := """
     windlass-concurrency windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
@@ -84,11 +85,12 @@ test-fleeting *arguments: _programs
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
 
-# The alerts of the runner plugin, by Prometheus' own promtool.
+# The alerts of the runner plugin and of the controller, by Prometheus' own promtool.
 test-alerts: _promtool
     @promtool=$(command -v promtool || echo {{ promtool }}); \
     test -x "$promtool" || { echo "SKIPPED: alerts are tested with promtool: https://prometheus.io/download"; exit 0; }; \
-    "$promtool" check rules deploy/gitlab-runner/alerts.yaml && "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml
+    "$promtool" check rules deploy/gitlab-runner/alerts.yaml {{ chart_files }}/alerts.yaml && \
+    "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml {{ chart_files }}/alerts.test.yaml
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python

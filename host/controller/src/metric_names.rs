@@ -23,3 +23,48 @@ pub(crate) fn describe() {
     describe_gauge!(ORPHANS, "Hosts with a claim of ours that no object explains, by zone");
     describe_gauge!(LEADER, "Whether this process leads");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    const RULES: &str = include_str!("../deploy/helm/windlass-controller/files/alerts.yaml");
+    const RULES_TESTS: &str = include_str!("../deploy/helm/windlass-controller/files/alerts.test.yaml");
+    const PAGE: &str = include_str!("../../../docs/kubernetes.md");
+
+    fn is_of_a_name(character: char) -> bool {
+        character.is_ascii_lowercase() || character == '_'
+    }
+
+    /// Every Rust source of the host.
+    fn sources(folder: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => sources(&path, text),
+                Some(extension) if extension == "rs" => text.push_str(&std::fs::read_to_string(&path).unwrap()),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn rules_use_metrics_that_exist() {
+        let mut code = String::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut code);
+        let used = RULES.split(|character| !is_of_a_name(character)).filter(|word| word.starts_with("windlass_"));
+        for metric in used {
+            assert!(code.contains(&format!("\"{metric}\"")), "no code has {metric}");
+        }
+    }
+
+    #[test]
+    fn each_alert_is_tested_and_the_page_says_what_to_do() {
+        let alerts: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+        assert!(alerts.len() > 10, "{alerts:?}");
+        for alert in alerts {
+            assert!(PAGE.contains(&format!("\n| `{alert}` | ")), "{alert} is not on the page");
+            assert!(RULES_TESTS.contains(&format!("alertname=\"{alert}\"")), "{alert} is not tested");
+        }
+    }
+}
