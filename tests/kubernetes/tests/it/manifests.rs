@@ -103,6 +103,52 @@ async fn the_chart_is_sound_and_the_api_server_takes_what_it_renders() -> Result
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_schema_refuses_what_is_none() -> Result<()>
+{
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let chart = plane.programs().deploy("helm/windlass-controller");
+    let chart = chart.to_str().context("UTF-8")?;
+    let render = |values: &[&str]| {
+        plane.helm(&[&["template", "windlass", chart, "--namespace=windlass-system"], values].concat())
+    };
+    let all = [
+        "--set=annotations.team=infra",
+        "--set=serviceAccount.annotations.role=windlass",
+        "--set=priorityClassName=system-cluster-critical",
+        "--set=extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128",
+        "--set=networkPolicy.enabled=true",
+        "--set=persistence.enabled=false",
+    ];
+    let rendered = render(&all)?;
+    let apply =
+        ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-"];
+    plane.kubectl(User::Admin, &apply, &rendered)?;
+    let parts = [
+        "team: infra",
+        "role: windlass",
+        "priorityClassName: system-cluster-critical",
+        "value: http://proxy:3128",
+        "kind: NetworkPolicy",
+        "emptyDir: {}",
+    ];
+    for part in parts {
+        ensure!(rendered.contains(part), "no {part:?} in {rendered}");
+    }
+    ensure!(!rendered.contains("PersistentVolumeClaim"), "a volume that nobody wants");
+    // Their kinds are the Prometheus operator's, which is not here: they are YAML, and hold what they are to hold.
+    let monitoring = render(&["--set=prometheusRule.enabled=true", "--set=podMonitor.enabled=true"])?;
+    let monitoring = objects(&monitoring, &[])?;
+    let rule = &monitoring["PrometheusRule windlass-controller"]["spec"]["groups"][0]["rules"];
+    ensure!(rule.as_array().is_some_and(|rules| rules.len() > 10), "{rule}");
+    let monitor = &monitoring["PodMonitor windlass-controller"]["spec"]["selector"]["matchLabels"];
+    ensure!(monitor["control-plane"] == "windlass-controller", "{monitor}");
+    for wrong in ["--set=extraEnv[0].value=x", "--set=networkPolicy.on=true", "--set=priorityClass=high"] {
+        ensure!(render(&[wrong]).is_err(), "{wrong} is taken");
+    }
+    Ok(())
+}
+
 /// Objects of a stream of YAML, by kind and name, without annotations, and with only those labels that contain one of
 /// `telling`: each tool has others that it puts everywhere.
 pub(crate) fn objects(yaml: &str, telling: &[&str]) -> Result<BTreeMap<String, Value>> {
