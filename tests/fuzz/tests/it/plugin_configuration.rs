@@ -1,6 +1,6 @@
 //! `plugin_config`, as GitLab Runner hands it on. An input is that JSON.
 
-use windlass_fleeting::{GroupConfiguration, Surroundings};
+use windlass_fleeting::{GroupConfiguration, ProcessEnvironment};
 
 use crate::support::{KEY, folder, is_short};
 
@@ -13,10 +13,10 @@ fn every_mistake_is_told_briefly_and_without_the_key() {
     windlass_test_fuzz::check("plugin-configuration", |input| {
         // An empty home: nothing of this machine is read.
         let home = HOME.with(|home| home.path().to_str().unwrap().to_owned());
-        let surroundings: Surroundings = [("HOME", home)].into_iter().collect();
+        let process_environment: ProcessEnvironment = [("HOME", home)].into_iter().collect();
         let text = String::from_utf8_lossy(input);
         let is_secret = text.matches(KEY).count() == 1 && text.contains(&format!("\"secret_key\": \"{KEY}\""));
-        let told = match GroupConfiguration::read(input, &surroundings) {
+        let told = match GroupConfiguration::read(input, &process_environment) {
             Ok(configuration) => format!("{configuration:?}"),
             Err(errors) => {
                 assert!(!errors.problems().is_empty());
