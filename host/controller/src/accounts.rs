@@ -211,7 +211,7 @@ impl Accounts {
         explicit.api_url = Some(ours.api_url().to_string());
         explicit.insecure = Some(ours.insecure());
         explicit.zone.clone_from(&context.settings.zone);
-        explicit.user_agent = Some(crate::process::user_agent());
+        explicit.user_agent = Some(crate::kubernetes::user_agent());
         explicit.limits = Some(*ours.limits());
         let settings = windlass_scaleway::Settings::load(&explicit, &Environment::empty())?;
         let scaleway = windlass_scaleway::Client::new(settings).map_err(|error| Error::Client(Box::new(error)))?;

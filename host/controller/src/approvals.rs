@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, InstanceMachine};
-use crate::process::kubernetes;
+use crate::kubernetes::connect;
 
 /// The name of the ConfigMap.
 pub(crate) const NAME: &str = "windlass-approvals";
@@ -56,7 +56,7 @@ pub async fn print_approvals(
     namespace: Option<&str>,
     controller_namespace: &str,
 ) -> Result<String, Error> {
-    let client = kubernetes(kubeconfig).await?;
+    let client = connect(kubeconfig).await?;
     let mut data = BTreeMap::new();
     // What a host is called, and not what an annotation says: the status is the controller's own.
     for machine in list::<AppleSiliconMachine>(&client, namespace).await? {

@@ -11,12 +11,13 @@ use serde_json::json;
 
 use crate::Error;
 use crate::cluster_api::{Cluster, ClusterApi, control_plane_initialized, owner_cluster};
-use crate::context::{Context, write_status};
+use crate::context::Context;
 use crate::kinds::{
     ClusterInitialization, ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, annotations,
     conditions,
 };
 use crate::status::{set_condition, time};
+use crate::writes::write_status;
 
 /// What the status is to say.
 fn decide(

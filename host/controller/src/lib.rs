@@ -39,6 +39,7 @@ mod arguments;
 mod cluster_api;
 mod configuration;
 mod context;
+mod controllers;
 mod crash;
 mod definitions;
 mod error;
@@ -48,6 +49,7 @@ mod jobs;
 #[allow(clippy::duplicated_attributes, reason = "columns of one kind have the same type, which is no duplicate")]
 #[allow(unreachable_pub, reason = "the derive of the schemas declares public types inside functions")]
 pub mod kinds;
+mod kubernetes;
 mod lease;
 mod look;
 pub mod metric_names;
@@ -63,6 +65,7 @@ mod server_cluster;
 mod servers;
 mod status;
 mod turn;
+mod writes;
 
 pub use approvals::print_approvals;
 pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};

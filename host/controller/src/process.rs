@@ -1,23 +1,12 @@
 //! The process: credentials, policies, Lease, the controllers, and their orderly end.
 
-use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::runtime::controller::{self, Action};
 use kube::runtime::events::{Recorder, Reporter};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::{Controller, watcher};
-use kube::{Api, Client, Config, Resource, ResourceExt};
-use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{
     Control, Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
     scaleway_capabilities,
@@ -27,35 +16,19 @@ use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::Accounts;
 use crate::arguments::{COMPILE, RunArguments, Sweep};
-use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready};
+use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
-use crate::context::{Context, Settings, is_conflict};
-use crate::crash::{EndOnPanic, panic_for_tests};
+use crate::context::{Context, Settings};
 use crate::jobs::Jobs;
-use crate::kinds::{AppleSiliconMachine, ExternalCluster, GROUP, InstanceMachine, ServerCluster, labels};
+use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
 use crate::server_cluster::{Liveness, ServerClusters};
-use crate::{Error, apple_silicon, external_cluster, instance, metric_names, names, orphans, server_cluster};
+use crate::{Error, controllers, metric_names, names, orphans};
 
-/// Who we are in events and in the Lease's history.
-const CONTROLLER: &str = "windlass-controller";
-/// The kind that Cluster API has no part in.
-const SERVER_CLUSTER: &str = "ServerCluster";
-/// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
-const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
-/// How long a first wait is after an error of a reconcile.
-const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// How long after a write was overtaken.
-const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// So long new work waits for the operations that a dead predecessor left open.
 const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
-
-/// What is appended to the client's own user agent.
-pub(crate) fn user_agent() -> String {
-    format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))
-}
 
 /// Runs the controller until `shutdown` is cancelled.
 ///
@@ -145,7 +118,7 @@ impl Process {
                 .await
                 .map_err(|error| Error::Defect(error.to_string()))??
         };
-        let client = kubernetes(arguments.kubeconfig.as_deref()).await?;
+        let client = connect(arguments.kubeconfig.as_deref()).await?;
         let owner = match &arguments.owner {
             Some(owner) => owner.clone(),
             None => owner(&client).await?,
@@ -249,7 +222,7 @@ impl Process {
                 accounts: Arc::clone(&accounts),
                 server_clusters: Arc::clone(&server_clusters),
             });
-            let again = controllers(context, arguments, shutdown, panicked).await;
+            let again = controllers::run(context, arguments, shutdown, panicked).await;
             if !again {
                 break;
             }
@@ -318,21 +291,6 @@ fn policy_host(
     Ok(host)
 }
 
-pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let problem =
-                |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));
-            let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(problem)?;
-            Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
-                .await
-                .map_err(problem)?
-        }
-        None => Config::infer().await.map_err(|error| Error::Kubeconfig(error.to_string()))?,
-    };
-    Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
-}
-
 /// The owner of this Kubernetes cluster: the UID of the namespace kube-system lives as long as the cluster.
 async fn owner(client: &Client) -> Result<OwnerName, Error> {
     let api: Api<Namespace> = Api::all(client.clone());
@@ -345,339 +303,5 @@ async fn owner(client: &Client) -> Result<OwnerName, Error> {
                  name that no other cluster uses"
             ),
         }),
-    }
-}
-
-/// Runs the controllers until the end, or until Cluster API is there in another version, or at all (`true`).
-async fn controllers(
-    context: Arc<Context>,
-    arguments: &RunArguments,
-    shutdown: &CancellationToken,
-    panicked: &CancellationToken,
-) -> bool {
-    let stop = shutdown.child_token();
-    let tasks = TaskTracker::new();
-    let spawn = |task: BoxFuture<'static, ()>| {
-        let guard = EndOnPanic(panicked.clone());
-        tasks.spawn(async move {
-            let _guard = guard;
-            task.await;
-        });
-    };
-    spawn(Box::pin(machines(
-        AppleSiliconMachine::default(),
-        "AppleSiliconMachine",
-        apple_silicon::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
-    spawn(Box::pin(machines(
-        InstanceMachine::default(),
-        "InstanceMachine",
-        instance::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
-    spawn(Box::pin(machines(
-        ServerCluster::default(),
-        SERVER_CLUSTER,
-        server_cluster::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
-    spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
-    match orphans::Watch::of(arguments) {
-        Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
-        None => tracing::info!("orphans are not looked for: one namespace cannot explain the claims of another"),
-    }
-    tasks.close();
-    let appeared = async {
-        loop {
-            tokio::time::sleep(DISCOVERY_INTERVAL).await;
-            // One that is gone is waited for: without it a pause of its Clusters could not be seen.
-            if let Ok(found @ Some(_)) = ClusterApi::discover(&context.client).await
-                && found != context.cluster_api
-            {
-                return;
-            }
-        }
-    };
-    let again = tokio::select! {
-        () = shutdown.cancelled() => false,
-        () = appeared => true,
-        () = tasks.wait() => false,
-    };
-    stop.cancel();
-    // Reconciles are short: they wait for nobody but the API server, which may not answer any more at the end.
-    if again {
-        tasks.wait().await;
-    } else if tokio::time::timeout(arguments.shutdown_grace, tasks.wait()).await.is_err() {
-        tracing::warn!("looks at objects did not end in time, and are given up");
-    }
-    again
-}
-
-/// The objects of a kind in one namespace, or in all.
-pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
-}
-
-fn api_with<K>(client: &Client, namespace: Option<&str>, resource: &kube::api::ApiResource) -> Api<K>
-where
-    K: Resource<DynamicType = kube::api::ApiResource, Scope = kube::core::DynamicResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
-    }
-}
-
-/// The controller of one kind of machine.
-fn machines<K, F>(
-    _kind: K,
-    name: &'static str,
-    reconcile: fn(Arc<K>, Arc<Context>) -> F,
-    context: Arc<Context>,
-    arguments: &RunArguments,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + Send + 'static
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-    F: Future<Output = Result<Action, Error>> + Send + 'static,
-{
-    let namespace = arguments.namespace.clone();
-    let concurrency = arguments.concurrency;
-    async move {
-        let api: Api<K> = api(&context.client, namespace.as_deref());
-        let mut controller = Controller::new(api, watcher::Config::default())
-            .with_config(controller::Config::default().concurrency(concurrency));
-        // A cluster of servers has nothing above it.
-        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| name != SERVER_CLUSTER) {
-            let of_cluster = Arc::clone(&context);
-            let (store, seen) = (controller.store(), Seen::default());
-            controller = controller
-                .watches_with(
-                    api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
-                    cluster_api.machine.clone(),
-                    watcher::Config::default(),
-                    move |machine| infrastructure_of::<K>(&machine, name),
-                )
-                .watches_with(
-                    api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
-                    cluster_api.cluster.clone(),
-                    watcher::Config::default(),
-                    move |cluster| members(&store, &cluster, &seen, &of_cluster),
-                );
-        }
-        let shared = Arc::clone(&context);
-        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
-            move |object, context| measured(name, reconcile, object, context),
-            move |object, error, _| after_error(name, object.as_ref(), error),
-            shared,
-        );
-        finish(name, reconciles).await;
-    }
-}
-
-/// The controller of clusters.
-fn clusters(
-    context: Arc<Context>,
-    arguments: &RunArguments,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + Send + 'static {
-    let namespace = arguments.namespace.clone();
-    async move {
-        let name = "ExternalCluster";
-        let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
-        let mut controller =
-            Controller::new(api, watcher::Config::default()).with_config(controller::Config::default().concurrency(4));
-        if let Some(cluster_api) = &context.cluster_api {
-            let store = controller.store();
-            controller = controller.watches_with(
-                api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
-                cluster_api.cluster.clone(),
-                watcher::Config::default(),
-                move |cluster| {
-                    let (cluster, namespace) = (cluster.name_any(), cluster.namespace());
-                    store
-                        .state()
-                        .into_iter()
-                        .filter(|object| {
-                            object.namespace() == namespace
-                                && crate::cluster_api::owner_cluster(object.as_ref()).as_ref() == Some(&cluster)
-                        })
-                        .map(|object| ObjectRef::from_obj(object.as_ref()))
-                        .collect::<Vec<_>>()
-                },
-            );
-        }
-        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
-            move |object, context| measured(name, external_cluster::reconcile, object, context),
-            move |object, error, _| after_error(name, object.as_ref(), error),
-            context,
-        );
-        finish(name, reconciles).await;
-    }
-}
-
-/// The machine object that a Machine refers to.
-fn infrastructure_of<K>(machine: &Machine, kind: &str) -> Option<ObjectRef<K>>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let reference = &machine.spec.infrastructure_ref;
-    if !reference.is(GROUP, kind) {
-        return None;
-    }
-    Some(ObjectRef::new(&reference.name).within(&machine.namespace()?))
-}
-
-/// What of a Cluster its machines depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Gates {
-    paused: bool,
-    ready: bool,
-}
-
-/// The Clusters as their machines saw them last, by UID.
-type Seen = Mutex<HashMap<String, Gates>>;
-
-/// Whether a Cluster is another to its machines than it was when they were looked at last.
-fn is_news(seen: &Seen, cluster: &Cluster) -> bool {
-    let mut seen = seen.lock();
-    let uid = cluster.uid().unwrap_or_default();
-    if cluster.meta().deletion_timestamp.is_some() {
-        seen.remove(&uid);
-        return true;
-    }
-    let gates = Gates { paused: cluster.spec.paused.unwrap_or(false), ready: infrastructure_ready(cluster) };
-    seen.insert(uid, gates) != Some(gates)
-}
-
-/// The objects of a Cluster that has changed in what they depend on. What was settled about them is looked at anew: the
-/// Cluster may have been paused.
-fn members<K>(store: &Store<K>, cluster: &Cluster, seen: &Seen, context: &Context) -> Vec<ObjectRef<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    if !is_news(seen, cluster) {
-        return Vec::new();
-    }
-    let (name, namespace) = (cluster.name_any(), cluster.namespace());
-    store
-        .state()
-        .into_iter()
-        .filter(|object| object.namespace() == namespace && object.labels().get(labels::CLUSTER_NAME) == Some(&name))
-        .map(|object| {
-            context.settled.forget(&object.uid().unwrap_or_default());
-            ObjectRef::from_obj(object.as_ref())
-        })
-        .collect()
-}
-
-async fn measured<K, F>(
-    name: &'static str,
-    reconcile: fn(Arc<K>, Arc<Context>) -> F,
-    object: Arc<K>,
-    context: Arc<Context>,
-) -> Result<Action, Error>
-where
-    K: Resource<DynamicType = ()>,
-    F: Future<Output = Result<Action, Error>>,
-{
-    let began = Instant::now();
-    panic_for_tests("reconcile", &object.name_any());
-    let result = reconcile(object, context).await;
-    let outcome = if result.is_ok() { "done" } else { "failed" };
-    metrics::counter!(metric_names::RECONCILES, "kind" => name, "outcome" => outcome).increment(1);
-    metrics::histogram!(metric_names::RECONCILE_SECONDS, "kind" => name).record(began.elapsed().as_secs_f64());
-    result
-}
-
-fn after_error<K: Resource<DynamicType = ()>>(kind: &str, object: &K, error: &Error) -> Action {
-    let overtaken = match error {
-        Error::Overtaken => true,
-        Error::Kubernetes { source, .. } => is_conflict(source),
-        _ => false,
-    };
-    if overtaken {
-        return Action::requeue(AFTER_CONFLICT);
-    }
-    tracing::warn!(
-        kind,
-        namespace = object.namespace(),
-        name = object.name_any(),
-        error = error as &dyn std::error::Error,
-        "the reconcile failed and is tried again"
-    );
-    Action::requeue(AFTER_ERROR)
-}
-
-async fn finish<K, E, W>(
-    name: &'static str,
-    reconciles: impl futures::Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<E, W>>>,
-) where
-    K: Resource<DynamicType = ()>,
-    E: std::error::Error + 'static,
-    W: std::error::Error + 'static,
-{
-    let mut reconciles = std::pin::pin!(reconciles);
-    while let Some(result) = reconciles.next().await {
-        match result {
-            // The reconciler's own errors were logged with their object.
-            Ok(_) | Err(controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_)) => {}
-            Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and goes on"),
-        }
-    }
-    tracing::debug!(kind = name, "the controller has ended");
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_cluster_is_news_to_its_machines_when_its_gates_change() {
-        let cluster = |uid: &str, paused: bool, ready: bool, deleted: bool| -> Cluster {
-            let mut object = json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c", "uid": uid},
-                "spec": {"paused": paused}, "status": {"initialization": {"infrastructureProvisioned": ready}},
-            });
-            if deleted {
-                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-            }
-            serde_json::from_value(object).unwrap()
-        };
-        let seen = Seen::default();
-        for (found, news) in [
-            (cluster("a", false, false, false), true),
-            (cluster("a", false, false, false), false),
-            (cluster("a", false, true, false), true),
-            (cluster("a", false, true, false), false),
-            (cluster("b", false, true, false), true),
-            (cluster("a", true, true, false), true),
-            (cluster("a", true, true, false), false),
-            (cluster("a", true, true, true), true),
-            (cluster("a", true, true, true), true),
-        ] {
-            assert_eq!(is_news(&seen, &found), news, "{found:?}");
-        }
     }
 }

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::kinds::{Condition, ConditionStatus};
+use crate::above::Above;
+use crate::kinds::{Condition, ConditionStatus, Initialization, MachineStatus, Phase, conditions};
 
 /// The longest message of a condition that we write, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
@@ -40,6 +41,73 @@ pub(crate) fn set_condition(
 /// Removes a condition.
 pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
     conditions.retain(|condition| condition.kind != kind);
+}
+
+/// Sets the condition `Paused`, which the contract asks for.
+pub(crate) fn say_paused(status: &mut MachineStatus, above: &Above, generation: Option<i64>, now: Timestamp) {
+    match &above.paused {
+        Some(why) => {
+            set_condition(
+                &mut status.conditions,
+                conditions::PAUSED,
+                ConditionStatus::True,
+                "Paused",
+                why,
+                generation,
+                now,
+            );
+        }
+        None => set_condition(
+            &mut status.conditions,
+            conditions::PAUSED,
+            ConditionStatus::False,
+            "NotPaused",
+            "",
+            generation,
+            now,
+        ),
+    }
+}
+
+/// Sets `Provisioned` and `Ready` to the same: not yet.
+pub(crate) fn say_waiting(
+    status: &mut MachineStatus,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    for kind in [conditions::PROVISIONED, conditions::READY] {
+        // A machine that is there stays provisioned while something about it is waited for.
+        if kind == conditions::PROVISIONED && status.was_provisioned() && status.server_id.is_some() {
+            continue;
+        }
+        set_condition(&mut status.conditions, kind, ConditionStatus::False, reason, message, generation, now);
+    }
+}
+
+/// Sets `Provisioned` and `Ready` for a machine that is there.
+pub(crate) fn say_provisioned(
+    status: &mut MachineStatus,
+    trouble: Option<&(&'static str, String)>,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    status.ready = true;
+    status.initialization = Some(Initialization { provisioned: Some(true) });
+    status.phase = Some(Phase::Provisioned);
+    status.failure_reason = None;
+    status.failure_message = None;
+    status.observed_generation = generation;
+    let set = |status: &mut MachineStatus, kind, holds: bool, reason: &str, message: &str| {
+        set_condition(&mut status.conditions, kind, holds.into(), reason, message, generation, now);
+    };
+    set(status, conditions::PROVISIONED, true, "Provisioned", "");
+    match trouble {
+        Some((reason, message)) => set(status, conditions::READY, false, reason, message),
+        None => set(status, conditions::READY, true, "Provisioned", ""),
+    }
+    remove_condition(&mut status.conditions, conditions::RELEASED);
 }
 
 /// An instant as Kubernetes writes it: to the second.
@@ -93,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::{MachineStatus, OperationStatus};
+    use crate::kinds::OperationStatus;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -18,13 +18,14 @@ use windlass_policy::slots::SlotName;
 use crate::Error;
 use crate::above::{self, Above};
 use crate::accounts::{OfAccount, Unusable};
-use crate::context::{Context, overtaken, remove_finalizer, say_paused, say_provisioned, say_waiting, write_status};
+use crate::context::Context;
 use crate::crash::panic_for_tests;
 use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, conditions};
 use crate::next::Next;
 use crate::outcome::Outcome;
-use crate::status::set_condition;
+use crate::status::{say_paused, say_provisioned, say_waiting, set_condition};
+use crate::writes::{overtaken, remove_finalizer, write_status};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);

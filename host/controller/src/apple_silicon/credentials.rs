@@ -9,8 +9,9 @@ use kube::{Api, Resource, ResourceExt};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
-use crate::context::{Context, FIELD_MANAGER};
+use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, labels};
+use crate::writes::FIELD_MANAGER;
 
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

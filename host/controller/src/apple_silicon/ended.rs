@@ -8,13 +8,13 @@ use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 use super::bootstrap::failures;
 use super::setup::{Ended, Ran};
 use super::{Mac, addresses, credentials};
-use crate::context::{remove_foreign_condition, write_object};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
 use crate::outcome::{Outcome, backoff, later, needs_people, reason_to_wait, word, words};
 use crate::status::{remove_condition, time};
 use crate::turn::JOB_CHECK;
+use crate::writes::{remove_foreign_condition, write_object};
 use crate::{Error, metric_names};
 
 impl Mac<'_> {

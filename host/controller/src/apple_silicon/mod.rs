@@ -25,7 +25,7 @@ use crate::Error;
 use crate::above::{Above, Standing};
 use crate::accounts;
 use crate::approvals::{self, approved};
-use crate::context::{Context, mark, write_object};
+use crate::context::Context;
 use crate::jobs::JobKind;
 use crate::kinds::{
     AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
@@ -35,6 +35,7 @@ use crate::names::{ProviderId, claim};
 use crate::requested::requested;
 use crate::status::remove_condition;
 use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
+use crate::writes::{mark, write_object};
 use bootstrap::{failures, judged};
 use decide::{Observed, Sight, TEARING_DOWN, decide};
 use setup::Due;

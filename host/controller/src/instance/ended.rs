@@ -7,10 +7,10 @@ use windlass_lifecycle::CreatedServer;
 
 use super::{Instance, addresses};
 use crate::Error;
-use crate::context::write_object;
 use crate::names::ProviderId;
 use crate::outcome::Outcome;
 use crate::turn::JOB_CHECK;
+use crate::writes::write_object;
 
 impl Instance<'_> {
     pub(super) async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {

@@ -22,12 +22,13 @@ use crate::Error;
 use crate::above::{Above, Standing};
 use crate::accounts;
 use crate::approvals::{self, approved};
-use crate::context::{Context, mark, write_object};
+use crate::context::Context;
 use crate::jobs::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::requested::requested;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
+use crate::writes::{mark, write_object};
 use decide::{Observed, Sight, decide};
 
 /// The key of the user data that cloud-init reads.

@@ -20,7 +20,7 @@ use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
 use crate::accounts::{self, OfAccount, Unusable};
-use crate::context::{Context, mark, overtaken, remove_finalizer, write_status};
+use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
     AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
@@ -28,6 +28,7 @@ use crate::kinds::{
 };
 use crate::outcome::Outcome;
 use crate::status::{bounded, set_condition};
+use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
 use restore::Found;
 pub(crate) use store::Liveness;

@@ -74,7 +74,7 @@ async fn watched<K>(context: &Context, parameters: &ListParams) -> Result<Vec<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    let api: Api<K> = crate::process::api(&context.client, context.settings.watched.as_deref());
+    let api: Api<K> = crate::kubernetes::api(&context.client, context.settings.watched.as_deref());
     let listed = api.list(parameters).await.map_err(Error::kubernetes("listing who has which servers"))?;
     Ok(listed.items)
 }

@@ -1,0 +1,259 @@
+//! The controllers of the kinds: what each watches, and what follows an error.
+
+mod cluster_events;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_events::{Seen, infrastructure_of, members};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::arguments::RunArguments;
+use crate::cluster_api::{Cluster, ClusterApi, Machine};
+use crate::context::Context;
+use crate::crash::{EndOnPanic, panic_for_tests};
+use crate::kinds::{AppleSiliconMachine, ExternalCluster, InstanceMachine, ServerCluster};
+use crate::kubernetes::{api, api_with};
+use crate::writes::is_conflict;
+use crate::{Error, apple_silicon, external_cluster, instance, metric_names, orphans, server_cluster};
+
+/// The kind that Cluster API has no part in.
+const SERVER_CLUSTER: &str = "ServerCluster";
+/// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a first wait is after an error of a reconcile.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// How long after a write was overtaken.
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
+
+/// Runs the controllers until the end, or until Cluster API is there in another version, or at all (`true`).
+pub(crate) async fn run(
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    shutdown: &CancellationToken,
+    panicked: &CancellationToken,
+) -> bool {
+    let stop = shutdown.child_token();
+    let tasks = TaskTracker::new();
+    let spawn = |task: BoxFuture<'static, ()>| {
+        let guard = EndOnPanic(panicked.clone());
+        tasks.spawn(async move {
+            let _guard = guard;
+            task.await;
+        });
+    };
+    spawn(Box::pin(machines(
+        AppleSiliconMachine::default(),
+        "AppleSiliconMachine",
+        apple_silicon::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        InstanceMachine::default(),
+        "InstanceMachine",
+        instance::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        ServerCluster::default(),
+        SERVER_CLUSTER,
+        server_cluster::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
+    match orphans::Watch::of(arguments) {
+        Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
+        None => tracing::info!("orphans are not looked for: one namespace cannot explain the claims of another"),
+    }
+    tasks.close();
+    let appeared = async {
+        loop {
+            tokio::time::sleep(DISCOVERY_INTERVAL).await;
+            // One that is gone is waited for: without it a pause of its Clusters could not be seen.
+            if let Ok(found @ Some(_)) = ClusterApi::discover(&context.client).await
+                && found != context.cluster_api
+            {
+                return;
+            }
+        }
+    };
+    let again = tokio::select! {
+        () = shutdown.cancelled() => false,
+        () = appeared => true,
+        () = tasks.wait() => false,
+    };
+    stop.cancel();
+    // Reconciles are short: they wait for nobody but the API server, which may not answer any more at the end.
+    if again {
+        tasks.wait().await;
+    } else if tokio::time::timeout(arguments.shutdown_grace, tasks.wait()).await.is_err() {
+        tracing::warn!("looks at objects did not end in time, and are given up");
+    }
+    again
+}
+
+/// The controller of one kind of machine.
+fn machines<K, F>(
+    _kind: K,
+    name: &'static str,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+    F: Future<Output = Result<Action, Error>> + Send + 'static,
+{
+    let namespace = arguments.namespace.clone();
+    let concurrency = arguments.concurrency;
+    async move {
+        let api: Api<K> = api(&context.client, namespace.as_deref());
+        let mut controller = Controller::new(api, watcher::Config::default())
+            .with_config(controller::Config::default().concurrency(concurrency));
+        // A cluster of servers has nothing above it.
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| name != SERVER_CLUSTER) {
+            let of_cluster = Arc::clone(&context);
+            let (store, seen) = (controller.store(), Seen::default());
+            controller = controller
+                .watches_with(
+                    api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
+                    cluster_api.machine.clone(),
+                    watcher::Config::default(),
+                    move |machine| infrastructure_of::<K>(&machine, name),
+                )
+                .watches_with(
+                    api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
+                    cluster_api.cluster.clone(),
+                    watcher::Config::default(),
+                    move |cluster| members(&store, &cluster, &seen, &of_cluster),
+                );
+        }
+        let shared = Arc::clone(&context);
+        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
+            move |object, context| measured(name, reconcile, object, context),
+            move |object, error, _| after_error(name, object.as_ref(), error),
+            shared,
+        );
+        finish(name, reconciles).await;
+    }
+}
+
+/// The controller of clusters.
+fn clusters(
+    context: Arc<Context>,
+    arguments: &RunArguments,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
+    let namespace = arguments.namespace.clone();
+    async move {
+        let name = "ExternalCluster";
+        let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
+        let mut controller =
+            Controller::new(api, watcher::Config::default()).with_config(controller::Config::default().concurrency(4));
+        if let Some(cluster_api) = &context.cluster_api {
+            let store = controller.store();
+            controller = controller.watches_with(
+                api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
+                cluster_api.cluster.clone(),
+                watcher::Config::default(),
+                move |cluster| {
+                    let (cluster, namespace) = (cluster.name_any(), cluster.namespace());
+                    store
+                        .state()
+                        .into_iter()
+                        .filter(|object| {
+                            object.namespace() == namespace
+                                && crate::cluster_api::owner_cluster(object.as_ref()).as_ref() == Some(&cluster)
+                        })
+                        .map(|object| ObjectRef::from_obj(object.as_ref()))
+                        .collect::<Vec<_>>()
+                },
+            );
+        }
+        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
+            move |object, context| measured(name, external_cluster::reconcile, object, context),
+            move |object, error, _| after_error(name, object.as_ref(), error),
+            context,
+        );
+        finish(name, reconciles).await;
+    }
+}
+
+async fn measured<K, F>(
+    name: &'static str,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    object: Arc<K>,
+    context: Arc<Context>,
+) -> Result<Action, Error>
+where
+    K: Resource<DynamicType = ()>,
+    F: Future<Output = Result<Action, Error>>,
+{
+    let began = Instant::now();
+    panic_for_tests("reconcile", &object.name_any());
+    let result = reconcile(object, context).await;
+    let outcome = if result.is_ok() { "done" } else { "failed" };
+    metrics::counter!(metric_names::RECONCILES, "kind" => name, "outcome" => outcome).increment(1);
+    metrics::histogram!(metric_names::RECONCILE_SECONDS, "kind" => name).record(began.elapsed().as_secs_f64());
+    result
+}
+
+fn after_error<K: Resource<DynamicType = ()>>(kind: &str, object: &K, error: &Error) -> Action {
+    let overtaken = match error {
+        Error::Overtaken => true,
+        Error::Kubernetes { source, .. } => is_conflict(source),
+        _ => false,
+    };
+    if overtaken {
+        return Action::requeue(AFTER_CONFLICT);
+    }
+    tracing::warn!(
+        kind,
+        namespace = object.namespace(),
+        name = object.name_any(),
+        error = error as &dyn std::error::Error,
+        "the reconcile failed and is tried again"
+    );
+    Action::requeue(AFTER_ERROR)
+}
+
+async fn finish<K, E, W>(
+    name: &'static str,
+    reconciles: impl futures::Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<E, W>>>,
+) where
+    K: Resource<DynamicType = ()>,
+    E: std::error::Error + 'static,
+    W: std::error::Error + 'static,
+{
+    let mut reconciles = std::pin::pin!(reconciles);
+    while let Some(result) = reconciles.next().await {
+        match result {
+            // The reconciler's own errors were logged with their object.
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_)) => {}
+            Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and goes on"),
+        }
+    }
+    tracing::debug!(kind = name, "the controller has ended");
+}

@@ -1,0 +1,53 @@
+//! The API server: how it is reached, and the objects of a kind.
+
+use std::path::Path;
+
+use kube::{Api, Client, Config, Resource};
+
+use crate::Error;
+
+/// Who we are in events, in the Lease's history and to the API server.
+pub(crate) const CONTROLLER: &str = "windlass-controller";
+
+/// What is appended to the client's own user agent.
+pub(crate) fn user_agent() -> String {
+    format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A client of the API server: by a kubeconfig, else as kubectl or a pod finds one.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let problem =
+                |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));
+            let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(problem)?;
+            Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+                .await
+                .map_err(problem)?
+        }
+        None => Config::infer().await.map_err(|error| Error::Kubeconfig(error.to_string()))?,
+    };
+    Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
+}
+
+/// The objects of a kind in one namespace, or in all.
+pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The same of a kind whose version was discovered.
+pub(crate) fn api_with<K>(client: &Client, namespace: Option<&str>, resource: &kube::api::ApiResource) -> Api<K>
+where
+    K: Resource<DynamicType = kube::api::ApiResource, Scope = kube::core::DynamicResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
