@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder};
 use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder};
 use parking_lot::Mutex;
 use windlass_lifecycle::{Lifecycle, OwnerName};
 use windlass_policy::Host;

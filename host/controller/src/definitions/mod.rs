@@ -1,5 +1,8 @@
 //! The definitions of the kinds, as Kubernetes wants them.
 
+#[cfg(test)]
+mod reference;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, Resource, ResourceExt};
 use serde_json::Value;
@@ -98,6 +101,30 @@ mod tests {
                 "{} is not current: run `WINDLASS_WRITE_DEFINITIONS=1 cargo test -p windlass-controller definitions`",
                 path.display()
             );
+        }
+    }
+
+    #[test]
+    fn the_reference_is_that_of_the_definitions() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubernetes-reference.md");
+        let wanted = reference::reference(&definitions());
+        if std::env::var_os("WINDLASS_WRITE_DEFINITIONS").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap_or_default() == wanted,
+            "{} is not current: run `WINDLASS_WRITE_DEFINITIONS=1 cargo test -p windlass-controller definitions`",
+            path.display()
+        );
+        for kind in ["AppleSiliconMachine", "InstanceMachineTemplate", "ServerCluster"] {
+            assert!(wanted.contains(&format!("\n## {kind}\n")));
+        }
+        for field in [
+            "| **`spec.types`** | list (1 to 16) of string",
+            "`status.conditions[].reason`",
+            "**`spec.groups[].count`**",
+        ] {
+            assert!(wanted.contains(field), "{field}");
         }
     }
 
