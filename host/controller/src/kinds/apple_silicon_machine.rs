@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
+use super::rules::{dns_label, unchanged};
 
 /// A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -30,16 +31,36 @@ use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID", priority = 1),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the host carries it"),
-    validation = Rule::new("has(self.spec.credentialsRef) == has(oldSelf.spec.credentialsRef) && (!has(self.spec.credentialsRef) || self.spec.credentialsRef == oldSelf.spec.credentialsRef)").message("credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into the Secret"),
-    validation = Rule::new("self.spec.type == oldSelf.spec.type").message("type cannot be changed: a host is what it is; make a new machine"),
-    validation = Rule::new("has(self.spec.zone) == has(oldSelf.spec.zone) && (!has(self.spec.zone) || self.spec.zone == oldSelf.spec.zone)").message("zone cannot be changed: a host stays where it is; make a new machine"),
-    validation = Rule::new("has(self.spec.operatingSystem) == has(oldSelf.spec.operatingSystem) && (!has(self.spec.operatingSystem) || self.spec.operatingSystem == oldSelf.spec.operatingSystem)").message("operatingSystem cannot be changed: make a new machine"),
-    validation = Rule::new("has(self.spec.poolPrefix) == has(oldSelf.spec.poolPrefix) && (!has(self.spec.poolPrefix) || self.spec.poolPrefix == oldSelf.spec.poolPrefix)").message("poolPrefix cannot be changed: the host goes back to the pool that it came from")
+    validation = dns_label(
+        63,
+        "the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the host carries it",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["credentialsRef"],
+        "credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into \
+         the Secret",
+    ),
+    validation = unchanged(
+        "spec.", &["type"], &[],
+        "type cannot be changed: a host is what it is; make a new machine",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["zone"],
+        "zone cannot be changed: a host stays where it is; make a new machine",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["operatingSystem"],
+        "operatingSystem cannot be changed: make a new machine",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["poolPrefix"],
+        "poolPrefix cannot be changed: the host goes back to the pool that it came from",
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(self.order) || !self.order.allowed || has(self.order.limit)").message("order.allowed needs order.limit: a host is paid for at least a day")
+    validation = Rule::new("!has(self.order) || !self.order.allowed || has(self.order.limit)")
+        .message("order.allowed needs order.limit: a host is paid for at least a day")
 )]
 pub struct AppleSiliconMachineSpec {
     /// `scaleway-apple-silicon://<zone>/<id>`. Set by the controller; set it yourself to take over a host that carries
@@ -195,7 +216,10 @@ pub struct AppleSiliconMachineResource {
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.template.spec.poolPrefix"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
-#[x_kube(validation = Rule::new("!has(self.template.spec.providerID)").message("a template cannot name one host: leave providerID out"))]
+#[x_kube(
+    validation = Rule::new("!has(self.template.spec.providerID)")
+        .message("a template cannot name one host: leave providerID out")
+)]
 pub struct AppleSiliconMachineTemplateSpec {
     /// The template.
     pub template: AppleSiliconMachineResource,

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
+use super::rules::{dns_label, unchanged};
 
 /// An Instance server on Scaleway with everything that belongs to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -29,16 +30,37 @@ use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID", priority = 1),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = Rule::new("self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the server carries it"),
-    validation = Rule::new("has(self.spec.credentialsRef) == has(oldSelf.spec.credentialsRef) && (!has(self.spec.credentialsRef) || self.spec.credentialsRef == oldSelf.spec.credentialsRef)").message("credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into the Secret"),
-    validation = Rule::new("!has(oldSelf.spec.providerID) || (has(self.spec.providerID) && self.spec.providerID == oldSelf.spec.providerID)").message("providerID cannot be changed once it is set"),
-    validation = Rule::new("self.spec.types == oldSelf.spec.types && self.spec.image == oldSelf.spec.image && has(self.spec.zone) == has(oldSelf.spec.zone) && (!has(self.spec.zone) || self.spec.zone == oldSelf.spec.zone) && has(self.spec.project) == has(oldSelf.spec.project) && (!has(self.spec.project) || self.spec.project == oldSelf.spec.project)").message("types, image, zone and project cannot be changed: make a new machine"),
-    validation = Rule::new("has(self.spec.rootVolume) == has(oldSelf.spec.rootVolume) && (!has(self.spec.rootVolume) || self.spec.rootVolume == oldSelf.spec.rootVolume) && has(self.spec.additionalVolumes) == has(oldSelf.spec.additionalVolumes) && (!has(self.spec.additionalVolumes) || self.spec.additionalVolumes == oldSelf.spec.additionalVolumes)").message("volumes cannot be changed: make a new machine"),
-    validation = Rule::new("has(self.spec.publicIPs) == has(oldSelf.spec.publicIPs) && (!has(self.spec.publicIPs) || self.spec.publicIPs == oldSelf.spec.publicIPs) && has(self.spec.dynamicIPRequired) == has(oldSelf.spec.dynamicIPRequired) && (!has(self.spec.dynamicIPRequired) || self.spec.dynamicIPRequired == oldSelf.spec.dynamicIPRequired) && has(self.spec.privateNetworks) == has(oldSelf.spec.privateNetworks) && (!has(self.spec.privateNetworks) || self.spec.privateNetworks == oldSelf.spec.privateNetworks) && has(self.spec.securityGroup) == has(oldSelf.spec.securityGroup) && (!has(self.spec.securityGroup) || self.spec.securityGroup == oldSelf.spec.securityGroup) && has(self.spec.placementGroup) == has(oldSelf.spec.placementGroup) && (!has(self.spec.placementGroup) || self.spec.placementGroup == oldSelf.spec.placementGroup) && has(self.spec.tags) == has(oldSelf.spec.tags) && (!has(self.spec.tags) || self.spec.tags == oldSelf.spec.tags)").message("networks, groups and tags cannot be changed: make a new machine")
+    validation = dns_label(
+        63,
+        "the name must be a DNS label: lower-case letters, digits and dashes, at most 63, since the server carries it",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["credentialsRef"],
+        "credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into \
+         the Secret",
+    ),
+    validation = Rule::new("!has(oldSelf.spec.providerID) || (has(self.spec.providerID) && self.spec.providerID == \
+                        oldSelf.spec.providerID)")
+        .message("providerID cannot be changed once it is set"),
+    validation = unchanged(
+        "spec.", &["types", "image"], &["zone", "project"],
+        "types, image, zone and project cannot be changed: make a new machine",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["rootVolume", "additionalVolumes"],
+        "volumes cannot be changed: make a new machine",
+    ),
+    validation = unchanged(
+        "spec.", &[], &["publicIPs", "dynamicIPRequired", "privateNetworks", "securityGroup", "placementGroup", "tags"],
+        "networks, groups and tags cannot be changed: make a new machine",
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && self.publicIPs.size() > 0)").message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a server without a flexible one")
+    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && \
+                        self.publicIPs.size() > 0)")
+        .message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a \
+                  server without a flexible one")
 )]
 pub struct InstanceMachineSpec {
     /// `scaleway://instance/<zone>/<id>`, as Scaleway's cloud controller manager writes it into the Node. Set by the
@@ -94,7 +116,10 @@ pub struct InstanceMachineSpec {
     /// Tags beside ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
-    #[x_kube(validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))").message("a tag holds a comma, or begins with `windlass-`, which is reserved"))]
+    #[x_kube(
+        validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))")
+            .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
+    )]
     pub tags: Option<Vec<String>>,
     /// The cloud-init of a machine without Cluster API above it. Where a Machine owns the object, its bootstrap data is
     /// used.
@@ -110,7 +135,8 @@ pub struct InstanceMachineSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(self.iops) || !has(self.type) || self.type == 'sbs_volume'").message("iops can only be chosen for sbs_volume")
+    validation = Rule::new("!has(self.iops) || !has(self.type) || self.type == 'sbs_volume'")
+        .message("iops can only be chosen for sbs_volume")
 )]
 pub struct Volume {
     /// Where it lives. Absent: Block Storage.
@@ -186,7 +212,10 @@ pub struct InstanceMachineResource {
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.spec.image"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
-#[x_kube(validation = Rule::new("!has(self.template.spec.providerID)").message("a template cannot name one server: leave providerID out"))]
+#[x_kube(
+    validation = Rule::new("!has(self.template.spec.providerID)")
+        .message("a template cannot name one server: leave providerID out")
+)]
 pub struct InstanceMachineTemplateSpec {
     /// The template.
     pub template: InstanceMachineResource,

@@ -7,6 +7,7 @@ mod apple_silicon_machine;
 mod common;
 mod external_cluster;
 mod instance_machine;
+mod rules;
 mod server_cluster;
 
 pub use apple_silicon_machine::{

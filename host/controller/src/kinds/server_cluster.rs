@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::common::{Condition, CredentialsReference};
 use super::instance_machine::{PublicIp, Volume};
+use super::rules::{dns_label, unchanged};
 
 /// Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -32,14 +33,28 @@ use super::instance_machine::{PublicIp, Volume};
     printcolumn(name = "Zone", type_ = "string", json_path = ".spec.zone", priority = 1),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = Rule::new("self.metadata.name.size() <= 32 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("the name must have at most 32 lower-case letters, digits and dashes: with the group's name and a number it is the servers' name")
+    validation = dns_label(
+        32,
+        "the name must have at most 32 lower-case letters, digits and dashes: with the group's name and a number it is \
+         the servers' name",
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.credentialsRef) == has(oldSelf.credentialsRef) && (!has(self.credentialsRef) || self.credentialsRef == oldSelf.credentialsRef)").message("credentialsRef cannot be changed: what a cluster has is in one project; put other keys of that project into the Secret"),
-    validation = Rule::new("self.zone == oldSelf.zone && has(self.project) == has(oldSelf.project) && (!has(self.project) || self.project == oldSelf.project)").message("zone and project cannot be changed: make a new cluster"),
-    validation = Rule::new("self.groups.size() == oldSelf.groups.size() && self.groups.all(group, oldSelf.groups.exists(old, old.name == group.name))").message("groups cannot be added or removed: set a group's count to 0, or make a new cluster"),
-    validation = Rule::new("self.groups.map(group, group.count).sum() <= 1000").message("a cluster has at most 1000 nodes: its record must fit into one object")
+    validation = unchanged(
+        "", &[], &["credentialsRef"],
+        "credentialsRef cannot be changed: what a cluster has is in one project; put other keys of that project into \
+         the Secret",
+    ),
+    validation = unchanged(
+        "", &["zone"], &["project"],
+        "zone and project cannot be changed: make a new cluster",
+    ),
+    validation = Rule::new("self.groups.size() == oldSelf.groups.size() && self.groups.all(group, \
+                        oldSelf.groups.exists(old, old.name == group.name))")
+        .message("groups cannot be added or removed: set a group's count to 0, or make a new cluster"),
+    validation = Rule::new("self.groups.map(group, group.count).sum() <= 1000")
+        .message("a cluster has at most 1000 nodes: its record must fit into one object")
 )]
 pub struct ServerClusterSpec {
     /// The zone in which all of it is.
@@ -79,10 +94,25 @@ pub struct ServerClusterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && self.publicIPs.size() > 0)").message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a server without a flexible one"),
-    validation = Rule::new("self.types == oldSelf.types && self.image == oldSelf.image && has(self.rootVolume) == has(oldSelf.rootVolume) && (!has(self.rootVolume) || self.rootVolume == oldSelf.rootVolume) && has(self.additionalVolumes) == has(oldSelf.additionalVolumes) && (!has(self.additionalVolumes) || self.additionalVolumes == oldSelf.additionalVolumes)").message("types, image and volumes of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes"),
-    validation = Rule::new("has(self.publicIPs) == has(oldSelf.publicIPs) && (!has(self.publicIPs) || self.publicIPs == oldSelf.publicIPs) && has(self.dynamicIPRequired) == has(oldSelf.dynamicIPRequired) && (!has(self.dynamicIPRequired) || self.dynamicIPRequired == oldSelf.dynamicIPRequired) && has(self.privateNetworks) == has(oldSelf.privateNetworks) && (!has(self.privateNetworks) || self.privateNetworks == oldSelf.privateNetworks)").message("addresses and networks of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes"),
-    validation = Rule::new("has(self.securityGroup) == has(oldSelf.securityGroup) && (!has(self.securityGroup) || self.securityGroup == oldSelf.securityGroup) && has(self.placementGroup) == has(oldSelf.placementGroup) && (!has(self.placementGroup) || self.placementGroup == oldSelf.placementGroup) && has(self.tags) == has(oldSelf.tags) && (!has(self.tags) || self.tags == oldSelf.tags)").message("security group, placement group and tags of a group cannot be changed, since its nodes are alike: only the count, and the cloud-init of new nodes")
+    validation = Rule::new("!(has(self.dynamicIPRequired) && self.dynamicIPRequired && has(self.publicIPs) && \
+                        self.publicIPs.size() > 0)")
+        .message("dynamicIPRequired and publicIPs exclude each other: Scaleway gives a dynamic address only to a \
+                  server without a flexible one"),
+    validation = unchanged(
+        "", &["types", "image"], &["rootVolume", "additionalVolumes"],
+        "types, image and volumes of a group cannot be changed, since its nodes are alike: only the count, and the \
+         cloud-init of new nodes",
+    ),
+    validation = unchanged(
+        "", &[], &["publicIPs", "dynamicIPRequired", "privateNetworks"],
+        "addresses and networks of a group cannot be changed, since its nodes are alike: only the count, and the \
+         cloud-init of new nodes",
+    ),
+    validation = unchanged(
+        "", &[], &["securityGroup", "placementGroup", "tags"],
+        "security group, placement group and tags of a group cannot be changed, since its nodes are alike: only the \
+         count, and the cloud-init of new nodes",
+    )
 )]
 pub struct ServerClusterGroup {
     /// Its name: a part of its nodes' names, `<cluster>-<group>-<number>`.
@@ -103,7 +133,10 @@ pub struct ServerClusterGroup {
     /// Further volumes, made new for each node and removed with it; `sizeGB` is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 15))]
-    #[x_kube(validation = Rule::new("self.all(volume, has(volume.sizeGB))").message("an additional volume needs sizeGB"))]
+    #[x_kube(
+        validation = Rule::new("self.all(volume, has(volume.sizeGB))")
+            .message("an additional volume needs sizeGB")
+    )]
     pub additional_volumes: Option<Vec<Volume>>,
     /// Flexible addresses of each node. Absent: one IPv4 address. Empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "publicIPs")]
@@ -130,7 +163,10 @@ pub struct ServerClusterGroup {
     /// Tags beside ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
-    #[x_kube(validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))").message("a tag holds a comma, or begins with `windlass-`, which is reserved"))]
+    #[x_kube(
+        validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))")
+            .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
+    )]
     pub tags: Option<Vec<String>>,
     /// What cloud-init does at a node's first boot. Read anew for nodes that are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,7 +176,10 @@ pub struct ServerClusterGroup {
 /// Where cloud-init is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.inline) != has(self.secretName)").message("cloudInit is either inline or in the Secret secretName"))]
+#[x_kube(
+    validation = Rule::new("has(self.inline) != has(self.secretName)")
+        .message("cloudInit is either inline or in the Secret secretName")
+)]
 pub struct CloudInitSource {
     /// The text itself; no place for secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +208,10 @@ pub struct ServerClusterHooks {
 /// One hook: a Job or a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.job) != has(self.webhook)").message("a hook is either a job or a webhook; what needs ssh or a program is a job whose image has it"))]
+#[x_kube(
+    validation = Rule::new("has(self.job) != has(self.webhook)")
+        .message("a hook is either a job or a webhook; what needs ssh or a program is a job whose image has it")
+)]
 pub struct ServerClusterHook {
     /// A Job, run once for all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,7 +266,11 @@ pub struct JobHook {
 /// An HTTP POST, signed. An answer of 2xx is done, everything else a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.url.startsWith('https://') || (self.url.startsWith('http://') && has(self.plainHTTP) && self.plainHTTP)").message("the url must begin with https://, or plainHTTP must be true"))]
+#[x_kube(
+    validation = Rule::new("self.url.startsWith('https://') || (self.url.startsWith('http://') && has(self.plainHTTP) \
+                            && self.plainHTTP)")
+        .message("the url must begin with https://, or plainHTTP must be true")
+)]
 pub struct SignedWebhook {
     /// Where to.
     #[schemars(length(min = 1, max = 2048))]
