@@ -85,12 +85,14 @@ test-fleeting *arguments: _programs
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
 
-# The alerts of the runner plugin and of the controller, by Prometheus' own promtool.
+# The alerts of the runner plugin and of the controller, and what their dashboards ask for, by Prometheus' own promtool.
 test-alerts: _promtool
     @promtool=$(command -v promtool || echo {{ promtool }}); \
     test -x "$promtool" || { echo "SKIPPED: alerts are tested with promtool: https://prometheus.io/download"; exit 0; }; \
     "$promtool" check rules deploy/gitlab-runner/alerts.yaml {{ chart_files }}/alerts.yaml && \
-    "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml {{ chart_files }}/alerts.test.yaml
+    "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml {{ chart_files }}/alerts.test.yaml && \
+    python3 tests/dashboards.py docs/grafana/gitlab-runner.json {{ chart_files }}/dashboard.json > {{ target }}/dashboards.yaml && \
+    "$promtool" check rules {{ target }}/dashboards.yaml
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python

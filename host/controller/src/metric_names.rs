@@ -2,7 +2,10 @@
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-/// Reconciles, by `kind` and `outcome` (`done`, `settled`, `failed`).
+/// Objects, by `kind` and `state`: the phase of a machine, the state of a cluster of servers, `none` where nothing is
+/// recorded yet. Counted every 15 s.
+pub const OBJECTS: &str = "windlass_objects";
+/// Reconciles, by `kind` and `outcome` (`done`, `failed`).
 pub const RECONCILES: &str = "windlass_reconciles_total";
 /// How long reconciles take, in seconds, by `kind`.
 pub const RECONCILE_SECONDS: &str = "windlass_reconcile_seconds";
@@ -16,6 +19,7 @@ pub const ORPHANS: &str = "windlass_orphaned_hosts";
 pub const LEADER: &str = "windlass_leader";
 
 pub(crate) fn describe() {
+    describe_gauge!(OBJECTS, "Machines by phase and clusters of servers by state");
     describe_counter!(RECONCILES, "Reconciles, by kind and outcome");
     describe_histogram!(RECONCILE_SECONDS, "How long reconciles take, by kind");
     describe_gauge!(JOBS, "Work on machines under way in the background, by kind");
@@ -30,6 +34,7 @@ mod tests {
 
     const RULES: &str = include_str!("../deploy/helm/windlass-controller/files/alerts.yaml");
     const RULES_TESTS: &str = include_str!("../deploy/helm/windlass-controller/files/alerts.test.yaml");
+    const DASHBOARD: &str = include_str!("../deploy/helm/windlass-controller/files/dashboard.json");
     const PAGE: &str = include_str!("../../../docs/kubernetes.md");
 
     fn is_of_a_name(character: char) -> bool {
@@ -49,12 +54,26 @@ mod tests {
     }
 
     #[test]
-    fn rules_use_metrics_that_exist() {
+    fn rules_dashboard_and_page_use_metrics_that_exist() {
         let mut code = String::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut code);
-        let used = RULES.split(|character| !is_of_a_name(character)).filter(|word| word.starts_with("windlass_"));
-        for metric in used {
-            assert!(code.contains(&format!("\"{metric}\"")), "no code has {metric}");
+        for text in [RULES, DASHBOARD, PAGE] {
+            let used = text.split(|character| !is_of_a_name(character)).filter(|word| word.starts_with("windlass_"));
+            for metric in used {
+                let metric = metric.strip_suffix("_bucket").unwrap_or(metric);
+                assert!(code.contains(&format!("\"{metric}\"")), "no code has {metric}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_of_the_controller_is_on_the_page_and_on_the_dashboard() {
+        let own = include_str!("metric_names.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let names: Vec<_> = own.split('"').filter(|literal| literal.starts_with("windlass_")).collect();
+        assert!(names.len() > 5, "{names:?}");
+        for metric in names {
+            assert!(PAGE.contains(&format!("`{metric}")), "{metric} is not on the page");
+            assert!(DASHBOARD.contains(metric), "{metric} is not on the dashboard");
         }
     }
 

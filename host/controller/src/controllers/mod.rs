@@ -1,6 +1,7 @@
 //! The controllers of the kinds: what each watches, and what follows an error.
 
 mod cluster_events;
+mod states;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use states::HasState;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +23,7 @@ use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
 use crate::crash::{EndOnPanic, panic_for_tests};
-use crate::kinds::{AppleSiliconMachine, ExternalCluster, InstanceMachine, ServerCluster};
+use crate::kinds::ExternalCluster;
 use crate::kubernetes::{api, api_with};
 use crate::writes::is_conflict;
 use crate::{Error, apple_silicon, external_cluster, instance, metric_names, orphans, server_cluster};
@@ -52,29 +54,14 @@ pub(crate) async fn run(
         });
     };
     spawn(Box::pin(machines(
-        AppleSiliconMachine::default(),
         "AppleSiliconMachine",
         apple_silicon::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
     )));
-    spawn(Box::pin(machines(
-        InstanceMachine::default(),
-        "InstanceMachine",
-        instance::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
-    spawn(Box::pin(machines(
-        ServerCluster::default(),
-        SERVER_CLUSTER,
-        server_cluster::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
+    spawn(Box::pin(machines("InstanceMachine", instance::reconcile, Arc::clone(&context), arguments, stop.clone())));
+    spawn(Box::pin(machines(SERVER_CLUSTER, server_cluster::reconcile, Arc::clone(&context), arguments, stop.clone())));
     spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
     match orphans::Watch::of(arguments) {
         Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
@@ -109,7 +96,6 @@ pub(crate) async fn run(
 
 /// The controller of one kind of machine.
 fn machines<K, F>(
-    _kind: K,
     name: &'static str,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     context: Arc<Context>,
@@ -117,7 +103,8 @@ fn machines<K, F>(
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static
 where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+    K: HasState
+        + Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
         + DeserializeOwned
         + std::fmt::Debug
@@ -151,12 +138,13 @@ where
                 );
         }
         let shared = Arc::clone(&context);
+        let counted = states::count(name, controller.store(), stop.clone());
         let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
             move |object, context| measured(name, reconcile, object, context),
             move |object, error, _| after_error(name, object.as_ref(), error),
             shared,
         );
-        finish(name, reconciles).await;
+        tokio::join!(finish(name, reconciles), counted);
     }
 }
 

@@ -88,7 +88,7 @@ async fn a_leader_that_hangs_in_the_middle_of_a_release_loses_the_lease_and_does
 async fn a_controller_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "handover").await?;
-    scene.scaleway().add_hosts(1, [])?;
+    scene.scaleway().add_hosts(2, [])?;
     // A lease that is far from running out when the first ends. One that waits looks each sixth of it.
     let named =
         |name: &str| one_of_two(&scene, name).argument("--lease-duration=2m").argument(&format!("--identity={name}"));
@@ -99,6 +99,8 @@ async fn a_controller_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
     })
     .await?;
     ensure!(scene.lease_holder().await?.as_deref() == Some("first"));
+    scene.apply(&MachineOptions::default().machine("before")).await?;
+    scene.ready_machines(1).await?;
     let second = scene.start(&named("second")).await?;
     let status = first.stop()?;
     ensure!(status.success(), "it ended with {status}: {}", first.last_words());
@@ -110,7 +112,14 @@ async fn a_controller_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
         Ok(())
     })
     .await?;
-    scene.apply(&MachineOptions::default().machine("mac")).await?;
-    scene.ready_machines(1).await?;
+    eventually("it counts what it finds", || async {
+        let metrics = second.metrics().await?;
+        let line = "windlass_objects{kind=\"AppleSiliconMachine\",state=\"Provisioned\"} 1\n";
+        ensure!(metrics.contains(line), "{metrics}");
+        Ok(())
+    })
+    .await?;
+    scene.apply(&MachineOptions::default().machine("after")).await?;
+    scene.ready_machines(2).await?;
     scene.end().await
 }

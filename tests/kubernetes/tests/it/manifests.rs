@@ -119,6 +119,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128",
         "--set=networkPolicy.enabled=true",
         "--set=persistence.enabled=false",
+        "--set=grafanaDashboard.enabled=true",
     ];
     let rendered = render(&all)?;
     let apply =
@@ -131,11 +132,16 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "value: http://proxy:3128",
         "kind: NetworkPolicy",
         "emptyDir: {}",
+        "grafana_dashboard: \"1\"",
     ];
     for part in parts {
         ensure!(rendered.contains(part), "no {part:?} in {rendered}");
     }
     ensure!(!rendered.contains("PersistentVolumeClaim"), "a volume that nobody wants");
+    let rendered = objects(&rendered, &[])?;
+    let dashboard = &rendered["ConfigMap windlass-controller-dashboard"]["data"]["windlass-controller.json"];
+    let dashboard: Value = serde_json::from_str(dashboard.as_str().context("no dashboard")?)?;
+    ensure!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 20), "{dashboard}");
     // Their kinds are the Prometheus operator's, which is not here: they are YAML, and hold what they are to hold.
     let monitoring = render(&["--set=prometheusRule.enabled=true", "--set=podMonitor.enabled=true"])?;
     let monitoring = objects(&monitoring, &[])?;

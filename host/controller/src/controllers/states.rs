@@ -1,0 +1,88 @@
+//! How many objects stand where, as a metric, from what the watch holds anyway.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Resource;
+use kube::runtime::reflector::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::kinds::{AppleSiliconMachine, InstanceMachine, MachineStatus, Phase, ServerCluster};
+use crate::metric_names;
+
+/// How often they are counted.
+const INTERVAL: Duration = Duration::from_secs(15);
+/// The state of an object of which nothing is recorded yet.
+const NONE: &str = "none";
+
+/// What has a state that people ask for.
+pub(super) trait HasState {
+    /// A word of a small set: a phase, or the state of a cluster.
+    fn state(&self) -> &str;
+}
+
+fn phase(status: Option<&MachineStatus>) -> &'static str {
+    status.and_then(|status| status.phase).map_or(NONE, Phase::as_str)
+}
+
+impl HasState for AppleSiliconMachine {
+    fn state(&self) -> &str {
+        phase(self.status.as_ref())
+    }
+}
+
+impl HasState for InstanceMachine {
+    fn state(&self) -> &str {
+        phase(self.status.as_ref())
+    }
+}
+
+impl HasState for ServerCluster {
+    fn state(&self) -> &str {
+        self.status.as_ref().and_then(|status| status.state.as_deref()).unwrap_or(NONE)
+    }
+}
+
+/// Counts the objects of a kind by state until the end. A state in which there is none any more counts 0.
+pub(super) async fn count<K>(kind: &'static str, store: Store<K>, stop: CancellationToken)
+where
+    K: HasState + Resource<DynamicType = ()> + Clone + 'static,
+{
+    let mut counts = BTreeMap::new();
+    tokio::select! {
+        // Before that, none would be told where there are many.
+        _ = store.wait_until_ready() => {}
+        () = stop.cancelled() => return,
+    }
+    loop {
+        renew(&mut counts, store.state().iter().map(|object| object.state()));
+        for (state, count) in &counts {
+            metrics::gauge!(metric_names::OBJECTS, "kind" => kind, "state" => state.clone()).set(*count);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn renew<'a>(counts: &mut BTreeMap<String, u32>, states: impl Iterator<Item = &'a str>) {
+    counts.values_mut().for_each(|count| *count = 0);
+    for state in states {
+        *counts.entry(state.to_owned()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_in_which_there_is_no_object_any_more_counts_none() {
+        let mut counts = BTreeMap::new();
+        renew(&mut counts, ["Pending", "Provisioned", "Pending"].into_iter());
+        assert_eq!(counts, BTreeMap::from([("Pending".to_owned(), 2), ("Provisioned".to_owned(), 1)]));
+        renew(&mut counts, ["Provisioned"].into_iter());
+        assert_eq!(counts, BTreeMap::from([("Pending".to_owned(), 0), ("Provisioned".to_owned(), 1)]));
+    }
+}
