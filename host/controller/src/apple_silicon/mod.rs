@@ -418,7 +418,13 @@ impl Mac<'_> {
                 retry: annotation(annotations::RETRY),
                 ..SetupStatus::default()
             });
-            self.turn.say_bootstrapped(true, "SetUp", "the host was set up before this object's status was lost");
+        }
+        // It may be lost alone, too: to another's write, or to one of ours that an older sight of the object led to.
+        let known = status.setup.as_ref().filter(|known| known.server_id == status.server_id);
+        if status.condition(conditions::BOOTSTRAPPED).is_none()
+            && let Some((done, reason, message)) = known.and_then(setup::standing)
+        {
+            self.turn.say_bootstrapped(done, reason, &message);
         }
         if object.spec.provider_id.is_none()
             && let Some((zone, id)) = &self.host

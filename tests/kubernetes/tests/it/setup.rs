@@ -370,6 +370,11 @@ async fn a_missing_config_map_is_no_failure_of_the_mac_and_a_retry_sets_it_up_ag
     macs.scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
     ensure!(std::fs::read_to_string(&runs)? == "once more\nonce more\n");
 
+    // Nor are conditions that were lost without the rest: they are told again.
+    api.patch_status("mac", &PatchParams::default(), &Patch::Merge(json!({"status": {"conditions": []}}))).await?;
+    macs.bootstrapped("mac", "True", "SetUp").await?;
+    ensure!(std::fs::read_to_string(&runs)? == "once more\nonce more\n");
+
     // Without the set-up the condition is somebody else's to set.
     macs.scene.patch(Kind::AppleSiliconMachine, "mac", json!({"spec": {"setup": null}})).await?;
     eventually("nothing is said of the set-up any more", || async {

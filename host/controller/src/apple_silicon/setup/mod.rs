@@ -109,6 +109,16 @@ pub(super) fn begun(known: Option<&SetupStatus>, kind: JobKind, host: &str, now:
     }
 }
 
+/// What the condition `Bootstrapped` says where its own words are lost: whether it holds, the reason, the message.
+pub(super) fn standing(known: &SetupStatus) -> Option<(bool, &'static str, String)> {
+    match known.state? {
+        SetupState::Succeeded => Some((true, "SetUp", "the host was set up".to_owned())),
+        SetupState::Running => Some((false, "SettingUp", format!("run {} of the set-up is going on", known.attempt))),
+        SetupState::Waiting => Some((false, "SetupRetried", "the set-up failed, and is tried again".to_owned())),
+        SetupState::TearingDown | SetupState::TornDown => None,
+    }
+}
+
 /// One run, as it is asked for.
 pub(super) struct Request {
     /// [`JobKind::SetUp`] or [`JobKind::TearDown`].
