@@ -121,7 +121,8 @@ impl Controller {
             arguments.push(format!("--namespace={namespace}"));
         }
         match &options.lease {
-            None => arguments.push("--leader-elect=false".to_owned()),
+            // It is alone, so nobody else can want the same host.
+            None => arguments.extend(["--leader-elect=false", "--claim-settle=100ms"].map(str::to_owned)),
             Some(lease) => arguments.extend([
                 format!("--leader-elect-name={lease}"),
                 // For as long as by default: a shorter one is lost on a busy machine.

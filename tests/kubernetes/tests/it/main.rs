@@ -13,6 +13,7 @@ mod harness;
 mod helm;
 mod instances;
 mod leaders;
+mod letting_go;
 mod manifests;
 mod migration;
 mod moves;
