@@ -112,6 +112,7 @@ pub(crate) fn plan(
             zone: specification.zone.to_string(),
             operation: operation.for_policy(),
             operation_id: format!("{}-{number}", specification.name),
+            operation_number: number,
             stage: stage.for_policy(),
             attempt: 1,
             nodes: of_run.into_iter().map(hook_node).collect(),

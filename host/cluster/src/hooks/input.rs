@@ -24,6 +24,8 @@ pub struct HookInput {
     pub operation: Operation,
     /// The operation's id: the same over retries and restarts, so that a hook can recognise its own earlier work.
     pub operation_id: String,
+    /// The cluster's nth operation, from 1; what the id ends with.
+    pub operation_number: u64,
     /// `decommission`, `configure` or `start`.
     pub stage: Stage,
     /// From 1.

@@ -52,6 +52,7 @@ fn input(book: &Book, stage: Stage, nodes: &[String]) -> HookInput {
         zone: book.cluster.specification.zone.to_string(),
         operation: book.operation.kind.for_policy(),
         operation_id: book.operation.id(&book.cluster.name),
+        operation_number: book.operation.number,
         stage: stage.for_policy(),
         attempt: 1,
         nodes: in_order(nodes),

@@ -23,6 +23,7 @@ pub(super) fn input(nodes: u32) -> HookInput {
         zone: "fr-par-1".into(),
         operation: Operation::Scale,
         operation_id: "0a1b2c".into(),
+        operation_number: 3,
         stage: Stage::Configure,
         attempt: 1,
         nodes: (1..=nodes).map(node).collect(),
@@ -93,6 +94,7 @@ fn the_input_is_as_the_documentation_has_it() {
         "zone": "fr-par-1",
         "operation": "scale",
         "operation_id": "0a1b2c",
+        "operation_number": 3,
         "stage": "configure",
         "attempt": 1,
         "nodes": [{

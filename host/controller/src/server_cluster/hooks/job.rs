@@ -74,17 +74,13 @@ fn operation_word(operation: Operation) -> &'static str {
     }
 }
 
-fn number(input: &HookInput) -> &str {
-    input.operation_id.rsplit('-').next().unwrap_or_default()
-}
-
 /// `<cluster>-<mark of the object>-<operation>-<stage>-<attempt>`.
 fn name(object: &ServerCluster, input: &HookInput) -> String {
     format!(
         "{}-{}-{}-{}-{}",
         cut(&object.name_any(), LONGEST_NAME_PART),
         mark(&object.uid().unwrap_or_default()),
-        number(input),
+        input.operation_number,
         stage_word(input.stage),
         input.attempt
     )
@@ -277,7 +273,7 @@ impl Run<'_> {
     fn labels(&self) -> Value {
         json!({
             CLUSTER_LABEL: mark(&self.object.uid().unwrap_or_default()),
-            OPERATION_LABEL: number(self.input),
+            OPERATION_LABEL: self.input.operation_number.to_string(),
             "windlass.dev/stage": stage_word(self.input.stage),
         })
     }
@@ -426,7 +422,8 @@ mod tests {
             cluster: object.name_any(),
             zone: "fr-par-1".into(),
             operation: Operation::Scale,
-            operation_id: super::super::operation_id(object, "farm-4294967295"),
+            operation_id: super::super::operation_id(object, 4_294_967_295),
+            operation_number: 4_294_967_295,
             stage: Stage::Decommission,
             attempt: 500,
             nodes: Vec::new(),

@@ -44,8 +44,7 @@ fn hook_at(object: &ServerCluster, stage: Stage) -> Option<&ServerClusterHook> {
 
 /// The operation's id as a hook is told it: `<namespace>-<cluster>-<mark of the object>-<number>`. Unlike a number
 /// alone, it is never that of an object of the same name that was there before.
-fn operation_id(object: &ServerCluster, told: &str) -> String {
-    let number = told.rsplit('-').next().unwrap_or_default();
+fn operation_id(object: &ServerCluster, number: u64) -> String {
     let uid = object.uid().unwrap_or_default();
     format!("{}-{}-{}-{number}", object.namespace().unwrap_or_default(), object.name_any(), mark(&uid))
 }
@@ -63,7 +62,7 @@ impl KubernetesHooks {
             return Ok(());
         };
         let mut input = input.clone();
-        input.operation_id = operation_id(&object, &input.operation_id);
+        input.operation_id = operation_id(&object, input.operation_number);
         match (&now.job, &now.webhook) {
             (Some(job), _) => {
                 let run =
