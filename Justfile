@@ -105,7 +105,7 @@ test-rpcplugin: _programs _python
 test-kubernetes *arguments: _programs _sshd
     @command -v go >/dev/null || { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
-    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 6 {{ arguments }}
+    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 8 {{ arguments }}
 
 # OpenSSH's sshd stands in the place of a Mac's. Its package would start a server of this machine's: it is kept from that.
 _sshd:

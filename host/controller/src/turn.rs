@@ -21,7 +21,7 @@ use crate::accounts::{OfAccount, Unusable};
 use crate::context::Context;
 use crate::crash::panic_for_tests;
 use crate::jobs::{JobKind, JobView, mirror_of};
-use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, conditions};
+use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, conditions};
 use crate::next::Next;
 use crate::outcome::Outcome;
 use crate::status::{say_paused, say_provisioned, say_waiting, set_condition};
@@ -87,6 +87,13 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
+/// The last operation as it counts under the policies that decide now: what others had it wait for is over, so that a
+/// policy that is put into the place of a failing one is asked at once. Those that decide now are written when the next
+/// operation begins.
+fn under_policies(last: OperationStatus, then: &[PolicyInUse], now: &[PolicyInUse]) -> OperationStatus {
+    if then == now { last } else { OperationStatus { not_before: None, ..last } }
+}
+
 impl<'a, K: Machine> Turn<'a, K> {
     /// Looks at the object and at what stands above it.
     pub(crate) async fn new(object: &'a K, context: &'a Arc<Context>) -> Result<Self, Error> {
@@ -130,9 +137,10 @@ impl<'a, K: Machine> Turn<'a, K> {
         }
     }
 
-    /// The last operation.
+    /// The last operation, and until when its kind waits.
     pub(crate) fn last(&self) -> Option<OperationStatus> {
-        self.context.jobs.last(&self.uid, self.status.operation.as_ref())
+        let last = self.context.jobs.last(&self.uid, self.status.operation.as_ref())?;
+        Some(under_policies(last, &self.status.policies, &self.context.policies_in_use(K::SLOTS)))
     }
 
     /// Says that the machine is not ready, or not gone, and why.
@@ -334,5 +342,28 @@ impl<'a, K: Machine> Turn<'a, K> {
         self.context.jobs.forget(&self.uid);
         self.context.settled.forget(&self.uid);
         Ok(Action::await_change())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_another_policy_decides() {
+        let last = OperationStatus { not_before: Some("2026-01-01T00:01:00Z".into()), ..OperationStatus::default() };
+        let policies = |digest: &str| {
+            vec![PolicyInUse {
+                slot: "release".into(),
+                name: "ours".into(),
+                version: "1.0.0".into(),
+                digest: digest.into(),
+                settings_digest: "s".into(),
+            }]
+        };
+        let waits = |now: &[PolicyInUse]| under_policies(last.clone(), &policies("a"), now).not_before.is_some();
+        assert!(waits(&policies("a")));
+        assert!(!waits(&policies("b")));
+        assert!(!waits(&[]));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_events::{Seen, infrastructure_of, members};
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::{Stream, StreamExt};
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
@@ -18,6 +18,7 @@ use states::HasState;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use windlass_policy::slots::SlotName;
 
 use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
@@ -32,6 +33,8 @@ use crate::{Error, apple_silicon, external_cluster, instance, metric_names, orph
 const SERVER_CLUSTER: &str = "ServerCluster";
 /// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
+/// How often it is looked whether other policies decide.
+const POLICIES_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a first wait is after an error of a reconcile.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// How long after a write was overtaken.
@@ -138,6 +141,7 @@ where
                 );
         }
         let shared = Arc::clone(&context);
+        let controller = controller.reconcile_all_on(replaced_policies(Arc::clone(&context)));
         let counted = states::count(name, controller.store(), stop.clone());
         let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
             move |object, context| measured(name, reconcile, object, context),
@@ -146,6 +150,20 @@ where
         );
         tokio::join!(finish(name, reconciles), counted);
     }
+}
+
+/// An item each time that other policies decide: what waited for the word of the former is looked at again.
+fn replaced_policies(context: Arc<Context>) -> impl Stream<Item = ()> + Send + Sync + 'static {
+    let before = context.policies_in_use(&SlotName::ALL);
+    futures::stream::unfold((context, before), |(context, before)| async move {
+        loop {
+            tokio::time::sleep(POLICIES_INTERVAL).await;
+            let now = context.policies_in_use(&SlotName::ALL);
+            if now != before {
+                return Some(((), (context, now)));
+            }
+        }
+    })
 }
 
 /// The controller of clusters.
