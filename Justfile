@@ -94,6 +94,10 @@ test-alerts: _promtool
     python3 tests/dashboards.py docs/grafana/gitlab-runner.json {{ chart_files }}/dashboard.json > {{ target }}/dashboards.yaml && \
     "$promtool" check rules {{ target }}/dashboards.yaml
 
+# The workflows of GitHub, by zizmor: pinned actions, least rights, nothing of a stranger's in a shell.
+test-workflows: _python
+    @test -x {{ python }} || exit 0; {{ target }}/python/bin/zizmor --offline --no-progress --persona=auditor .github
+
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python
     @test -x {{ python }} || exit 0; \
