@@ -44,4 +44,4 @@ pub use forced_state::{ForcedState, UnknownState};
 pub use options::{Availability, Durations, Latency, Options, Quotas, RefusalStatus, Span};
 pub use request_limit::RequestLimit;
 pub use resources::Resources;
-pub use simulator::{ControlError, RequestRecord, Simulator};
+pub use simulator::{ControlError, RequestRecord, Simulator, key_mark};

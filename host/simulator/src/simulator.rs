@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,10 +80,21 @@ pub struct RequestRecord {
     /// What the caller calls itself, `windlass/1.0.0` for example: at most 200 characters; empty when it says nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
+    /// Which secret key the caller has, as [`key_mark`] tells it; empty without one. The key itself is in no log.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
     /// The status of the answer. `None` while none was given, or when the connection was dropped instead.
     pub status: Option<u16>,
     /// The fault that was applied, `delay:1500` for example; beyond [`Options::request_limit`] it is `rate-limited`.
     pub fault: Option<String>,
+}
+
+/// By what [`RequestRecord::key`] tells secret keys apart. The key cannot be found from it.
+#[must_use]
+pub fn key_mark(secret_key: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    secret_key.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// A call that asks for something the simulator does not have.
@@ -278,7 +290,8 @@ impl Simulator {
 
         let (sequence, latency, fault) = {
             let mut state = self.shared.state.lock();
-            let (sequence, latency, fault) = state.arrive(&call, agent(&parts.headers));
+            let (sequence, latency, fault) =
+                state.arrive(&call, agent(&parts.headers), token.as_deref().map(key_mark).unwrap_or_default());
             if let Some((FaultKind::Late(by), _)) = fault
                 && !too_large
             {
@@ -355,7 +368,7 @@ impl State {
     }
 
     /// Logs a call and decides what will happen to it and how long it takes.
-    fn arrive(&mut self, call: &Call, agent: String) -> (u64, Duration, Option<(FaultKind, Effect)>) {
+    fn arrive(&mut self, call: &Call, agent: String, key: String) -> (u64, Duration, Option<(FaultKind, Effect)>) {
         self.sequence += 1;
         // The gateway refuses before anything behind it hears of a call.
         let refused = self.account.as_mut().is_some_and(|account| !account.admits());
@@ -373,6 +386,7 @@ impl State {
             path: call.path.clone(),
             query: call.raw_query.clone(),
             agent,
+            key,
             status: None,
             fault: fault.map(|(kind, _)| kind.to_string()),
         });

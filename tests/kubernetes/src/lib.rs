@@ -43,6 +43,6 @@ pub use pod::Pod;
 pub use process::Process;
 pub use programs::Programs;
 pub use scaleway::{Host, Moment, Scaleway};
-pub use scene::Scene;
+pub use scene::{Scene, check_past};
 pub use sshd::Sshd;
 pub use wait::{eventually, eventually_within};

@@ -501,8 +501,11 @@ fn told(objects: &[DynamicObject]) -> String {
         .collect()
 }
 
-/// Whether everything that was ever done to a host was in order.
-fn check_past(host: &Host) -> Result<()> {
+/// the pool in between, and none was wiped under a name that anybody could be using.
+///
+/// # Errors
+/// What was not.
+pub fn check_past(host: &Host) -> Result<()> {
     let returning = |name: &str| name.starts_with(RETURNING);
     let in_use = |name: &str| !name.starts_with(MachineOptions::POOL) && !name.starts_with(PENDING) && !returning(name);
     for pair in host.names.windows(2) {

@@ -24,3 +24,4 @@ mod scale;
 mod server_clusters;
 mod setup;
 mod tenants;
+mod weeks;

@@ -1,0 +1,662 @@
+//! Two tenants with two keys on one controller, over weeks of simulated time: random work of a seed, faults of
+//! Scaleway's, colleagues in the console, attempts of one tenant at what the other has, changed keys, and kills of both
+//! leaders. `just weeks 50` searches for a violation of what is checked after each round; `just weeks 1 17` is one week
+//! again, as far as two processes and an API server do the same twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::ResourceExt;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, Options, key_mark};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scaleway, Scene, User, check_past,
+    eventually,
+};
+
+const OWN: &str = "7d0e3a4c-0000-4000-8000-000000000001";
+const OWN_KEY: &str = "11111111-1111-4111-8111-111111111111";
+/// Projects and keys of the tenants; the second key is for a rotation.
+const TENANTS: [(&str, [&str; 2]); 2] = [
+    (
+        "aaaaaaaa-0000-4000-8000-000000000001",
+        ["aaaaaaaa-1111-4111-8111-111111111111", "aaaaaaaa-2222-4222-8222-222222222222"],
+    ),
+    (
+        "bbbbbbbb-0000-4000-8000-000000000001",
+        ["bbbbbbbb-1111-4111-8111-111111111111", "bbbbbbbb-2222-4222-8222-222222222222"],
+    ),
+];
+/// Of colleagues who work with the same projects in the console.
+const COLLEAGUE: &str = "cccccccc-1111-4111-8111-111111111111";
+/// Rounds of a week, each of half a day.
+const ROUNDS: usize = 14;
+/// Between 2,160 and 3,600 times as fast as ours, with what is advanced by: some ten seconds are half a day.
+const TIME_SCALE: f64 = 60.0;
+/// Hosts of each tenant, which is also how many Macs it has at most.
+const HOSTS: usize = 3;
+/// Instances and clusters that a tenant has at most.
+const INSTANCES: usize = 3;
+/// The Secret that is a namespace's default.
+const DEFAULT_SECRET: &str = "scaleway";
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weeks_of_two_tenants_break_no_law() -> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let from = number("WINDLASS_WEEKS_FROM", 1);
+    let mut failed = Vec::new();
+    for seed in from..from + number("WINDLASS_WEEKS", 1) {
+        let mut week = Week::begin(&plane, seed).await?;
+        match week.live().await {
+            Ok(()) => println!("week {seed}: {}", week.summary()),
+            Err(error) => {
+                println!("week {seed}: {error:?}\n{}\n{}", week.story.join("\n"), week.last_words());
+                failed.push(seed);
+                // What it has begun must not go on in the next.
+                week.leave();
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "the weeks of these seeds broke a law: {failed:?}");
+    Ok(())
+}
+
+/// One of the two teams.
+struct Tenant<'plane> {
+    scene: Scene<'plane>,
+    project: &'static str,
+    keys: [&'static str; 2],
+    /// The name of its Secret: the namespace's default, or one that each object names.
+    secret: &'static str,
+    made: usize,
+}
+
+impl Tenant<'_> {
+    /// The Secret with one of its keys, for a project.
+    async fn credentials(&self, key: usize, project: &str) -> Result<()> {
+        let mut secret = Kind::Secret.object(self.secret);
+        secret["stringData"] = json!({
+            "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": self.keys[key], "SCW_DEFAULT_PROJECT_ID": project,
+        });
+        self.scene.apply(&secret).await?;
+        Ok(())
+    }
+
+    fn reference(&self) -> Option<Value> {
+        (self.secret != DEFAULT_SECRET).then(|| json!({"name": self.secret}))
+    }
+
+    fn mac(&self, name: &str, annotations: &[(&str, &str)]) -> Value {
+        let mut options = MachineOptions::default();
+        for (key, value) in annotations {
+            options = options.annotated(key, value);
+        }
+        if let Some(reference) = self.reference() {
+            options = options.with("credentialsRef", reference);
+        }
+        options.machine(name)
+    }
+
+    fn object(&self, kind: Kind, name: &str, mut specification: Value) -> Value {
+        if let Some(reference) = self.reference() {
+            specification["credentialsRef"] = reference;
+        }
+        let mut object = kind.object(name);
+        object["spec"] = specification;
+        object
+    }
+}
+
+const MADE: [Kind; 3] = [Kind::AppleSiliconMachine, Kind::InstanceMachine, Kind::ServerCluster];
+
+/// One seed's world.
+struct Week<'plane> {
+    plane: &'plane ControlPlane,
+    seed: u64,
+    random: ChaCha8Rng,
+    own: Scene<'plane>,
+    tenants: Vec<Tenant<'plane>>,
+    controllers: Vec<(ControllerOptions, Option<Controller>)>,
+    kills: usize,
+    /// What colleagues have made, which nobody else may change.
+    strange: BTreeSet<String>,
+    /// The project of each resource that was ever seen.
+    projects: BTreeMap<String, String>,
+    /// Up to which request changes have been looked at.
+    looked_at: u64,
+    story: Vec<String>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl<'plane> Week<'plane> {
+    async fn begin(plane: &'plane ControlPlane, seed: u64) -> Result<Self> {
+        let options = Options { time_scale: TIME_SCALE, logged_requests: 1_000_000, ..Options::default() };
+        let own = Scene::with(plane, "week", options).await?;
+        let mut tenants = Vec::new();
+        for ((project, keys), secret) in TENANTS.into_iter().zip([DEFAULT_SECRET, "team"]) {
+            let scene = own.neighbour(&project[..4]).await?;
+            let tenant = Tenant { scene, project, keys, secret, made: 0 };
+            tenant.credentials(0, project).await?;
+            tenants.push(tenant);
+        }
+        let mut strange = BTreeSet::new();
+        for project in [OWN, TENANTS[0].0, TENANTS[1].0] {
+            for _ in 0..HOSTS {
+                own.scaleway().add_host_of_project(project)?;
+            }
+            let other = AppleSiliconPool::new("somebody-s-", 1, MachineOptions::TYPE)?.in_project(project);
+            strange.extend(own.scaleway().simulator().add_apple_silicon_pool(&other));
+        }
+        let options = |name: &str| {
+            ControllerOptions { state: name.to_owned(), all_namespaces: true, ..ControllerOptions::default() }
+                .argument("--leader-elect=true")
+                .argument("--lease-duration=6s")
+                .argument("--second-look=2s")
+                .argument("--claim-settle=100ms")
+                .argument(&format!("--namespace-credentials={DEFAULT_SECRET}"))
+                .argument(&format!("--identity={name}-{seed}"))
+        };
+        let mut controllers = Vec::new();
+        for name in ["first", "second"] {
+            let controller = own.start(&options(name)).await?;
+            controllers.push((options(name), Some(controller)));
+        }
+        Ok(Self {
+            plane,
+            seed,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            own,
+            tenants,
+            controllers,
+            kills: 0,
+            strange,
+            projects: BTreeMap::new(),
+            looked_at: 0,
+            story: Vec::new(),
+            counts: BTreeMap::new(),
+        })
+    }
+
+    fn scaleway(&self) -> &Scaleway {
+        self.own.scaleway()
+    }
+
+    fn tell(&mut self, what: &'static str, detail: impl std::fmt::Display) {
+        *self.counts.entry(what).or_default() += 1;
+        self.story
+            .push(format!("{:>7.1} h  {what} {detail}", self.scaleway().simulator().now().as_secs_f64() / 3600.0));
+    }
+
+    fn summary(&self) -> String {
+        let calls = self.scaleway().calls().len();
+        let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        format!("{calls} calls, {}", counts.join(", "))
+    }
+
+    fn last_words(&self) -> String {
+        let running = self.controllers.iter().filter_map(|(_, controller)| controller.as_ref());
+        running.map(Controller::last_words).collect::<Vec<_>>().join("\n--\n")
+    }
+
+    fn leave(&mut self) {
+        for (_, controller) in &mut self.controllers {
+            if let Some(mut controller) = controller.take() {
+                controller.kill();
+            }
+        }
+        for tenant in &self.tenants {
+            // Finalizers would hold it: nobody looks at these objects any more.
+            for kind in MADE {
+                let kind = kind.resource().plural;
+                let names = ["get", &kind, "-n", tenant.scene.namespace(), "-o", "name"];
+                for name in self.plane.kubectl(User::Admin, &names, "").unwrap_or_default().lines() {
+                    let patch = r#"--patch={"metadata":{"finalizers":null}}"#;
+                    let namespace = tenant.scene.namespace();
+                    let _ =
+                        self.plane.kubectl(User::Admin, &["patch", name, "-n", namespace, "--type=merge", patch], "");
+                    let _ = self.plane.kubectl(User::Admin, &["delete", name, "-n", namespace, "--wait=false"], "");
+                }
+            }
+        }
+    }
+
+    /// Lives through the week and its end.
+    async fn live(&mut self) -> Result<()> {
+        // Both leaders die in the course of it, each at a time of its own.
+        let first = self.random.random_range(2..ROUNDS / 2);
+        let second = self.random.random_range(ROUNDS / 2..ROUNDS - 1);
+        for round in 0..ROUNDS {
+            for tenant in 0..self.tenants.len() {
+                for _ in 0..self.random.random_range(0..3) {
+                    self.work(tenant).await.with_context(|| format!("round {round}"))?;
+                }
+            }
+            self.happen().await.with_context(|| format!("round {round}"))?;
+            if round == first || round == second {
+                self.kill_the_leader().await?;
+            }
+            self.pass_half_a_day().await?;
+            self.check().await.with_context(|| format!("after round {round}"))?;
+        }
+        self.calm().await?;
+        self.check().await.context("when all was calm")?;
+        self.end().await
+    }
+
+    /// Something that a tenant does.
+    async fn work(&mut self, of: usize) -> Result<()> {
+        let kind = *MADE.choose(&mut self.random).unwrap_or(&MADE[0]);
+        let there: Vec<_> = self.living(of, kind).await?;
+        let most = if kind == Kind::AppleSiliconMachine { HOSTS } else { INSTANCES };
+        match self.random.random_range(0..10) {
+            0..5 if there.len() < most => self.make(of, kind).await,
+            5..7 => {
+                let Some(name) = there.choose(&mut self.random).cloned() else { return Ok(()) };
+                self.tell("deleted", format_args!("{of}/{name}"));
+                self.tenants[of].scene.delete(kind, &name).await
+            }
+            7 => self.scale(of).await,
+            8 => self.steal(of).await,
+            9 => self.change_key(of).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The names of a tenant's objects that are not being deleted.
+    async fn living(&self, of: usize, kind: Kind) -> Result<Vec<String>> {
+        let objects = self.tenants[of].scene.list(kind).await?;
+        let living = objects.iter().filter(|object| object.metadata.deletion_timestamp.is_none());
+        Ok(living.map(ResourceExt::name_any).collect())
+    }
+
+    async fn make(&mut self, of: usize, kind: Kind) -> Result<()> {
+        let count = self.random.random_range(1..3);
+        let tenant = &mut self.tenants[of];
+        tenant.made += 1;
+        let name = format!("{}-{}", &format!("{kind:?}").to_lowercase()[..3], tenant.made);
+        let object = match kind {
+            Kind::AppleSiliconMachine => tenant.mac(&name, &[]),
+            Kind::InstanceMachine => {
+                let spec = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+                tenant.object(kind, &name, spec)
+            }
+            _ => {
+                let group = json!({"name": "web", "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+                tenant.object(kind, &name, json!({"zone": "fr-par-1", "groups": [group]}))
+            }
+        };
+        tenant.scene.apply(&object).await?;
+        self.tell("made", format_args!("{of}/{name}"));
+        Ok(())
+    }
+
+    async fn scale(&mut self, of: usize) -> Result<()> {
+        let clusters = self.living(of, Kind::ServerCluster).await?;
+        let Some(name) = clusters.choose(&mut self.random).cloned() else { return Ok(()) };
+        let count = self.random.random_range(0..4);
+        let api = self.tenants[of].scene.api(Kind::ServerCluster);
+        let mut groups = api.get(&name).await?.data["spec"]["groups"].clone();
+        groups[0]["count"] = json!(count);
+        self.tenants[of].scene.patch(Kind::ServerCluster, &name, json!({"spec": {"groups": groups}})).await?;
+        self.tell("scaled", format_args!("{of}/{name} to {count}"));
+        Ok(())
+    }
+
+    /// An object that names what the other tenant has.
+    async fn steal(&mut self, of: usize) -> Result<()> {
+        let other = &self.tenants[1 - of].scene;
+        let macs = other.list(Kind::AppleSiliconMachine).await?;
+        let servers = other.list(Kind::InstanceMachine).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let claim = macs.iter().find_map(|mac| mac.annotations().get("windlass.dev/claim").cloned());
+        let operation = servers.iter().find_map(|one| one.annotations().get("windlass.dev/operation").cloned());
+        let id = servers.iter().map(|one| text(&one.data["spec"]["providerID"])).find(|id| !id.is_empty());
+        let host = macs.iter().map(|one| text(&one.data["spec"]["providerID"])).find(|id| !id.is_empty());
+        let way = self.random.random_range(0..4);
+        let tenant = &mut self.tenants[of];
+        tenant.made += 1;
+        let name = format!("thief-{}", tenant.made);
+        let server = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+        let object = match (way, claim, operation, id, host) {
+            (0, Some(claim), ..) => tenant.mac(&name, &[("windlass.dev/claim", &claim)]),
+            (1, _, Some(operation), ..) => {
+                let mut object = tenant.object(Kind::InstanceMachine, &name, server);
+                object["metadata"]["annotations"] = json!({"windlass.dev/operation": operation});
+                object
+            }
+            (2, _, _, Some(id), _) => {
+                let mut object = tenant.object(Kind::InstanceMachine, &name, server);
+                object["spec"]["providerID"] = json!(id);
+                object
+            }
+            (3, _, _, _, Some(host)) => {
+                let mut object = tenant.mac(&name, &[]);
+                object["spec"]["providerID"] = json!(host);
+                object
+            }
+            _ => return Ok(()),
+        };
+        tenant.scene.apply(&object).await?;
+        self.tell("tried to steal", format_args!("{of}/{name} by way {way}"));
+        Ok(())
+    }
+
+    /// The other key of the tenant's, none at all, or those of the other tenant.
+    async fn change_key(&mut self, of: usize) -> Result<()> {
+        let way = self.random.random_range(0..4);
+        let (tenant, other) = (&self.tenants[of], TENANTS[1 - of].0);
+        match way {
+            0 => tenant.scene.delete(Kind::Secret, tenant.secret).await.or_else(|_| Ok::<_, anyhow::Error>(()))?,
+            1 => tenant.credentials(0, other).await?,
+            way => tenant.credentials(way - 2, tenant.project).await?,
+        }
+        self.tell("changed keys", format_args!("of {of} by way {way}"));
+        Ok(())
+    }
+
+    /// What happens beside the tenants' work.
+    async fn happen(&mut self) -> Result<()> {
+        match self.random.random_range(0..10) {
+            0..3 => self.scaleway().calm(),
+            3..6 => self.fault()?,
+            6 => {
+                let project = TENANTS[self.random.random_range(0..2)].0;
+                let body = json!({
+                    "name": "somebody-s", "commercial_type": "DEV1-S", "image": "ubuntu_noble", "project": project,
+                });
+                let server = ask(self.scaleway(), "POST", "/instance/v1/zones/fr-par-1/servers", &body)?;
+                let id = server["server"]["id"].as_str().context("a server without an id")?.to_owned();
+                self.tell("colleague made", &id);
+                self.strange.insert(id);
+            }
+            7 => {
+                // A server of a tenant, in the console.
+                let of = self.random.random_range(0..2);
+                let servers = self.tenants[of].scene.list(Kind::InstanceMachine).await?;
+                let id = servers.iter().find_map(|one| one.data["status"]["serverID"].as_str().map(str::to_owned));
+                if let Some(id) = id.filter(|id| self.projects.get(id).is_some_and(|of_id| of_id == TENANTS[of].0)) {
+                    let path = format!("/instance/v1/zones/fr-par-1/servers/{id}/action");
+                    let _ = ask(self.scaleway(), "POST", &path, &json!({"action": "terminate"}));
+                    self.tell("colleague terminated", id);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self) -> Result<()> {
+        let kinds = [
+            FaultKind::InternalServerError,
+            FaultKind::GatewayTimeout,
+            FaultKind::GatewayUnavailable,
+            FaultKind::RateLimited,
+            FaultKind::TransientState,
+            FaultKind::OutOfStock,
+            FaultKind::DroppedConnection,
+            FaultKind::MalformedBody,
+            FaultKind::Late(Duration::from_millis(700)),
+        ];
+        let kind = *kinds.choose(&mut self.random).unwrap_or(&kinds[0]);
+        // What says that nothing was done is believed.
+        let told = kind.is_refusal() || kind == FaultKind::OutOfStock;
+        let after = !told && self.random.random_bool(0.5);
+        let paths = ["/instance/**", "/apple-silicon/**", "/block/**", "/instance/**/servers/*/action", "/**"];
+        let path = *paths.choose(&mut self.random).unwrap_or(&"/**");
+        let nth = self.random.random_range(1..6);
+        let method = if self.random.random_bool(0.7) { "POST" } else { "*" };
+        self.scaleway().fail(method, path, Some(nth), kind, if after { Effect::After } else { Effect::Before })?;
+        self.tell("fault", format_args!("{kind} at {method} {path}, the {nth}th"));
+        Ok(())
+    }
+
+    /// SIGKILL for who leads. It comes back two rounds later at the latest, with its volume or with an empty one.
+    async fn kill_the_leader(&mut self) -> Result<()> {
+        self.start_both().await?;
+        let leader = eventually("one of the two leads", || async {
+            for (index, (_, controller)) in self.controllers.iter().enumerate() {
+                if let Some(controller) = controller
+                    && controller.leads().await?
+                {
+                    return Ok(index);
+                }
+            }
+            bail!("nobody")
+        })
+        .await?;
+        if let Some(mut controller) = self.controllers[leader].1.take() {
+            controller.kill();
+        }
+        self.kills += 1;
+        if self.random.random_bool(0.3) {
+            let volume = format!("{}-{}", ["first", "second"][leader], self.kills);
+            self.controllers[leader].0.state = volume;
+            self.tell("killed", format_args!("the leader {leader}, its volume is lost"));
+        } else {
+            self.tell("killed", format_args!("the leader {leader}"));
+        }
+        if self.random.random_bool(0.5) {
+            self.start_both().await?;
+        }
+        Ok(())
+    }
+
+    async fn start_both(&mut self) -> Result<()> {
+        for (options, controller) in &mut self.controllers {
+            if controller.is_none() {
+                *controller = Some(self.own.start(options).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Half a day: some of it while the controller is at work, and the rest at once.
+    async fn pass_half_a_day(&mut self) -> Result<()> {
+        let began = self.scaleway().simulator().now();
+        let pace = Duration::from_millis(self.random.random_range(200..1500));
+        tokio::time::sleep(pace).await;
+        let passed = self.scaleway().simulator().now().saturating_sub(began);
+        self.scaleway().advance(Duration::from_secs(12 * 3600).saturating_sub(passed));
+        Ok(())
+    }
+
+    /// The laws, which hold at every moment.
+    async fn check(&mut self) -> Result<()> {
+        let resources = self.scaleway().simulator().resources();
+        for one in [&resources.servers, &resources.ips, &resources.volumes, &resources.apple_silicon_servers]
+            .into_iter()
+            .flatten()
+        {
+            let (id, project) = (&one["id"], one["project"].as_str().or(one["project_id"].as_str()));
+            if let (Some(id), Some(project)) = (id.as_str(), project) {
+                self.projects.entry(id.to_owned()).or_insert_with(|| project.to_owned());
+            }
+        }
+        // A key changes what is of its own project, and nobody changes what colleagues have made.
+        let project_of = |mark: &str| {
+            let of_tenants = TENANTS.iter().flat_map(|(project, keys)| keys.iter().map(move |key| (*project, *key)));
+            of_tenants.chain([(OWN, OWN_KEY)]).find(|(_, key)| key_mark(key) == mark).map(|(project, _)| project)
+        };
+        let requests = self.scaleway().simulator().requests();
+        let (first, colleague) = (requests.first().map_or(0, |request| request.sequence), key_mark(COLLEAGUE));
+        let mut last = self.looked_at;
+        for (id, sequence) in &resources.changes {
+            let at = usize::try_from(sequence.saturating_sub(first)).unwrap_or(usize::MAX);
+            let Some(request) = requests.get(at).filter(|_| *sequence > self.looked_at) else { continue };
+            last = last.max(*sequence);
+            let by = project_of(&request.key);
+            ensure!(
+                !self.strange.contains(id) || request.key == colleague,
+                "what a colleague has, {id}, was changed: {request:?}"
+            );
+            ensure!(request.key == colleague || by.is_some(), "a key that nobody has given: {request:?}");
+            let of = self.projects.get(id);
+            ensure!(
+                request.key == colleague || of.is_none_or(|of| Some(of.as_str()) == by),
+                "{id} of the project {of:?} was changed with the key of {by:?}: {request:?}"
+            );
+        }
+        self.looked_at = last;
+        for id in &self.strange {
+            let all = resources.servers.iter().chain(&resources.apple_silicon_servers);
+            ensure!(all.into_iter().any(|one| one["id"] == **id), "what a colleague has, {id}, is gone");
+        }
+        // Each project has an owner of its own.
+        let mut owners = BTreeMap::<String, BTreeSet<&str>>::new();
+        for server in
+            resources.servers.iter().filter(|one| !one["id"].as_str().is_some_and(|id| self.strange.contains(id)))
+        {
+            let tags = server["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let owner = tags.into_iter().find_map(|tag| tag.strip_prefix("windlass-owner="));
+            let owner = owner.with_context(|| format!("a server that nobody owns: {server:#}"))?;
+            owners.entry(owner.to_owned()).or_default().insert(server["project"].as_str().unwrap_or_default());
+        }
+        ensure!(owners.values().all(|projects| projects.len() == 1), "one owner in several projects: {owners:?}");
+        ensure!(!owners.values().any(|projects| projects.contains(OWN)), "nobody works in the project {OWN}");
+        // Macs come from the pool and go back to it, and nobody's is wiped or given to another.
+        for host in self.scaleway().hosts() {
+            if !self.strange.contains(&host.id) {
+                check_past(&host)?;
+            }
+            ensure!(!host.deletion_scheduled, "a Mac is to be deleted: {host:?}");
+        }
+        ensure!(self.scaleway().gone_hosts().is_empty(), "a Mac is gone: {:?}", self.scaleway().gone_hosts());
+        self.check_objects().await
+    }
+
+    /// What an object has is of its tenant's project, and nobody else's object has it, too.
+    async fn check_objects(&self) -> Result<()> {
+        let mut had = BTreeMap::<String, String>::new();
+        for tenant in &self.tenants {
+            for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
+                for object in tenant.scene.list(kind).await? {
+                    let name = format!("{}/{}", tenant.scene.namespace(), object.name_any());
+                    let Some(id) = object.data["status"]["serverID"].as_str() else { continue };
+                    let of = self.projects.get(id);
+                    ensure!(of.is_none_or(|of| of == tenant.project), "{name} has {id} of the project {of:?}");
+                    if let Some(other) = had.insert(id.to_owned(), name.clone()) {
+                        bail!("{name} and {other} have {id}");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that disturbs is taken away, and what is wanted comes.
+    async fn calm(&mut self) -> Result<()> {
+        self.scaleway().calm();
+        self.start_both().await?;
+        for tenant in &self.tenants {
+            tenant.credentials(0, tenant.project).await?;
+            for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
+                for object in tenant.scene.list(kind).await? {
+                    if object.name_any().starts_with("thief") && object.metadata.deletion_timestamp.is_none() {
+                        tenant.scene.delete(kind, &object.name_any()).await?;
+                    }
+                }
+            }
+            for cluster in tenant.scene.list(Kind::ServerCluster).await? {
+                let again = json!({"metadata": {"annotations": {"windlass.dev/retry": "at-the-end"}}});
+                let _ = tenant.scene.patch(Kind::ServerCluster, &cluster.name_any(), again).await;
+            }
+        }
+        eventually("what is wanted is there", || async {
+            for tenant in &self.tenants {
+                for kind in MADE {
+                    for object in tenant.scene.list(kind).await? {
+                        ensure!(
+                            is_settled(&object.data["status"]),
+                            "{}: {:#}",
+                            object.name_any(),
+                            object.data["status"]
+                        );
+                        ensure!(object.metadata.deletion_timestamp.is_none(), "{} is there still", object.name_any());
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// All is deleted, and nothing is left but what colleagues have.
+    async fn end(&mut self) -> Result<()> {
+        for tenant in &self.tenants {
+            for kind in MADE {
+                for object in tenant.scene.list(kind).await? {
+                    tenant.scene.delete(kind, &object.name_any()).await?;
+                }
+            }
+        }
+        eventually("every object is gone", || async {
+            for tenant in &self.tenants {
+                for kind in MADE {
+                    let left = tenant.scene.list(kind).await?;
+                    let names: Vec<_> =
+                        left.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect();
+                    ensure!(left.is_empty(), "{names:#?}");
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        self.check().await.context("at the end")?;
+        let strange = &self.strange;
+        eventually("nothing is left, and every Mac is in its pool", || async {
+            let resources = self.scaleway().simulator().resources();
+            let is_strange = |id: &Value| id.as_str().is_some_and(|id| strange.contains(id));
+            let left: Vec<_> = resources.servers.iter().filter(|server| !is_strange(&server["id"])).collect();
+            ensure!(left.is_empty(), "servers: {left:#?}");
+            let left: Vec<_> = resources.ips.iter().filter(|ip| !is_strange(&ip["server"]["id"])).collect();
+            ensure!(left.is_empty(), "addresses: {left:#?}");
+            let of = |volume: &Value| {
+                let references = volume["references"].as_array().cloned().unwrap_or_default();
+                is_strange(&volume["server"]["id"])
+                    || references.iter().any(|one| is_strange(&one["product_resource_id"]))
+            };
+            let left: Vec<_> = resources.volumes.iter().filter(|volume| !of(volume)).collect();
+            ensure!(left.is_empty(), "volumes: {left:#?}");
+            for host in self.scaleway().hosts() {
+                ensure!(host.in_pool() || strange.contains(&host.id), "{host:?}");
+            }
+            Ok(())
+        })
+        .await?;
+        for (_, controller) in &mut self.controllers {
+            if let Some(mut controller) = controller.take() {
+                controller.stop()?;
+            }
+        }
+        let _ = self.seed;
+        Ok(())
+    }
+}
+
+/// Whether nothing more comes by itself: it is ready, or its server is gone, or people are asked.
+fn is_settled(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ready = conditions.iter().find(|one| one["type"] == "Ready");
+    let gone = ["ServerGone", "HostGone"].map(|reason| ready.is_some_and(|ready| ready["reason"] == reason));
+    ready.is_some_and(|ready| ready["status"] == "True") || gone.contains(&true) || status["failureReason"].is_string()
+}
+
+/// A colleague's call.
+fn ask(scaleway: &Scaleway, method: &str, path: &str, body: &Value) -> Result<Value> {
+    let (url, token) = (format!("{}{path}", scaleway.url()), format!("X-Auth-Token: {COLLEAGUE}"));
+    let (kind, body) = ("Content-Type: application/json", body.to_string());
+    let arguments = ["-sf", "--max-time", "300", "-X", method, "-H", &token, "-H", kind, "-d", &body, &url];
+    let answer = Command::new("curl").args(arguments).output().context("run curl")?;
+    ensure!(answer.status.success(), "{method} {path}: {answer:?}");
+    Ok(serde_json::from_slice(&answer.stdout)?)
+}
