@@ -246,7 +246,9 @@ pub(crate) async fn context_of<K: OfAccount>(
             // What was begun with the controller's key is ended with it, whatever the namespace has got since.
             Some(name) if !(object.is_begun() && object.project().is_none_or(|project| Some(project) == own)) => {
                 match context.accounts.of(context, &namespace, name).await? {
-                    Err(Unusable { reason: "CredentialsMissing", .. }) if !object.is_begun() => {
+                    Err(Unusable { reason: "CredentialsMissing", .. })
+                        if !object.is_begun() && context.settings.own_credentials =>
+                    {
                         return Ok(Ok(Arc::clone(context)));
                     }
                     account => account,
@@ -277,7 +279,8 @@ fn same_project(begun: Option<&str>, now: Option<&str>) -> Result<(), Unusable> 
         Some(begun) if Some(begun) != now => Err(Unusable {
             reason: "OtherProject",
             message: format!(
-                "it was begun in the project {begun}, and the credentials are those of {}: give it credentials of that project, with                  which what it has is found and released",
+                "it was begun in the project {begun}, and the credentials are those of {}: give it credentials of that \
+                 project, with which what it has is found and released",
                 now.unwrap_or("no project")
             ),
         }),

@@ -193,6 +193,9 @@ pub struct RunArguments {
     /// other, are made with these; absent: with the controller's
     #[arg(long, env = "WINDLASS_NAMESPACE_CREDENTIALS", value_name = "NAME", value_parser = non_empty)]
     pub namespace_credentials: Option<String>,
+    /// Make nothing with the controller's own key: an object without credentials of its own, or of its namespace, waits
+    #[arg(long, requires = "namespace_credentials")]
+    pub require_namespace_credentials: bool,
     /// How long a Lease holds that is not renewed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub lease_duration: Duration,

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) project: Option<String>,
     /// The name of the Secret that is a namespace's default, where the operator lets there be one.
     pub(crate) namespace_credentials: Option<String>,
+    /// Whether something new is made with the controller's own key where a namespace has none.
+    pub(crate) own_credentials: bool,
     pub(crate) pools: Pools,
     pub(crate) allow_orders: bool,
     pub(crate) listing_interval: Duration,

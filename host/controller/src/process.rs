@@ -139,6 +139,7 @@ impl Process {
                 watched: arguments.namespace.clone(),
                 project: scaleway.settings().project_id().map(str::to_owned),
                 namespace_credentials: arguments.namespace_credentials.clone(),
+                own_credentials: !arguments.require_namespace_credentials,
                 zone,
                 namespace: arguments.controller_namespace.clone(),
                 pools,

@@ -29,6 +29,28 @@ pub(super) async fn taken(context: &Context, namespace: &str, name: &str) -> Res
     }))
 }
 
+/// Whether the Secret of an object is there.
+pub(super) async fn exists(context: &Context, object: &AppleSiliconMachine) -> Result<bool, Error> {
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    // Its metadata alone: what it holds is of no interest here.
+    let found = api.get_metadata_opt(&secret_name(&object.name_any())).await;
+    Ok(found.map_err(Error::kubernetes("looking for the Secret with the host's credentials"))?.is_some())
+}
+
+/// Takes everything out of the Secret of an object whose host was given up: nobody is to log in at it any more.
+pub(super) async fn clear(context: &Context, object: &AppleSiliconMachine) -> Result<(), Error> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    if !exists(context, object).await? || taken(context, &namespace, &name).await?.is_some() {
+        return Ok(());
+    }
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &namespace);
+    let secret = empty_secret(object);
+    api.patch(&secret.name_any(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&secret))
+        .await
+        .map_err(Error::kubernetes("clearing the Secret with the host's credentials"))?;
+    Ok(())
+}
+
 fn secret_name(object: &str) -> String {
     format!("{object}-credentials")
 }
@@ -75,11 +97,16 @@ fn secret(object: &AppleSiliconMachine, host: &Host) -> Option<Secret> {
     if let Some(vnc) = host.vnc_url.reveal() {
         data.insert("vnc-url", vnc);
     }
+    let data = data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec()))).collect();
+    Some(Secret { data: Some(data), ..empty_secret(object) })
+}
+
+fn empty_secret(object: &AppleSiliconMachine) -> Secret {
     let mut labels = BTreeMap::from([(MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())]);
     if let Some(cluster) = object.labels().get(labels::CLUSTER_NAME) {
         labels.insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
     }
-    Some(Secret {
+    Secret {
         metadata: ObjectMeta {
             name: Some(secret_name(&object.name_any())),
             namespace: object.namespace(),
@@ -88,11 +115,8 @@ fn secret(object: &AppleSiliconMachine, host: &Host) -> Option<Secret> {
             ..ObjectMeta::default()
         },
         type_: Some("Opaque".to_owned()),
-        data: Some(
-            data.into_iter().map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec()))).collect(),
-        ),
         ..Secret::default()
-    })
+    }
 }
 
 #[cfg(test)]

@@ -200,6 +200,7 @@ impl Mac<'_> {
                 if !remove_foreign_condition(&turn.api, turn.object, conditions::BOOTSTRAPPED).await? {
                     return Err(Error::Overtaken);
                 }
+                credentials::clear(turn.context, turn.object).await?;
                 metrics::counter!(metric_names::RELEASES, "outcome" => word(outcome)).increment(1);
                 turn.event(true, "HostReplaced", "Recover", &message).await;
                 bootstrap = BootstrapStatus { judged_failures: known, failures_before: known, rebooted: false };

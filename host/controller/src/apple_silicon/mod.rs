@@ -40,6 +40,9 @@ use bootstrap::{failures, judged};
 use decide::{Observed, Sight, TEARING_DOWN, decide};
 use setup::Due;
 
+/// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there.
+const SECRET_ROUND: u32 = 5;
+
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;
     const CALLING_OFF: &'static str = "what was begun is being called off before the release";
@@ -154,7 +157,16 @@ async fn settled_mark(object: &AppleSiliconMachine, context: &Context) -> Option
     let hosts = context.lifecycle.hosts(&zone).await.ok()?;
     let Host { name, status, ip, delivered, deletion_scheduled, .. } = hosts.get(&id)?;
     let status = status.as_str();
-    Some(mark_of(object, context, format_args!("{name} {status} {ip} {delivered} {deletion_scheduled}")))
+    let round = secret_round(&object.uid().unwrap_or_default(), context.settings.listing_interval, Timestamp::now());
+    Some(mark_of(object, context, format_args!("{name} {status} {ip} {delivered} {deletion_scheduled} {round}")))
+}
+
+/// Counts the times at which it is looked whether a settled Mac's Secret is still there: each few listings, and not for
+/// all Macs at once. Secrets are not watched, since that takes the right to read all of them.
+fn secret_round(uid: &str, interval: Duration, now: Timestamp) -> i64 {
+    let period = i64::try_from((interval * SECRET_ROUND).as_millis()).unwrap_or(i64::MAX).max(1);
+    let offset = uid.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % period);
+    (now.as_millisecond() + offset) / period
 }
 
 impl Mac<'_> {
@@ -180,6 +192,10 @@ impl Mac<'_> {
             )
         });
         let (setup, teardown) = self.scripts_due();
+        // Somebody may have deleted it.
+        let credentials = !self.turn.deleting()
+            && self.turn.status.credentials_secret_name.is_some()
+            && credentials::exists(self.turn.context, self.turn.object).await?;
         let (turn, problem, last, bootstrap) = (&self.turn, self.target.problem(), self.turn.last(), self.bootstrap());
         let next = decide(&Observed {
             deleting: turn.deleting(),
@@ -195,7 +211,7 @@ impl Mac<'_> {
             last: last.as_ref(),
             failures: failures(turn.object),
             bootstrap: &bootstrap,
-            credentials: turn.status.credentials_secret_name.is_some(),
+            credentials,
             failed: turn.status.failure_reason.is_some(),
             ready: turn.status.ready,
             setup,

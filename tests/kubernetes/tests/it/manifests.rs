@@ -120,6 +120,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=networkPolicy.enabled=true",
         "--set=persistence.enabled=false",
         "--set=grafanaDashboard.enabled=true",
+        "--set=namespaceCredentials=scaleway,requireNamespaceCredentials=true",
     ];
     let rendered = render(&all)?;
     let apply =
@@ -133,6 +134,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "kind: NetworkPolicy",
         "emptyDir: {}",
         "grafana_dashboard: \"1\"",
+        "--require-namespace-credentials",
     ];
     for part in parts {
         ensure!(rendered.contains(part), "no {part:?} in {rendered}");

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt};
 use kube::ResourceExt;
+use kube::api::{WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
@@ -194,6 +196,9 @@ async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another
     })
     .await?;
     scene.ready_machines(1).await?;
+    let secrets = scene.api(Kind::Secret);
+    let only = WatchParams::default().fields("metadata.name=mac-credentials");
+    let mut seen = secrets.watch(&only, "0").await?.boxed();
     fail(8).await?;
     eventually("it has another host, and the first is on its way into the pool", || async {
         let machine = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
@@ -205,6 +210,23 @@ async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another
     scene.ready_machines(1).await?;
     ensure!(calls("/reboot") == 1 && calls("/reinstall") == 1, "{:?}", scene.scaleway().changes());
     scene.check_hosts(&[]).await?;
+
+    // Between the two nobody could log in with what the Secret said: first the former host's, then nothing, then this.
+    let mut held = Vec::new();
+    while held.len() < 3 {
+        if let WatchEvent::Added(secret) | WatchEvent::Modified(secret) = seen.try_next().await?.context("no more")? {
+            held.push(secret.data["data"]["server-id"].as_str().map(str::to_owned));
+        }
+    }
+    ensure!(held[0].is_some() && held[1].is_none() && held[2].is_some() && held[0] != held[2], "{held:?}");
+    // One that somebody deletes is written again.
+    scene.delete(Kind::Secret, "mac-credentials").await?;
+    eventually("the Secret is there again", || async {
+        let again = secrets.get("mac-credentials").await?;
+        ensure!(again.data["data"]["server-id"].as_str() == held[2].as_deref(), "another host's");
+        Ok(())
+    })
+    .await?;
     scene.end().await
 }
 

@@ -34,6 +34,8 @@ const TENANTS: [(&str, [&str; 2]); 2] = [
 ];
 /// Of colleagues who work with the same projects in the console.
 const COLLEAGUE: &str = "cccccccc-1111-4111-8111-111111111111";
+/// A key that Scaleway lets in no more.
+const REVOKED: &str = "dddddddd-1111-4111-8111-111111111111";
 /// Rounds of a week, each of half a day.
 const ROUNDS: usize = 14;
 /// Between 2,160 and 3,600 times as fast as ours, with what is advanced by: some ten seconds are half a day.
@@ -83,10 +85,10 @@ struct Tenant<'plane> {
 
 impl Tenant<'_> {
     /// The Secret with one of its keys, for a project.
-    async fn credentials(&self, key: usize, project: &str) -> Result<()> {
+    async fn credentials(&self, key: &str, project: &str) -> Result<()> {
         let mut secret = Kind::Secret.object(self.secret);
         secret["stringData"] = json!({
-            "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": self.keys[key], "SCW_DEFAULT_PROJECT_ID": project,
+            "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": key, "SCW_DEFAULT_PROJECT_ID": project,
         });
         self.scene.apply(&secret).await?;
         Ok(())
@@ -140,13 +142,19 @@ struct Week<'plane> {
 
 impl<'plane> Week<'plane> {
     async fn begin(plane: &'plane ControlPlane, seed: u64) -> Result<Self> {
-        let options = Options { time_scale: TIME_SCALE, logged_requests: 1_000_000, ..Options::default() };
+        let keys = TENANTS.into_iter().flat_map(|(_, keys)| keys).chain([OWN_KEY, COLLEAGUE]);
+        let options = Options {
+            time_scale: TIME_SCALE,
+            logged_requests: 1_000_000,
+            tokens: keys.map(str::to_owned).collect(),
+            ..Options::default()
+        };
         let own = Scene::with(plane, "week", options).await?;
         let mut tenants = Vec::new();
         for ((project, keys), secret) in TENANTS.into_iter().zip([DEFAULT_SECRET, "team"]) {
             let scene = own.neighbour(&project[..4]).await?;
             let tenant = Tenant { scene, project, keys, secret, made: 0 };
-            tenant.credentials(0, project).await?;
+            tenant.credentials(keys[0], project).await?;
             tenants.push(tenant);
         }
         let mut strange = BTreeSet::new();
@@ -164,6 +172,7 @@ impl<'plane> Week<'plane> {
                 .argument("--second-look=2s")
                 .argument("--claim-settle=100ms")
                 .argument(&format!("--namespace-credentials={DEFAULT_SECRET}"))
+                .argument("--require-namespace-credentials")
                 .argument(&format!("--identity={name}-{seed}"))
         };
         let mut controllers = Vec::new();
@@ -351,14 +360,14 @@ impl<'plane> Week<'plane> {
         Ok(())
     }
 
-    /// The other key of the tenant's, none at all, or those of the other tenant.
+    /// The other key of the tenant's, one that Scaleway has revoked, or none at all.
     async fn change_key(&mut self, of: usize) -> Result<()> {
         let way = self.random.random_range(0..4);
-        let (tenant, other) = (&self.tenants[of], TENANTS[1 - of].0);
+        let tenant = &self.tenants[of];
         match way {
             0 => tenant.scene.delete(Kind::Secret, tenant.secret).await.or_else(|_| Ok::<_, anyhow::Error>(()))?,
-            1 => tenant.credentials(0, other).await?,
-            way => tenant.credentials(way - 2, tenant.project).await?,
+            1 => tenant.credentials(REVOKED, tenant.project).await?,
+            way => tenant.credentials(tenant.keys[way - 2], tenant.project).await?,
         }
         self.tell("changed keys", format_args!("of {of} by way {way}"));
         Ok(())
@@ -366,13 +375,28 @@ impl<'plane> Week<'plane> {
 
     /// What happens beside the tenants' work.
     async fn happen(&mut self) -> Result<()> {
-        match self.random.random_range(0..10) {
+        // What a colleague asks for, Scaleway does.
+        let what = self.random.random_range(0..10);
+        if what == 6 || what == 7 {
+            self.scaleway().calm();
+        }
+        match what {
             0..3 => self.scaleway().calm(),
             3..6 => self.fault()?,
             6 => {
                 let project = TENANTS[self.random.random_range(0..2)].0;
+                let images = "/marketplace/v2/local-images?image_label=ubuntu_noble&zone=fr-par-1&type=instance_sbs";
+                let images = ask(self.scaleway(), "GET", images, &Value::Null)?;
+                let image = images["local_images"].as_array().into_iter().flatten();
+                let image = image
+                    .filter(|image| {
+                        let types = image["compatible_commercial_types"].as_array().cloned().unwrap_or_default();
+                        types.iter().any(|one| one == "DEV1-S")
+                    })
+                    .find_map(|image| image["id"].as_str())
+                    .context("an image for DEV1-S")?;
                 let body = json!({
-                    "name": "somebody-s", "commercial_type": "DEV1-S", "image": "ubuntu_noble", "project": project,
+                    "name": "somebody-s", "commercial_type": "DEV1-S", "image": image, "project": project,
                 });
                 let server = ask(self.scaleway(), "POST", "/instance/v1/zones/fr-par-1/servers", &body)?;
                 let id = server["server"]["id"].as_str().context("a server without an id")?.to_owned();
@@ -558,7 +582,7 @@ impl<'plane> Week<'plane> {
         self.scaleway().calm();
         self.start_both().await?;
         for tenant in &self.tenants {
-            tenant.credentials(0, tenant.project).await?;
+            tenant.credentials(tenant.keys[0], tenant.project).await?;
             for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
                 for object in tenant.scene.list(kind).await? {
                     if object.name_any().starts_with("thief") && object.metadata.deletion_timestamp.is_none() {
@@ -655,8 +679,11 @@ fn is_settled(status: &Value) -> bool {
 fn ask(scaleway: &Scaleway, method: &str, path: &str, body: &Value) -> Result<Value> {
     let (url, token) = (format!("{}{path}", scaleway.url()), format!("X-Auth-Token: {COLLEAGUE}"));
     let (kind, body) = ("Content-Type: application/json", body.to_string());
-    let arguments = ["-sf", "--max-time", "300", "-X", method, "-H", &token, "-H", kind, "-d", &body, &url];
-    let answer = Command::new("curl").args(arguments).output().context("run curl")?;
+    let mut arguments = vec!["-s", "--fail-with-body", "--max-time", "300", "-X", method, "-H", &token];
+    if method != "GET" {
+        arguments.extend(["-H", kind, "-d", &body]);
+    }
+    let answer = Command::new("curl").args(arguments).arg(&url).output().context("run curl")?;
     ensure!(answer.status.success(), "{method} {path}: {answer:?}");
     Ok(serde_json::from_slice(&answer.stdout)?)
 }
