@@ -44,6 +44,8 @@ const TIME_SCALE: f64 = 60.0;
 const HOSTS: usize = 3;
 /// Instances and clusters that a tenant has at most.
 const INSTANCES: usize = 3;
+/// How names of hosts begin that are no claims.
+const NO_CLAIMS: [&str; 4] = [MachineOptions::POOL, "somebody-s-", "windlass-claim-pending-", "windlass-returning-"];
 /// The Secret that is a namespace's default.
 const DEFAULT_SECRET: &str = "scaleway";
 
@@ -547,6 +549,17 @@ impl<'plane> Week<'plane> {
         }
         ensure!(owners.values().all(|projects| projects.len() == 1), "one owner in several projects: {owners:?}");
         ensure!(!owners.values().any(|projects| projects.contains(OWN)), "nobody works in the project {OWN}");
+        // So do claims: a host bears none that was made for an object of the other tenant's.
+        let mut claims = BTreeMap::<String, BTreeSet<String>>::new();
+        for host in self.scaleway().hosts() {
+            let project = self.projects.get(&host.id).cloned().unwrap_or_default();
+            let beginning = |name: &String| name.split('-').next().unwrap_or_default().to_owned();
+            let claimed = host.names.iter().filter(|name| !NO_CLAIMS.iter().any(|other| name.starts_with(other)));
+            for claim in claimed {
+                claims.entry(beginning(claim)).or_default().insert(project.clone());
+            }
+        }
+        ensure!(claims.values().all(|projects| projects.len() == 1), "claims of one tenant in several: {claims:?}");
         // Macs come from the pool and go back to it, and nobody's is wiped or given to another.
         for host in self.scaleway().hosts() {
             if !self.strange.contains(&host.id) {
