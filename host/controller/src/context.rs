@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder};
 use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder};
 use parking_lot::Mutex;
 use windlass_lifecycle::{Lifecycle, OwnerName};
 use windlass_policy::Host;
@@ -14,6 +14,7 @@ use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
 use crate::accounts::Accounts;
+use crate::capacity::Catalogue;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::PolicyInUse;
@@ -55,6 +56,7 @@ pub(crate) struct Context {
     pub(crate) recorder: Recorder,
     pub(crate) settings: Settings,
     pub(crate) settled: Arc<Settled>,
+    pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) server_clusters: Arc<ServerClusters>,
 }

@@ -21,13 +21,16 @@ use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
 use crate::crash::{EndOnPanic, panic_for_tests};
-use crate::kinds::{AppleSiliconMachine, ExternalCluster, InstanceMachine, ServerCluster};
+use crate::kinds::{
+    AppleSiliconMachine, AppleSiliconMachineTemplate, AppleSiliconMachineTemplateSpec, ExternalCluster,
+    InstanceMachine, InstanceMachineTemplate, InstanceMachineTemplateSpec, MachineRemediation, ServerCluster,
+};
 use crate::kubernetes::{api, api_with};
 use crate::writes::is_conflict;
-use crate::{Error, apple_silicon, external_cluster, instance, metric_names, orphans, server_cluster};
+use crate::{
+    Error, apple_silicon, capacity, external_cluster, instance, metric_names, orphans, remediation, server_cluster,
+};
 
-/// The kind that Cluster API has no part in.
-const SERVER_CLUSTER: &str = "ServerCluster";
 /// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a first wait is after an error of a reconcile.
@@ -54,6 +57,7 @@ pub(crate) async fn run(
     spawn(Box::pin(machines(
         AppleSiliconMachine::default(),
         "AppleSiliconMachine",
+        Above::Machines,
         apple_silicon::reconcile,
         Arc::clone(&context),
         arguments,
@@ -62,6 +66,7 @@ pub(crate) async fn run(
     spawn(Box::pin(machines(
         InstanceMachine::default(),
         "InstanceMachine",
+        Above::Machines,
         instance::reconcile,
         Arc::clone(&context),
         arguments,
@@ -69,8 +74,36 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         ServerCluster::default(),
-        SERVER_CLUSTER,
+        "ServerCluster",
+        Above::Nothing,
         server_cluster::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        MachineRemediation::default(),
+        "MachineRemediation",
+        Above::Nothing,
+        remediation::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        AppleSiliconMachineTemplate::new("", AppleSiliconMachineTemplateSpec::default()),
+        "AppleSiliconMachineTemplate",
+        Above::Nothing,
+        capacity::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        InstanceMachineTemplate::new("", InstanceMachineTemplateSpec::default()),
+        "InstanceMachineTemplate",
+        Above::Nothing,
+        capacity::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
@@ -107,10 +140,20 @@ pub(crate) async fn run(
     again
 }
 
-/// The controller of one kind of machine.
+/// Whose events bring an object's reconcile about, beside its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Above {
+    /// Those of the Machine and the Cluster above it.
+    Machines,
+    /// Nobody's: nothing stands above it, or it looks by itself.
+    Nothing,
+}
+
+/// The controller of one kind.
 fn machines<K, F>(
     _kind: K,
     name: &'static str,
+    above: Above,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     context: Arc<Context>,
     arguments: &RunArguments,
@@ -132,8 +175,7 @@ where
         let api: Api<K> = api(&context.client, namespace.as_deref());
         let mut controller = Controller::new(api, watcher::Config::default())
             .with_config(controller::Config::default().concurrency(concurrency));
-        // A cluster of servers has nothing above it.
-        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| name != SERVER_CLUSTER) {
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| above == Above::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
             controller = controller
