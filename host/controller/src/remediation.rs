@@ -76,7 +76,12 @@ fn decide(seen: &Observed<'_>) -> Next {
         return Next::waiting("Judging", message, Some(JUDGING_CHECK));
     }
     if !seen.unhealthy {
-        return Next::waiting("MachineHealthy", "no MachineHealthCheck calls the Machine unhealthy", Some(LOOK_AGAIN));
+        // A MachineHealthCheck makes this object a moment before it says so.
+        return Next::waiting(
+            "MachineHealthy",
+            "no MachineHealthCheck calls the Machine unhealthy",
+            Some(JUDGING_CHECK),
+        );
     }
     if seen.status.server_id.is_none() {
         let message = "the Machine has no host or server yet: there is nothing to judge";
