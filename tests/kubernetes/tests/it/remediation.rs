@@ -37,6 +37,14 @@ fn policy(reboot_after: u32, give_up_after: u32) -> ControllerOptions {
     ControllerOptions::configured(json!({"policies": {"release": {"settings": settings}}}))
 }
 
+/// Lets the Node of a deployment's machine become ready, or cease to be, and has Cluster API look: by itself its core 1.13.3
+/// did so every 15 s.
+async fn set_ready(scene: &Scene<'_>, deployment: &str, machine: &DynamicObject, ready: bool) -> Result<()> {
+    Nodes::set_ready(scene.client(), scene.namespace(), &machine.name_any(), ready).await?;
+    let look = json!({"metadata": {"annotations": {"windlass.test/look": uuid::Uuid::new_v4()}}});
+    scene.patch(Kind::MachineHealthCheck, deployment, look).await.map(drop)
+}
+
 /// The machine objects of a deployment.
 async fn machines(scene: &Scene<'_>, kind: Kind, deployment: &str) -> Result<Vec<DynamicObject>> {
     let mut machines = scene.list(kind).await?;
@@ -129,7 +137,7 @@ async fn an_unhealthy_mac_is_left_alone_then_restarted_once_then_replaced_with_i
     // Killed when the restart was asked for, and nobody has heard the answer.
     scene.scaleway().hold("POST", "/apple-silicon/*/zones/*/servers/*/reboot", 1, Moment::After)?;
     let name = checked.name_any();
-    Nodes::set_ready(scene.client(), scene.namespace(), &name, false).await?;
+    set_ready(&scene, "checked", &checked, false).await?;
     let kept = told(&scene, &name, "Normal BootstrapRetried").await?;
     ensure!(kept.contains("1 failed set-ups"), "the first request of all: {kept}");
     scene.scaleway().held().await?;
@@ -175,19 +183,15 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
     let (cattle, pet) = (joined(&scene, kind, "cattle").await?, joined(&scene, kind, "pets").await?);
     let keep = json!({"metadata": {"annotations": {"windlass.dev/release-policy": "keep"}}});
     scene.patch(kind, &pet.name_any(), keep).await?;
-    let set_ready = |machine: &DynamicObject, ready| {
-        let (client, namespace, name) = (scene.client(), scene.namespace(), machine.name_any());
-        async move { Nodes::set_ready(client, namespace, &name, ready).await }
-    };
 
     let actions = || scene.scaleway().changes().iter().filter(|call| call.ends_with("/action")).count();
     let before = actions();
-    set_ready(&pet, false).await?;
-    set_ready(&cattle, false).await?;
+    set_ready(&scene, "pets", &pet, false).await?;
+    set_ready(&scene, "cattle", &cattle, false).await?;
     let (cattle_name, pet_name) = (cattle.name_any(), pet.name_any());
     told(&scene, &cattle_name, "Warning ServerRebooted").await?;
     // Its Machine is healthy again: nothing else becomes of it.
-    set_ready(&cattle, true).await?;
+    set_ready(&scene, "cattle", &cattle, true).await?;
     let remediation = |name: &str| {
         let (api, name) = (scene.api(Kind::MachineRemediation), name.to_owned());
         async move { Ok::<_, anyhow::Error>(api.get_opt(&name).await?) }
@@ -211,7 +215,7 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
     ensure!(actions() == before + 1, "one restart of one server: {:?}", scene.scaleway().changes());
 
     // The next time does not wait for the interval of the last one.
-    set_ready(&cattle, false).await?;
+    set_ready(&scene, "cattle", &cattle, false).await?;
     told(&scene, &cattle_name, "Warning ReplacementDue").await?;
     replaced(&scene, kind, "cattle", &cattle, &ids).await?;
     let servers: Vec<Value> = scene.scaleway().instances().iter().map(|server| server["id"].clone()).collect();

@@ -96,9 +96,9 @@ async fn the_samples_of_deployments_health_checks_and_scaling_from_zero_work_as_
         "checks": {"unhealthyNodeConditions": conditions},
         "remediation": {"triggerIf": {"unhealthyLessThanOrEqualTo": "100%"}},
     }});
-    scene.patch(Kind::MachineHealthCheck, "linux", soon).await?;
     let machine = scene.list(Kind::InstanceMachine).await?.pop().context("no machine")?.name_any();
     Nodes::set_ready(scene.client(), scene.namespace(), &machine, false).await?;
+    scene.patch(Kind::MachineHealthCheck, "linux", soon).await?;
     eventually("the release policy has judged it", || async {
         let remediation = scene.api(Kind::MachineRemediation).get(&machine).await?;
         ensure!(remediation.data["spec"]["intervalSeconds"] == 120, "{:#}", remediation.data);
