@@ -12,37 +12,41 @@ use windlass_test_kubernetes::{
     ControlPlane, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Scene, eventually,
 };
 
-/// Applies a health check of a deployment's Machines that fires at once, and again after these seconds. (One for each
-/// deployment: while one of a check's Machines is remediated, Cluster API's core 1.13.3 may leave the others waiting.)
-async fn check(scene: &Scene<'_>, cluster: &str, deployment: &str, interval: u32) -> Result<()> {
-    let mut template = Kind::MachineRemediationTemplate.object(deployment);
-    template["spec"] = json!({"template": {"spec": {"intervalSeconds": interval}}});
-    scene.apply(&template).await?;
-    let mut check = Kind::MachineHealthCheck.object(deployment);
-    check["spec"] = json!({
-        "clusterName": cluster, "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": deployment}},
-        "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 0}]},
-        "remediation": {
-            "triggerIf": {"unhealthyLessThanOrEqualTo": "100%"},
-            "templateRef": {
-                "apiVersion": template["apiVersion"], "kind": template["kind"], "name": template["metadata"]["name"],
+/// How a cluster's deployment is checked: at once, by the release policy again after these seconds.
+struct Check<'a> {
+    cluster: &'a str,
+    deployment: &'a str,
+    interval: u32,
+}
+
+impl Check<'_> {
+    /// Lets the Node of the deployment's machine become ready, or cease to be, and makes a MachineHealthCheck: Cluster API's
+    /// core 1.13.3 looks at a new one at once, and afterwards every 15 s at most. (One for each deployment, since it may
+    /// leave a check's other Machines waiting while it has one remediated.)
+    async fn set_ready(&self, scene: &Scene<'_>, machine: &DynamicObject, ready: bool) -> Result<()> {
+        let Self { cluster, deployment, interval } = *self;
+        Nodes::set_ready(scene.client(), scene.namespace(), &machine.name_any(), ready).await?;
+        let mut template = Kind::MachineRemediationTemplate.object(deployment);
+        template["spec"] = json!({"template": {"spec": {"intervalSeconds": interval}}});
+        scene.apply(&template).await?;
+        let mut check = Kind::MachineHealthCheck.object(&format!("{deployment}-{}", uuid::Uuid::new_v4()));
+        check["spec"] = json!({
+            "clusterName": cluster, "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": deployment}},
+            "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 0}]},
+            "remediation": {
+                "triggerIf": {"unhealthyLessThanOrEqualTo": "100%"},
+                "templateRef": {
+                    "apiVersion": template["apiVersion"], "kind": template["kind"], "name": template["metadata"]["name"],
+                },
             },
-        },
-    });
-    scene.apply(&check).await.map(drop)
+        });
+        scene.apply(&check).await.map(drop)
+    }
 }
 
 fn policy(reboot_after: u32, give_up_after: u32) -> ControllerOptions {
     let settings = json!({"reboot-after-failures": reboot_after, "give-up-after-failures": give_up_after});
     ControllerOptions::configured(json!({"policies": {"release": {"settings": settings}}}))
-}
-
-/// Lets the Node of a deployment's machine become ready, or cease to be, and has Cluster API look: by itself its core 1.13.3
-/// did so every 15 s.
-async fn set_ready(scene: &Scene<'_>, deployment: &str, machine: &DynamicObject, ready: bool) -> Result<()> {
-    Nodes::set_ready(scene.client(), scene.namespace(), &machine.name_any(), ready).await?;
-    let look = json!({"metadata": {"annotations": {"windlass.test/look": uuid::Uuid::new_v4()}}});
-    scene.patch(Kind::MachineHealthCheck, deployment, look).await.map(drop)
 }
 
 /// The machine objects of a deployment.
@@ -129,7 +133,6 @@ async fn an_unhealthy_mac_is_left_alone_then_restarted_once_then_replaced_with_i
     for deployment in ["checked", "unchecked"] {
         scene.deployment(deployment, "macs", 1, &MachineOptions::default()).await?;
     }
-    check(&scene, "macs", "checked", 1).await?;
     let (kind, ids) = (Kind::AppleSiliconMachine, ProviderIds::default());
     let (checked, unchecked) = (joined(&scene, kind, "checked").await?, joined(&scene, kind, "unchecked").await?);
     ids.note(&[checked.clone(), unchecked.clone()])?;
@@ -137,7 +140,7 @@ async fn an_unhealthy_mac_is_left_alone_then_restarted_once_then_replaced_with_i
     // Killed when the restart was asked for, and nobody has heard the answer.
     scene.scaleway().hold("POST", "/apple-silicon/*/zones/*/servers/*/reboot", 1, Moment::After)?;
     let name = checked.name_any();
-    set_ready(&scene, "checked", &checked, false).await?;
+    Check { cluster: "macs", deployment: "checked", interval: 1 }.set_ready(&scene, &checked, false).await?;
     let kept = told(&scene, &name, "Normal BootstrapRetried").await?;
     ensure!(kept.contains("1 failed set-ups"), "the first request of all: {kept}");
     scene.scaleway().held().await?;
@@ -177,21 +180,22 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
     let specification = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
     for deployment in ["cattle", "pets"] {
         scene.instances(deployment, "linux", 1, specification.clone()).await?;
-        check(&scene, "linux", deployment, 600).await?;
     }
     let (kind, ids) = (Kind::InstanceMachine, ProviderIds::default());
     let (cattle, pet) = (joined(&scene, kind, "cattle").await?, joined(&scene, kind, "pets").await?);
     let keep = json!({"metadata": {"annotations": {"windlass.dev/release-policy": "keep"}}});
     scene.patch(kind, &pet.name_any(), keep).await?;
 
+    let [of_cattle, of_pet] =
+        ["cattle", "pets"].map(|deployment| Check { cluster: "linux", deployment, interval: 600 });
     let actions = || scene.scaleway().changes().iter().filter(|call| call.ends_with("/action")).count();
     let before = actions();
-    set_ready(&scene, "pets", &pet, false).await?;
-    set_ready(&scene, "cattle", &cattle, false).await?;
+    of_pet.set_ready(&scene, &pet, false).await?;
+    of_cattle.set_ready(&scene, &cattle, false).await?;
     let (cattle_name, pet_name) = (cattle.name_any(), pet.name_any());
     told(&scene, &cattle_name, "Warning ServerRebooted").await?;
     // Its Machine is healthy again: nothing else becomes of it.
-    set_ready(&scene, "cattle", &cattle, true).await?;
+    of_cattle.set_ready(&scene, &cattle, true).await?;
     let remediation = |name: &str| {
         let (api, name) = (scene.api(Kind::MachineRemediation), name.to_owned());
         async move { Ok::<_, anyhow::Error>(api.get_opt(&name).await?) }
@@ -215,7 +219,7 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
     ensure!(actions() == before + 1, "one restart of one server: {:?}", scene.scaleway().changes());
 
     // The next time does not wait for the interval of the last one.
-    set_ready(&scene, "cattle", &cattle, false).await?;
+    of_cattle.set_ready(&scene, &cattle, false).await?;
     told(&scene, &cattle_name, "Warning ReplacementDue").await?;
     replaced(&scene, kind, "cattle", &cattle, &ids).await?;
     let servers: Vec<Value> = scene.scaleway().instances().iter().map(|server| server["id"].clone()).collect();
