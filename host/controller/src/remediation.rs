@@ -111,13 +111,13 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
         return Ok(Action::await_change());
     }
     let above = above::look(&context.client, context.cluster_api.as_ref(), object.as_ref()).await?;
-    let told = Told { object: &object, context: &context, paused: above.paused.as_deref() };
+    let remediation = Remediation { object: &object, context: &context, paused: above.paused.as_deref() };
     if above.paused.is_some() {
-        return told.say(0, None).await;
+        return remediation.say(0, None).await;
     }
     let (Some(cluster_api), Some(name)) = (&context.cluster_api, owner_machine(object.as_ref())) else {
         let message = "no Machine of Cluster API owns this object: a MachineHealthCheck makes one that has an owner";
-        return told.say(0, Some(Next::waiting("NoMachine", message, Some(LOOK_AGAIN)))).await;
+        return remediation.say(0, Some(Next::waiting("NoMachine", message, Some(LOOK_AGAIN)))).await;
     };
     let namespace = object.namespace().unwrap_or_default();
     let machines: Api<Machine> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.machine);
@@ -128,28 +128,28 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
     };
     let Some(machine) = machine.filter(owned) else {
         let next = Next::waiting("MachineNotFound", format!("there is no Machine {name} that owns this object"), None);
-        return told.say(0, Some(next)).await;
+        return remediation.say(0, Some(next)).await;
     };
     let reference = &machine.spec.infrastructure_ref;
     if reference.is(GROUP, "AppleSiliconMachine") {
-        told.ask::<AppleSiliconMachine>(&machine).await
+        remediation.ask::<AppleSiliconMachine>(&machine).await
     } else if reference.is(GROUP, "InstanceMachine") {
-        told.ask::<InstanceMachine>(&machine).await
+        remediation.ask::<InstanceMachine>(&machine).await
     } else {
         let message =
             format!("the Machine's infrastructure is a {}, about which nothing is known here", reference.kind);
-        told.say(0, Some(Next::waiting("OtherInfrastructure", message, None))).await
+        remediation.say(0, Some(Next::waiting("OtherInfrastructure", message, None))).await
     }
 }
 
 /// One reconcile of one remediation.
-struct Told<'a> {
+struct Remediation<'a> {
     object: &'a MachineRemediation,
     context: &'a Context,
     paused: Option<&'a str>,
 }
 
-impl Told<'_> {
+impl Remediation<'_> {
     /// Asks, or tells how it stands, about the object below the Machine.
     async fn ask<K>(&self, machine: &Machine) -> Result<Action, Error>
     where
