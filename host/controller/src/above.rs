@@ -16,6 +16,8 @@ pub(crate) struct Above {
     pub(crate) standing: Standing,
     /// The cluster's name, where it has one.
     pub(crate) cluster: Option<String>,
+    /// The name of the Machine that owns it.
+    pub(crate) machine: Option<String>,
     /// Whether the Machine has become a Node.
     pub(crate) joined: bool,
 }
@@ -82,7 +84,8 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
     };
     let status = read.machine.and_then(|machine| machine.status.as_ref());
     let joined = status.is_some_and(|status| status.node_ref.as_ref().is_some_and(|node| !node.is_null()));
-    Above { paused, standing, cluster: read.cluster_name.map(str::to_owned), joined }
+    let owned = |name: Option<&str>| name.map(str::to_owned);
+    Above { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined }
 }
 
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.

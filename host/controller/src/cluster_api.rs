@@ -141,6 +141,53 @@ impl Reference {
 pub(crate) struct MachineStatus {
     /// The Node that the machine has become.
     pub(crate) node_ref: Option<serde_json::Value>,
+    /// Conditions, in the form of either version.
+    pub(crate) conditions: Vec<serde_json::Value>,
+}
+
+/// What a MachineHealthCheck says of a Machine.
+const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+/// Whether whoever owns a Machine is to replace it.
+const OWNER_REMEDIATED: &str = "OwnerRemediated";
+
+/// Whether a MachineHealthCheck calls a Machine unhealthy.
+pub(crate) fn is_unhealthy(machine: &Machine) -> bool {
+    let conditions = machine.status.iter().flat_map(|status| &status.conditions);
+    is_false(conditions, HEALTH_CHECK_SUCCEEDED)
+}
+
+fn is_false<'a>(mut conditions: impl Iterator<Item = &'a serde_json::Value>, kind: &str) -> bool {
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "False")
+}
+
+/// What has to be written into the status of a Machine so that whoever owns it (a MachineSet, a control plane) replaces
+/// it, as far as its own rules for remediation let it; nothing where that is so already, or the Machine is deleted.
+///
+/// Cluster API replaces those that both conditions call unhealthy. The first is a MachineHealthCheck's; where none looks
+/// at the Machine, or sees nothing wrong with it, nobody else would say so.
+pub(crate) fn replacement_due(machine: &Machine, version: &str, why: &str, now: &str) -> Option<serde_json::Value> {
+    if machine.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut conditions = machine.status.clone().unwrap_or_default().conditions;
+    let missing: Vec<&str> = [HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED]
+        .into_iter()
+        .filter(|kind| !is_false(conditions.iter(), kind))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    conditions.retain(|condition| !missing.iter().any(|kind| condition["type"] == *kind));
+    for kind in missing {
+        let mut condition = serde_json::json!({
+            "type": kind, "status": "False", "lastTransitionTime": now, "reason": "ReplacementDue", "message": why,
+        });
+        if version == "v1beta1" {
+            condition["severity"] = "Warning".into();
+        }
+        conditions.push(condition);
+    }
+    Some(serde_json::json!({"conditions": conditions}))
 }
 
 /// How Cluster API's kinds are reached in this cluster.
@@ -216,6 +263,32 @@ mod tests {
         assert!(infrastructure_ready(&cluster(json!({"initialization": {"infrastructureProvisioned": true}}))));
         assert!(!infrastructure_ready(&cluster(json!({"initialization": {}}))));
         assert!(!infrastructure_ready(&cluster(json!(null))));
+    }
+
+    #[test]
+    fn a_machine_that_is_to_be_replaced_is_called_unhealthy_once_and_other_conditions_stay() {
+        let machine = |conditions: serde_json::Value, deleted: bool| -> Machine {
+            let mut object = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
+                "spec": {"clusterName": "c"}, "status": {"conditions": conditions},
+            });
+            if deleted {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            serde_json::from_value(object).unwrap()
+        };
+        let (ready, healthy) =
+            (json!({"type": "Ready", "status": "True"}), json!({"type": "HealthCheckSucceeded", "status": "True"}));
+        let due = |machine: &Machine, version| replacement_due(machine, version, "why", "2026-08-01T12:00:00Z");
+        let patch = due(&machine(json!([ready, healthy]), false), "v1beta2").unwrap();
+        let told: Vec<_> =
+            patch["conditions"].as_array().unwrap().iter().map(|one| (&one["type"], &one["status"])).collect();
+        let expected = [("Ready", "True"), ("HealthCheckSucceeded", "False"), ("OwnerRemediated", "False")];
+        assert_eq!(told, expected.map(|(kind, status)| (json!(kind), json!(status))).each_ref().map(|(a, b)| (a, b)));
+        let marked = machine(patch["conditions"].clone(), false);
+        assert!(is_unhealthy(&marked) && due(&marked, "v1beta2").is_none());
+        assert!(due(&machine(json!([]), true), "v1beta2").is_none());
+        assert_eq!(due(&machine(json!([]), false), "v1beta1").unwrap()["conditions"][0]["severity"], "Warning");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
 use crate::accounts::Accounts;
+use crate::capacity::Catalogue;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::PolicyInUse;
@@ -57,6 +58,7 @@ pub(crate) struct Context {
     pub(crate) recorder: Recorder,
     pub(crate) settings: Settings,
     pub(crate) settled: Arc<Settled>,
+    pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) server_clusters: Arc<ServerClusters>,
 }

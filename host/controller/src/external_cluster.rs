@@ -13,8 +13,8 @@ use crate::Error;
 use crate::cluster_api::{Cluster, ClusterApi, control_plane_initialized, owner_cluster};
 use crate::context::Context;
 use crate::kinds::{
-    ClusterInitialization, ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, annotations,
-    conditions,
+    ClusterInitialization, ConditionStatus, ExternalCluster, ExternalClusterSpec, ExternalClusterStatus, FailureDomain,
+    annotations, conditions,
 };
 use crate::status::{set_condition, time};
 use crate::writes::write_status;
@@ -24,6 +24,7 @@ fn decide(
     old: &ExternalClusterStatus,
     spec: &ExternalClusterSpec,
     paused: Option<&str>,
+    contract: Option<&str>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> ExternalClusterStatus {
@@ -52,6 +53,10 @@ fn decide(
     status.ready = ready;
     status.version.clone_from(&spec.version);
     status.external_managed_control_plane = true;
+    // A core of the contract v1beta1 reads a map under the same name, and stops at a list.
+    let zones = if contract == Some("v1beta1") { &[][..] } else { &spec.zones };
+    status.failure_domains =
+        zones.iter().map(|zone| FailureDomain { name: zone.clone(), control_plane: false }).collect();
     // Never unset once it is true.
     if ready {
         status.initialization =
@@ -81,7 +86,8 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
         above = cluster;
     }
     let old = object.status.clone().unwrap_or_default();
-    let new = decide(&old, &object.spec, paused.as_deref(), object.meta().generation, Timestamp::now());
+    let contract = context.cluster_api.as_ref().map(|found| found.version.as_str());
+    let new = decide(&old, &object.spec, paused.as_deref(), contract, object.meta().generation, Timestamp::now());
     let api: Api<ExternalCluster> = Api::namespaced(context.client.clone(), &namespace);
     write_status(&api, object.as_ref(), &old, &new).await?;
     if let (Some(cluster_api), Some(cluster), true, None) = (&context.cluster_api, above, new.ready, paused) {
@@ -125,14 +131,25 @@ mod tests {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
             ..ExternalClusterSpec::default()
         };
-        let first = decide(&ExternalClusterStatus::default(), &nothing, None, Some(1), now);
+        let first = decide(&ExternalClusterStatus::default(), &nothing, None, None, Some(1), now);
         assert!(!first.ready && first.initialization.is_none());
-        let second = decide(&first, &known, None, Some(2), now);
+        let second = decide(&first, &known, None, None, Some(2), now);
         assert!(second.ready && second.initialization.unwrap().provisioned.unwrap());
         assert!(second.initialized && second.initialization.unwrap().control_plane_initialized.unwrap());
-        assert_eq!(decide(&second, &known, None, Some(2), now), second, "nothing to write");
-        let third = decide(&second, &nothing, None, Some(3), now);
+        assert_eq!(decide(&second, &known, None, None, Some(2), now), second, "nothing to write");
+        let third = decide(&second, &nothing, None, None, Some(3), now);
         assert!(!third.ready && third.initialization.unwrap().provisioned.unwrap());
+    }
+
+    #[test]
+    fn zones_are_failure_domains_where_the_contract_takes_a_list() {
+        let spec = ExternalClusterSpec { zones: vec!["fr-par-1".into()], ..ExternalClusterSpec::default() };
+        let domains = |contract| {
+            decide(&ExternalClusterStatus::default(), &spec, None, contract, Some(1), Timestamp::UNIX_EPOCH)
+                .failure_domains
+        };
+        assert_eq!(domains(Some("v1beta2")), [FailureDomain { name: "fr-par-1".into(), control_plane: false }]);
+        assert_eq!(domains(Some("v1beta1")), []);
     }
 
     #[test]
@@ -141,7 +158,8 @@ mod tests {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
             ..ExternalClusterSpec::default()
         };
-        let status = decide(&ExternalClusterStatus::default(), &known, Some("why"), Some(1), Timestamp::UNIX_EPOCH);
+        let status =
+            decide(&ExternalClusterStatus::default(), &known, Some("why"), None, Some(1), Timestamp::UNIX_EPOCH);
         assert!(!status.ready);
         assert_eq!(status.conditions.len(), 1);
     }

@@ -18,6 +18,10 @@
 //! The set-up of a Mac (`apple_silicon::setup`) is a job as well, with a script of the operator's over ssh instead of calls
 //! to Scaleway: it has no journal, since it may run more than once, and the Mac itself ends what a dead process left.
 //!
+//! An unhealthy Machine (`remediation`) is a request in the status of the machine below it, which that machine's own reconcile
+//! answers. Under a Machine nothing is exchanged in place, since a provider id must not change: `turn` marks the Machine, and
+//! whoever owns it replaces it. What templates promise (`capacity`) is read in Scaleway's catalogue.
+//!
 //! # How a cluster of servers is reconciled
 //! In the same way (`server_cluster::decide`), but its jobs are operations of the floor below, which keep their record
 //! in the object's status themselves (`server_cluster::store`): there it is the only copy. Hooks are Jobs of
@@ -36,6 +40,7 @@ mod accounts;
 mod apple_silicon;
 mod approvals;
 mod arguments;
+mod capacity;
 mod cluster_api;
 mod configuration;
 mod context;
@@ -60,6 +65,7 @@ mod orphans;
 mod outcome;
 mod pools;
 mod process;
+mod remediation;
 mod requested;
 mod server_cluster;
 mod servers;

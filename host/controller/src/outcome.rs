@@ -9,7 +9,7 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::apple_silicon::setup::{Ended, Ran};
 use crate::jobs::JobKind;
-use crate::kinds::{OperationStatus, ResourceInUse};
+use crate::kinds::{OperationStatus, REPLACEMENT_DUE, ResourceInUse};
 use crate::status::{bounded, time};
 
 /// The first wait after a failure; it doubles up to [`LONGEST_WAIT`].
@@ -39,6 +39,8 @@ pub(crate) enum Outcome {
     Operated { message: String },
     /// A server stays as it is, by the release slot's verdict.
     Kept { message: String },
+    /// An instance whose Machine is unhealthy was judged, and the verdict carried out.
+    Recovered { verdict: Recovery, message: String },
     /// What has to be there is not there yet. Nothing went wrong.
     Waiting { reason: &'static str, message: String, after: Duration },
     /// It went wrong, and is tried again.
@@ -49,6 +51,27 @@ pub(crate) enum Outcome {
     CalledOff { message: String },
     /// It has not begun, since this process ends.
     LeftOpen,
+}
+
+/// What the release slot says of a host or server whose Machine is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// It stays as it is.
+    Kept,
+    /// It was restarted.
+    Rebooted,
+    /// It is to be replaced together with its Machine.
+    GivenUp,
+}
+
+impl Recovery {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "Kept",
+            Self::Rebooted => "Rebooted",
+            Self::GivenUp => REPLACEMENT_DUE,
+        }
+    }
 }
 
 /// How long to wait after the `attempt`-th failure in a row, from 1.
@@ -119,9 +142,10 @@ impl Outcome {
                 Ended::GivenUp { message } => ("failed", Some(message.clone())),
             },
             Self::Created(_) => ("done", None),
-            Self::CleanedUp { message } | Self::Kept { message } | Self::Operated { message } => {
-                ("done", Some(message.clone()))
-            }
+            Self::CleanedUp { message }
+            | Self::Kept { message }
+            | Self::Recovered { message, .. }
+            | Self::Operated { message } => ("done", Some(message.clone())),
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
                 let state = match &released.outcome {
@@ -181,6 +205,7 @@ pub(crate) fn words(released: &Released) -> String {
         ReleaseOutcome::Kept => "kept as it is".to_owned(),
         ReleaseOutcome::AskAgain { after } => format!("to be asked for again in {} s", after.div_ceil(1000)),
         ReleaseOutcome::Rebooted => "restarted; it is to be set up again".to_owned(),
+        ReleaseOutcome::GivenUp => "given up".to_owned(),
         ReleaseOutcome::AlreadyGone => "there is no such host".to_owned(),
         ReleaseOutcome::NotOurs { name } => format!("it is called {name}, so it was left alone"),
     };
@@ -250,6 +275,7 @@ pub(crate) fn word(outcome: &ReleaseOutcome) -> &'static str {
         ReleaseOutcome::Kept => "Kept",
         ReleaseOutcome::AskAgain { .. } => "AskAgain",
         ReleaseOutcome::Rebooted => "Rebooted",
+        ReleaseOutcome::GivenUp => "GivenUp",
         ReleaseOutcome::AlreadyGone => "AlreadyGone",
         ReleaseOutcome::NotOurs { .. } => "NotOurs",
     }

@@ -220,6 +220,7 @@ impl Process {
                 recorder: recorder.clone(),
                 settings: self.settings.clone(),
                 settled: Arc::default(),
+                catalogue: Arc::default(),
                 accounts: Arc::clone(&accounts),
                 server_clusters: Arc::clone(&server_clusters),
             });

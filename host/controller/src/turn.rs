@@ -8,23 +8,28 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use windlass_lifecycle::Control;
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
 use crate::above::{self, Above};
 use crate::accounts::{OfAccount, Unusable};
+use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
 use crate::crash::panic_for_tests;
 use crate::jobs::{JobKind, JobView, mirror_of};
-use crate::kinds::{ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, conditions};
+use crate::kinds::{
+    ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, conditions,
+};
 use crate::next::Next;
-use crate::outcome::Outcome;
-use crate::status::{say_paused, say_provisioned, say_waiting, set_condition};
+use crate::outcome::{Outcome, Recovery};
+use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
 use crate::writes::{overtaken, remove_finalizer, write_status};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
@@ -243,6 +248,63 @@ impl<'a, K: Machine> Turn<'a, K> {
             ControlFlow::Break(action) => Ok(action),
             ControlFlow::Continue(_) => Ok(Action::requeue(JOB_CHECK)),
         }
+    }
+
+    /// Notes that what MachineRemediations asked was judged, and the verdict carried out.
+    pub(crate) fn judged(&mut self, verdict: Recovery, message: &str) {
+        if let Some(known) = &mut self.status.remediation {
+            known.judged = known.requests;
+            known.rebooted |= verdict == Recovery::Rebooted;
+            known.judged_at = Some(time(self.now));
+            known.verdict = Some(verdict.as_str().to_owned());
+            known.message = Some(bounded(message.to_owned()));
+        }
+    }
+
+    /// Gives the host or server up: the Machine is replaced, and with its deletion it is released.
+    pub(crate) async fn give_up(&mut self, message: &str) {
+        let machine = self.above.machine.as_deref().unwrap_or_default();
+        let message = format!(
+            "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server is released: \
+             where nobody owns it, delete it"
+        );
+        self.judged(Recovery::GivenUp, &message);
+        self.status.ready = false;
+        self.status.failure_reason = Some(REPLACEMENT_DUE.to_owned());
+        self.status.failure_message = Some(bounded(message.clone()));
+        self.say(Phase::Failed, REPLACEMENT_DUE, &message);
+        self.event(true, REPLACEMENT_DUE, "Recover", &message).await;
+    }
+
+    /// Why the host or server was given up, where it was.
+    pub(crate) fn given_up(&self) -> Option<&str> {
+        self.status.failure_message.as_deref().filter(|_| self.status.is_given_up())
+    }
+
+    /// Whether the last operation was a recovery.
+    pub(crate) fn has_recovered(&self) -> bool {
+        self.last().is_some_and(|last| last.kind == JobKind::Recover.as_str())
+    }
+
+    /// Has the Machine replaced whose host or server was given up. Asked for at every look, until it is deleted.
+    pub(crate) async fn have_replaced(&self) -> Result<(), Error> {
+        let Some(why) = self.given_up().filter(|_| self.above.paused.is_none() && !self.deleting()) else {
+            return Ok(());
+        };
+        let (Some(cluster_api), Some(name)) = (&self.context.cluster_api, &self.above.machine) else { return Ok(()) };
+        let namespace = self.object.namespace().unwrap_or_default();
+        let api: Api<ClusterApiMachine> =
+            Api::namespaced_with(self.context.client.clone(), &namespace, &cluster_api.machine);
+        let machine = api.get_opt(name).await.map_err(Error::kubernetes("reading the Machine"))?;
+        let Some(machine) = machine else { return Ok(()) };
+        let Some(status) = replacement_due(&machine, &cluster_api.version, why, &time(self.now)) else { return Ok(()) };
+        // Conditions are written as a whole: under the version that was read, so that nobody's are lost.
+        let version = machine.resource_version();
+        let patch = json!({"metadata": {"uid": machine.uid(), "resourceVersion": version}, "status": status});
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(drop)
+            .map_err(Error::kubernetes("telling the Machine that it is to be replaced"))
     }
 
     /// Starts a job. What it is for has been written before.

@@ -54,6 +54,7 @@ pub mod metric_names;
 mod ownership;
 mod poller;
 mod recording;
+mod restart_server;
 mod resume;
 mod run;
 mod specification;

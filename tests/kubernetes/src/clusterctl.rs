@@ -65,19 +65,38 @@ impl ControlPlane {
         write(&core, "core-components.yaml", &text)?;
         std::fs::copy(self.programs().path("cluster-api-config").join("metadata.yaml"), core.join("metadata.yaml"))?;
 
-        let ours = repository.join("infrastructure-windlass");
+        let configuration = json!({"providers": [
+            {"name": "cluster-api", "type": "CoreProvider", "url": core.join("core-components.yaml")},
+            self.publish_ours()?,
+        ]});
+        write(self.folder(), "clusterctl.yaml", &configuration.to_string())
+    }
+
+    /// Lays out what a release of our provider publishes, and gives clusterctl's configuration of it.
+    fn publish_ours(&self) -> Result<Value> {
+        let ours = self.folder().join("repository/infrastructure-windlass");
         let source = self.programs().deploy("clusterctl");
         let components = self.kubectl(User::Admin, &["kustomize", source.to_str().context("UTF-8")?], "")?;
         for version in VERSIONS {
             write(&ours.join(version), "infrastructure-components.yaml", &components)?;
-            std::fs::copy(source.join("metadata.yaml"), ours.join(version).join("metadata.yaml"))?;
+            for file in ["metadata.yaml", "cluster-template.yaml"] {
+                std::fs::copy(source.join(file), ours.join(version).join(file))?;
+            }
         }
+        let components = ours.join("latest/infrastructure-components.yaml");
+        Ok(json!({"name": "windlass", "type": "InfrastructureProvider", "url": components}))
+    }
 
-        let configuration = json!({"providers": [
-            {"name": "cluster-api", "type": "CoreProvider", "url": core.join("core-components.yaml")},
-            {"name": "windlass", "type": "InfrastructureProvider", "url": ours.join("latest/infrastructure-components.yaml")},
-        ]});
-        write(self.folder(), "clusterctl.yaml", &configuration.to_string())
+    /// Runs `clusterctl generate cluster` on the template of our release, with these values of its variables.
+    ///
+    /// # Errors
+    /// What clusterctl says.
+    pub fn generate_cluster(&self, name: &str, namespace: &str, variables: Value) -> Result<String> {
+        let mut configuration = variables;
+        configuration["providers"] = json!([self.publish_ours()?]);
+        write(self.folder(), "clusterctl.yaml", &configuration.to_string())?;
+        let target = format!("--target-namespace={namespace}");
+        self.clusterctl(&["generate", "cluster", name, "--infrastructure=windlass:v0.1.0", &target])
     }
 }
 

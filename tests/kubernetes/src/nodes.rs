@@ -46,6 +46,21 @@ impl Nodes {
         Ok(nodes.list(&ListParams::default().labels(&format!("{LABEL}={namespace}"))).await?.items)
     }
 
+    /// Lets the Node of a namespace's machine become ready, or cease to be.
+    ///
+    /// # Errors
+    /// When there is no such Node.
+    pub async fn set_ready(client: &Client, namespace: &str, machine: &str, ready: bool) -> Result<()> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        let now = jiff::Timestamp::now().to_string();
+        let status = if ready { "True" } else { "False" };
+        let condition = json!({"type": "Ready", "status": status, "reason": "Test", "message": "a test says so",
+            "lastHeartbeatTime": now, "lastTransitionTime": now});
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        nodes.patch_status(&node_of(namespace, machine), &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
     pub(crate) async fn remove_all(client: &Client, namespace: &str) -> Result<()> {
         let nodes: Api<Node> = Api::all(client.clone());
         nodes
@@ -61,6 +76,10 @@ impl Drop for Nodes {
     }
 }
 
+fn node_of(namespace: &str, machine: &str) -> String {
+    format!("{namespace}-{machine}")
+}
+
 async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<()> {
     let machines: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
     let nodes: Api<Node> = Api::all(client.clone());
@@ -72,7 +91,7 @@ async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<(
         if machine.metadata.deletion_timestamp.is_some() || known.iter().any(there) {
             continue;
         }
-        let name = format!("{namespace}-{}", machine.name_any());
+        let name = node_of(namespace, &machine.name_any());
         let node = Node {
             metadata: ObjectMeta {
                 name: Some(name.clone()),

@@ -12,11 +12,14 @@ pub enum Kind {
     InstanceMachine,
     InstanceMachineTemplate,
     ExternalCluster,
+    MachineRemediation,
+    MachineRemediationTemplate,
     ServerCluster,
     Cluster,
     Machine,
     MachineSet,
     MachineDeployment,
+    MachineHealthCheck,
     Secret,
     ConfigMap,
     Job,
@@ -36,8 +39,10 @@ impl Kind {
             | Self::InstanceMachine
             | Self::InstanceMachineTemplate
             | Self::ExternalCluster
+            | Self::MachineRemediation
+            | Self::MachineRemediationTemplate
             | Self::ServerCluster => ("infrastructure.windlass.dev", "v1alpha1"),
-            Self::Cluster | Self::Machine | Self::MachineSet | Self::MachineDeployment => {
+            Self::Cluster | Self::Machine | Self::MachineSet | Self::MachineDeployment | Self::MachineHealthCheck => {
                 ("cluster.x-k8s.io", "v1beta2")
             }
             Self::Secret | Self::ConfigMap | Self::Pod => ("", "v1"),

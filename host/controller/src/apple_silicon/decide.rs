@@ -8,12 +8,16 @@ use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 use super::setup::Due;
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
-use crate::kinds::{BootstrapStatus, OperationStatus, Phase};
+use crate::kinds::{BootstrapStatus, OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next::Next;
 use crate::outcome::not_yet;
 
 /// What is said of a host on which the tear-down runs.
 pub(super) const TEARING_DOWN: &str = "the tear-down runs on the host before it is released";
+
+/// What is said of a host about which the release policy is asked.
+pub(super) const RECOVERING: &str =
+    "what becomes of the host is being decided, since its set-up failed or its Machine is unhealthy";
 
 /// What the zone's listing shows of the host.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +55,10 @@ pub(crate) struct Observed<'a> {
     /// Failed set-ups, whoever's.
     pub(crate) failures: u32,
     pub(crate) bootstrap: &'a BootstrapStatus,
+    /// Whether a MachineRemediation waits for a verdict.
+    pub(crate) remediation: bool,
+    /// Why the host was given up, where it was.
+    pub(crate) given_up: Option<&'a str>,
     /// Whether the Secret with the credentials was written.
     pub(crate) credentials: bool,
     pub(crate) failed: bool,
@@ -143,14 +151,16 @@ fn provision(seen: &Observed<'_>) -> Next {
     }
     match seen.busy {
         Some(JobKind::Recover) => {
-            let message = "its set-up failed; what becomes of the host is being decided";
-            return Next::wait(Phase::Recovering, "Recovering", message, None);
+            return Next::wait(Phase::Recovering, "Recovering", RECOVERING, None);
         }
         Some(JobKind::Inspect) => return Next::LookAgain { after: seen.interval },
         // The machine is there meanwhile.
         Some(JobKind::SetUp) => {}
         Some(_) => return Next::wait(Phase::Adopting, "Adopting", "a host of the pool is being claimed", None),
         None => {}
+    }
+    if let Some(why) = seen.given_up {
+        return Next::wait(Phase::Failed, REPLACEMENT_DUE, why, Some(seen.interval));
     }
     if seen.host_id.is_some() {
         return look_after(seen);
@@ -171,7 +181,8 @@ fn provision(seen: &Observed<'_>) -> Next {
 fn look_after(seen: &Observed<'_>) -> Next {
     // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed
     // them.
-    if seen.busy.is_none() && !matches!(seen.sight, Sight::Unseen) && seen.failures > seen.bootstrap.judged_failures {
+    let due = seen.remediation || seen.failures > seen.bootstrap.judged_failures;
+    if seen.busy.is_none() && !matches!(seen.sight, Sight::Unseen) && due {
         return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
             Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),
             None => Next::Start(JobKind::Recover),
@@ -227,7 +238,7 @@ mod tests {
     const CLAIM: &str = "team-mini-0011aabb";
 
     fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None, joined: false }
+        Above { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
     fn host() -> Host {
@@ -263,6 +274,8 @@ mod tests {
             last: None,
             failures: 0,
             bootstrap: &BOOTSTRAP,
+            remediation: false,
+            given_up: None,
             credentials: true,
             failed: false,
             ready: true,
@@ -331,6 +344,9 @@ mod tests {
             (Observed { credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
             (Observed { failures: 2, ..with(Sight::There(&here)) }, "Provisioned"),
             (Observed { failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
+            (Observed { remediation: true, ..with(Sight::There(&here)) }, "Start recover"),
+            (Observed { remediation: true, ..with(Sight::Unseen) }, "LookAgain"),
+            (Observed { given_up: Some("why"), failures: 3, ..with(Sight::There(&here)) }, "Wait ReplacementDue"),
             // A recovery that was cut short has given the host away, or deleted it.
             (Observed { failures: 3, ..with(Sight::There(&renamed)) }, "Start recover"),
             (Observed { failures: 3, ..with(Sight::Absent) }, "Start recover"),

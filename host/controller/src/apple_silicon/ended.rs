@@ -11,7 +11,7 @@ use super::{Mac, addresses, credentials};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
-use crate::outcome::{Outcome, backoff, later, needs_people, reason_to_wait, word, words};
+use crate::outcome::{Outcome, Recovery, backoff, later, needs_people, reason_to_wait, word, words};
 use crate::status::{remove_condition, time};
 use crate::turn::JOB_CHECK;
 use crate::writes::{remove_foreign_condition, write_object};
@@ -27,6 +27,8 @@ impl Mac<'_> {
                 self.turn.acted_upon().await
             }
             Outcome::Ran(ran) => self.ran(ran).await,
+            // What is deleted meanwhile is released, whatever was said of its recovery.
+            Outcome::Released(_) if self.turn.deleting() && self.turn.has_recovered() => self.turn.acted_upon().await,
             Outcome::Released(released) if self.turn.deleting() => self.released(released).await,
             Outcome::Released(released) => self.recovered(released).await,
             outcome => self.turn.came_to_nothing(outcome).await,
@@ -182,12 +184,18 @@ impl Mac<'_> {
             }
             ReleaseOutcome::Kept => {
                 bootstrap.judged_failures = known;
+                turn.judged(Recovery::Kept, &message);
                 turn.event(needs_people(released), "BootstrapRetried", "Recover", &message).await;
             }
             ReleaseOutcome::Rebooted => {
                 bootstrap.judged_failures = known;
                 bootstrap.rebooted = true;
+                turn.judged(Recovery::Rebooted, &message);
                 turn.event(true, "HostRebooted", "Recover", &message).await;
+            }
+            outcome if turn.above.machine.is_some() || matches!(outcome, ReleaseOutcome::GivenUp) => {
+                bootstrap.judged_failures = known;
+                turn.give_up(&message).await;
             }
             outcome => {
                 // Another host takes its place: first the old one is forgotten, in one write.

@@ -37,7 +37,7 @@ use crate::status::remove_condition;
 use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use bootstrap::{failures, judged};
-use decide::{Observed, Sight, TEARING_DOWN, decide};
+use decide::{Observed, RECOVERING, Sight, TEARING_DOWN, decide};
 use setup::Due;
 
 /// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there.
@@ -171,6 +171,7 @@ fn secret_round(uid: &str, interval: Duration, now: Timestamp) -> i64 {
 
 impl Mac<'_> {
     async fn perform(&mut self) -> Result<Action, Error> {
+        self.turn.have_replaced().await?;
         let listing = self.listing().await;
         let sight = match (&listing, &self.host) {
             // Where no zone was ever known, nothing was ever claimed.
@@ -211,6 +212,8 @@ impl Mac<'_> {
             last: last.as_ref(),
             failures: failures(turn.object),
             bootstrap: &bootstrap,
+            remediation: turn.status.remediation_is_due(),
+            given_up: turn.given_up(),
             credentials,
             failed: turn.status.failure_reason.is_some(),
             ready: turn.status.ready,
@@ -286,7 +289,7 @@ impl Mac<'_> {
     async fn start(&mut self, kind: JobKind, sight: Sight<'_>) -> Result<Action, Error> {
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
-            let known = machine.status.as_ref().map(|status| (status.bootstrap.clone(), status.setup.clone()));
+            let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
             (machine.spec.clone(), known)
         };
         if let Some(instead) = self.turn.overtaken(seen).await? {
@@ -303,8 +306,7 @@ impl Mac<'_> {
             JobKind::Adopt => turn.say(Phase::Adopting, "Adopting", "a host of the pool is being claimed"),
             JobKind::Release => turn.say(Phase::Releasing, "Releasing", "the host is being released"),
             JobKind::Recover => {
-                let message = "its set-up failed; what becomes of the host is being decided";
-                turn.say(Phase::Recovering, "Recovering", message);
+                turn.say(Phase::Recovering, "Recovering", RECOVERING);
             }
             JobKind::SetUp | JobKind::TearDown => {
                 let Some((_, id)) = &host else { return Ok(Action::requeue(JOB_CHECK)) };
@@ -404,6 +406,8 @@ impl Mac<'_> {
             adopted: annotations.get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered"),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
+            // A Machine's provider id never changes: another host is another Machine.
+            replaced_with_claimant: kind == JobKind::Recover && self.turn.above.machine.is_some(),
             ..ReleaseRequest::new(zone, id, claim, self.target.home.clone())
         }
     }

@@ -14,7 +14,6 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use states::HasState;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,13 +23,13 @@ use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
 use crate::crash::{EndOnPanic, panic_for_tests};
-use crate::kinds::ExternalCluster;
+use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate};
 use crate::kubernetes::{api, api_with};
 use crate::writes::is_conflict;
-use crate::{Error, apple_silicon, external_cluster, instance, metric_names, orphans, server_cluster};
+use crate::{
+    Error, apple_silicon, capacity, external_cluster, instance, metric_names, orphans, remediation, server_cluster,
+};
 
-/// The kind that Cluster API has no part in.
-const SERVER_CLUSTER: &str = "ServerCluster";
 /// How often it is looked whether Cluster API has been installed meanwhile, or is served in another version.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 /// How often it is looked whether other policies decide.
@@ -58,13 +57,58 @@ pub(crate) async fn run(
     };
     spawn(Box::pin(machines(
         "AppleSiliconMachine",
+        Above::Machines,
+        Some(states::of_mac),
         apple_silicon::reconcile,
         Arc::clone(&context),
         arguments,
         stop.clone(),
     )));
-    spawn(Box::pin(machines("InstanceMachine", instance::reconcile, Arc::clone(&context), arguments, stop.clone())));
-    spawn(Box::pin(machines(SERVER_CLUSTER, server_cluster::reconcile, Arc::clone(&context), arguments, stop.clone())));
+    spawn(Box::pin(machines(
+        "InstanceMachine",
+        Above::Machines,
+        Some(states::of_instance),
+        instance::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        "ServerCluster",
+        Above::Nothing,
+        Some(states::of_cluster),
+        server_cluster::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        "MachineRemediation",
+        Above::Nothing,
+        None,
+        remediation::reconcile,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        "AppleSiliconMachineTemplate",
+        Above::Nothing,
+        None,
+        capacity::reconcile::<AppleSiliconMachineTemplate>,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
+    spawn(Box::pin(machines(
+        "InstanceMachineTemplate",
+        Above::Nothing,
+        None,
+        capacity::reconcile::<InstanceMachineTemplate>,
+        Arc::clone(&context),
+        arguments,
+        stop.clone(),
+    )));
     spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
     match orphans::Watch::of(arguments) {
         Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
@@ -97,17 +141,27 @@ pub(crate) async fn run(
     again
 }
 
-/// The controller of one kind of machine.
+/// Whose events bring an object's reconcile about, beside its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Above {
+    /// Those of the Machine and the Cluster above it.
+    Machines,
+    /// Nobody's: nothing stands above it, or it looks by itself.
+    Nothing,
+}
+
+/// The controller of one kind.
 fn machines<K, F>(
     name: &'static str,
+    above: Above,
+    state: Option<fn(&K) -> &str>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     context: Arc<Context>,
     arguments: &RunArguments,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static
 where
-    K: HasState
-        + Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
         + DeserializeOwned
         + std::fmt::Debug
@@ -122,8 +176,7 @@ where
         let api: Api<K> = api(&context.client, namespace.as_deref());
         let mut controller = Controller::new(api, watcher::Config::default())
             .with_config(controller::Config::default().concurrency(concurrency));
-        // A cluster of servers has nothing above it.
-        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| name != SERVER_CLUSTER) {
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| above == Above::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
             controller = controller
@@ -142,7 +195,7 @@ where
         }
         let shared = Arc::clone(&context);
         let controller = controller.reconcile_all_on(replaced_policies(Arc::clone(&context)));
-        let counted = states::count(name, controller.store(), stop.clone());
+        let counted = states::count(name, state, controller.store(), stop.clone());
         let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
             move |object, context| measured(name, reconcile, object, context),
             move |object, error, _| after_error(name, object.as_ref(), error),

@@ -15,39 +15,32 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// The state of an object of which nothing is recorded yet.
 const NONE: &str = "none";
 
-/// What has a state that people ask for.
-pub(super) trait HasState {
-    /// A word of a small set: a phase, or the state of a cluster.
-    fn state(&self) -> &str;
-}
-
 fn phase(status: Option<&MachineStatus>) -> &'static str {
     status.and_then(|status| status.phase).map_or(NONE, Phase::as_str)
 }
 
-impl HasState for AppleSiliconMachine {
-    fn state(&self) -> &str {
-        phase(self.status.as_ref())
-    }
+pub(super) fn of_mac(object: &AppleSiliconMachine) -> &str {
+    phase(object.status.as_ref())
 }
 
-impl HasState for InstanceMachine {
-    fn state(&self) -> &str {
-        phase(self.status.as_ref())
-    }
+pub(super) fn of_instance(object: &InstanceMachine) -> &str {
+    phase(object.status.as_ref())
 }
 
-impl HasState for ServerCluster {
-    fn state(&self) -> &str {
-        self.status.as_ref().and_then(|status| status.state.as_deref()).unwrap_or(NONE)
-    }
+pub(super) fn of_cluster(object: &ServerCluster) -> &str {
+    object.status.as_ref().and_then(|status| status.state.as_deref()).unwrap_or(NONE)
 }
 
-/// Counts the objects of a kind by state until the end. A state in which there is none any more counts 0.
-pub(super) async fn count<K>(kind: &'static str, store: Store<K>, stop: CancellationToken)
-where
-    K: HasState + Resource<DynamicType = ()> + Clone + 'static,
+/// Counts the objects of a kind by state until the end, where they have one that people ask for. A state in which there is none any more counts 0.
+pub(super) async fn count<K>(
+    kind: &'static str,
+    state: Option<fn(&K) -> &str>,
+    store: Store<K>,
+    stop: CancellationToken,
+) where
+    K: Resource<DynamicType = ()> + Clone + 'static,
 {
+    let Some(state) = state else { return };
     let mut counts = BTreeMap::new();
     tokio::select! {
         // Before that, none would be told where there are many.
@@ -55,7 +48,7 @@ where
         () = stop.cancelled() => return,
     }
     loop {
-        renew(&mut counts, store.state().iter().map(|object| object.state()));
+        renew(&mut counts, store.state().iter().map(|object| state(object)));
         for (state, count) in &counts {
             metrics::gauge!(metric_names::OBJECTS, "kind" => kind, "state" => state.clone()).set(*count);
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::kinds::{
     AppleSiliconMachine, AppleSiliconMachineTemplate, ExternalCluster, ExternalClusterTemplate, InstanceMachine,
-    InstanceMachineTemplate, ServerCluster, VERSION,
+    InstanceMachineTemplate, MachineRemediation, MachineRemediationTemplate, ServerCluster, VERSION,
 };
 
 /// The contracts of Cluster API that the kinds fulfil: their fields and both labels are there.
@@ -33,6 +33,8 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         InstanceMachineTemplate::crd(),
         ExternalCluster::crd(),
         ExternalClusterTemplate::crd(),
+        MachineRemediation::crd(),
+        MachineRemediationTemplate::crd(),
         ServerCluster::crd(),
     ]
     .map(|mut definition| {

@@ -7,9 +7,12 @@ use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
-use crate::kinds::{OperationStatus, Phase};
+use crate::kinds::{OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next::Next;
 use crate::outcome::not_yet;
+
+/// What is said of a server about which the release policy is asked.
+pub(super) const RECOVERING: &str = "what becomes of the server is being decided, since its Machine is unhealthy";
 
 /// What the zone's listing shows of the server.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,10 @@ pub(crate) struct Observed<'a> {
     pub(crate) busy: Option<JobKind>,
     pub(crate) last: Option<&'a OperationStatus>,
     pub(crate) failed: bool,
+    /// Whether a MachineRemediation waits for a verdict.
+    pub(crate) remediation: bool,
+    /// Why the server was given up, where it was.
+    pub(crate) given_up: Option<&'a str>,
     pub(crate) interval: Duration,
     pub(crate) now: Timestamp,
 }
@@ -88,8 +95,12 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(kind) = seen.busy {
         return match kind {
             JobKind::Inspect => Next::LookAgain { after: seen.interval },
+            JobKind::Recover => Next::wait(Phase::Recovering, "Recovering", RECOVERING, None),
             _ => Next::wait(Phase::Creating, "Creating", "the server is being created", None),
         };
+    }
+    if let Some(why) = seen.given_up {
+        return Next::wait(Phase::Failed, REPLACEMENT_DUE, why, Some(seen.interval));
     }
     if seen.server_id.is_some() {
         return look_after(seen);
@@ -115,6 +126,12 @@ fn provision(seen: &Observed<'_>) -> Next {
 
 /// A server that is ours already.
 fn look_after(seen: &Observed<'_>) -> Next {
+    if seen.remediation {
+        return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
+            Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),
+            None => Next::Start(JobKind::Recover),
+        };
+    }
     let server = match seen.sight {
         Sight::Unseen => return Next::LookAgain { after: seen.interval },
         Sight::Absent if !seen.failed => {
@@ -126,8 +143,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
         Sight::Absent => return Next::LookAgain { after: seen.interval },
         Sight::There(server) => server,
     };
-    // A server that stands still is not restarted behind its owner's back; a health check of Cluster API replaces the
-    // Machine.
+    // A server that stands still is not restarted behind its owner's back; a health check of Cluster API asks for that.
     let trouble = match &server.state {
         ServerState::Running => None,
         state => Some(("ServerNotRunning", format!("the server is {}", state.as_str()))),
@@ -140,7 +156,7 @@ mod tests {
     use super::*;
 
     fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None, joined: false }
+        Above { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
     fn last(kind: JobKind, state: &str) -> OperationStatus {
@@ -165,6 +181,8 @@ mod tests {
             busy: None,
             last: None,
             failed: false,
+            remediation: false,
+            given_up: None,
             interval: Duration::from_secs(60),
             now: "2026-08-01T12:00:00Z".parse().unwrap(),
         }
@@ -192,6 +210,7 @@ mod tests {
         let stopped = Server { state: ServerState::Stopped, ..Server::default() };
         let failed = last(JobKind::Create, "failed");
         let left = last(JobKind::CleanUp, "failed");
+        let asked = last(JobKind::Recover, "waiting");
         let there = |sight| Observed { server_id: Some("s"), begun: true, sight, ..seen(&alone) };
         let deleted = Observed { deleting: true, begun: true, ..seen(&alone) };
         for (observed, expected) in [
@@ -212,6 +231,12 @@ mod tests {
             (there(Sight::Absent), "Start inspect"),
             (Observed { failed: true, ..there(Sight::Absent) }, "LookAgain"),
             (there(Sight::Unseen), "LookAgain"),
+            (Observed { remediation: true, ..there(Sight::There(&running)) }, "Start recover"),
+            (Observed { remediation: true, ..there(Sight::Absent) }, "Start recover"),
+            (Observed { remediation: true, last: Some(&asked), ..there(Sight::Unseen) }, "Wait RecoveryWaiting"),
+            (Observed { busy: Some(JobKind::Recover), ..there(Sight::Unseen) }, "Wait Recovering"),
+            (Observed { given_up: Some("why"), remediation: true, ..there(Sight::Absent) }, "Wait ReplacementDue"),
+            (Observed { given_up: Some("why"), ..deleted }, "Start clean-up"),
             (deleted, "Start clean-up"),
             (Observed { busy: Some(JobKind::Create), ..deleted }, "CallOff"),
             (Observed { busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),

@@ -8,7 +8,7 @@ use windlass_lifecycle::CreatedServer;
 use super::{Instance, addresses};
 use crate::Error;
 use crate::names::ProviderId;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Recovery};
 use crate::turn::JOB_CHECK;
 use crate::writes::write_object;
 
@@ -18,8 +18,26 @@ impl Instance<'_> {
             Outcome::Created(created) => self.created(created).await,
             Outcome::CleanedUp { message } => self.turn.farewell(false, "ServerRemoved", message).await,
             Outcome::Kept { message } => self.turn.farewell(false, "Kept", message).await,
+            // What is deleted meanwhile is released, whatever was said of its recovery.
+            Outcome::Recovered { .. } if self.turn.deleting() => self.turn.acted_upon().await,
+            Outcome::Recovered { verdict, message } => self.recovered(*verdict, message).await,
             outcome => self.turn.came_to_nothing(outcome).await,
         }
+    }
+
+    /// A server whose Machine is unhealthy was judged.
+    async fn recovered(&mut self, verdict: Recovery, message: &str) -> Result<Action, Error> {
+        let turn = &mut self.turn;
+        match verdict {
+            Recovery::GivenUp => turn.give_up(message).await,
+            Recovery::Kept | Recovery::Rebooted => {
+                turn.judged(verdict, message);
+                let rebooted = verdict == Recovery::Rebooted;
+                let reason = if rebooted { "ServerRebooted" } else { "ServerKept" };
+                turn.event(rebooted, reason, "Recover", message).await;
+            }
+        }
+        turn.acted_upon().await
     }
 
     /// The provider id is there before the machine counts as provisioned.

@@ -14,6 +14,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 use windlass_lifecycle::{Listing, OperationId, ServerSpecification};
 use windlass_policy::slots::SlotName;
+use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
@@ -29,7 +30,7 @@ use crate::names::{ProviderId, group};
 use crate::requested::requested;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
-use decide::{Observed, Sight, decide};
+use decide::{Observed, RECOVERING, Sight, decide};
 
 /// The key of the user data that cloud-init reads.
 const CLOUD_INIT: &str = "cloud-init";
@@ -154,6 +155,7 @@ async fn settled_mark(object: &InstanceMachine, context: &Context) -> Option<Str
 
 impl Instance<'_> {
     async fn perform(&mut self) -> Result<Action, Error> {
+        self.turn.have_replaced().await?;
         let listing = self.listing().await;
         let sight = match (&listing, &self.server) {
             (Some(listing), Some((_, id))) => listing.get(id).map_or(Sight::Absent, Sight::There),
@@ -189,6 +191,8 @@ impl Instance<'_> {
             busy: turn.busy(),
             last: last.as_ref(),
             failed: turn.status.failure_reason.is_some(),
+            remediation: turn.status.remediation_is_due(),
+            given_up: turn.given_up(),
             interval: turn.context.settings.listing_interval,
             now: turn.now,
         });
@@ -233,13 +237,18 @@ impl Instance<'_> {
 
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, wanted: Result<ServerSpecification, String>) -> Result<Action, Error> {
-        if let Some(instead) = self.turn.overtaken(|machine| machine.spec.clone()).await? {
+        // What was judged already counts too: a server is restarted once.
+        let seen = |machine: &InstanceMachine| {
+            (machine.spec.clone(), machine.status.as_ref().and_then(|status| status.remediation.clone()))
+        };
+        if let Some(instead) = self.turn.overtaken(seen).await? {
             return Ok(instead);
         }
         let turn = &mut self.turn;
         match kind {
             JobKind::Create => turn.say(Phase::Creating, "Creating", "the server is being created"),
             JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being removed"),
+            JobKind::Recover => turn.say(Phase::Recovering, "Recovering", RECOVERING),
             _ => {}
         }
         if let Ok(zone) = &self.zone {
@@ -274,14 +283,19 @@ impl Instance<'_> {
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                let (requested, problem) = requested(object.annotations());
-                if let Some(problem) = problem {
-                    self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
-                }
-                let what = work::ServerRelease { server, operation, requested };
+                let what = work::ServerRelease { server, operation, requested: self.requested().await };
                 self.turn.launch(kind, move |control, attempt| async move {
                     work::clean_up(&context, &zone, what, attempt, &control).await
                 });
+            }
+            JobKind::Recover => {
+                let requested = self.requested().await;
+                let known = self.turn.status.remediation.clone().unwrap_or_default();
+                if let Some((zone, id)) = self.server.clone() {
+                    self.turn.launch(kind, move |_, attempt| async move {
+                        work::recover(&context, &zone, &id, work::Asking::unhealthy(&known, requested, attempt)).await
+                    });
+                }
             }
             JobKind::Inspect => {
                 if let Some((zone, id)) = self.server.clone() {
@@ -291,6 +305,15 @@ impl Instance<'_> {
             _ => {}
         }
         Ok(Action::requeue(JOB_CHECK))
+    }
+
+    /// What the owner asks for by an annotation.
+    async fn requested(&self) -> Option<Requested> {
+        let (requested, problem) = requested(self.turn.object.annotations());
+        if let Some(problem) = problem {
+            self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
+        }
+        requested
     }
 
     /// Writes an operation's id into the object. It fails when the object is being deleted or another writer was there:

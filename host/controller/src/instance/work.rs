@@ -15,7 +15,8 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::context::Context;
-use crate::outcome::Outcome;
+use crate::kinds::RemediationStatus;
+use crate::outcome::{Outcome, Recovery};
 
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -122,17 +123,51 @@ pub(super) struct ServerRelease {
     pub(super) requested: Option<Requested>,
 }
 
-/// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: it is to be removed.
-async fn judge(
-    context: &Context,
-    zone: &Zone,
-    id: &str,
+/// Why, and how often before, the release slot is asked about a server.
+pub(super) struct Asking {
+    trigger: Trigger,
     requested: Option<Requested>,
+    failures: u32,
+    rebooted: bool,
     attempt: u32,
-) -> Result<Option<String>, Outcome> {
+}
+
+impl Asking {
+    fn released(requested: Option<Requested>, attempt: u32) -> Self {
+        Self { trigger: Trigger::Released, requested, failures: 0, rebooted: false, attempt }
+    }
+
+    /// Its Machine is unhealthy: it was not set up as it should be, each time that was asked.
+    pub(super) fn unhealthy(known: &RemediationStatus, requested: Option<Requested>, attempt: u32) -> Self {
+        let RemediationStatus { requests, rebooted, .. } = *known;
+        Self { trigger: Trigger::BootstrapFailed, requested, failures: requests, rebooted, attempt }
+    }
+}
+
+/// What the release slot says of a server.
+struct Judged {
+    verdict: Verdict,
+    decided_by: String,
+    /// The policy's reason in brackets, or nothing.
+    why: String,
+}
+
+impl Judged {
+    /// What cannot be done to an instance. A judgement that cannot be carried out destroys nothing.
+    fn impossible(&self) -> Outcome {
+        let Self { verdict, decided_by, why } = self;
+        Outcome::Waiting {
+            reason: "ReleaseWaiting",
+            message: format!("{decided_by} answers {verdict:?}, which cannot be done to an instance{why}"),
+            after: ASK_AGAIN,
+        }
+    }
+}
+
+/// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: there is no such server.
+async fn judge(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Result<Option<Judged>, Outcome> {
     let server = match context.scaleway.instance(zone).get_server(id).await {
         Ok(server) => server,
-        // What may be left of it is removed all the same.
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() }),
     };
@@ -141,7 +176,7 @@ async fn judge(
     let question = Question {
         now: milliseconds(Some(Timestamp::now())),
         random: uuid::Uuid::new_v4().as_u64_pair().0,
-        trigger: Trigger::Released,
+        trigger: asking.trigger,
         machine: Machine {
             kind: MachineKind::Instance,
             id: server.id.clone(),
@@ -155,12 +190,12 @@ async fn judge(
             created_at: milliseconds(server.created_at()),
             deletable_at: None,
             deletion_scheduled: false,
-            bootstrap_failures: 0,
-            rebooted: false,
+            bootstrap_failures: asking.failures,
+            rebooted: asking.rebooted,
         },
-        requested,
+        requested: asking.requested,
         refusal: None,
-        attempt,
+        attempt: asking.attempt,
     };
     let decision = context.policies.pin().decide::<Release>(question, |_, _| Ok(())).await;
     let failures: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
@@ -170,27 +205,38 @@ async fn judge(
             reason: "PolicyFailed",
             message: format!("the server is kept until a policy can judge: {}", failures.join(", ")),
         }),
-        Verdict::Terminate => Ok(None),
-        Verdict::Keep => Ok(Some(format!(
-            "the server {id} is kept as {} wants it{why}; nothing looks after it any more",
-            decision.decided_by
-        ))),
         Verdict::RetryAfter(after) => Err(Outcome::Waiting {
             reason: "ReleaseWaiting",
             message: format!("{} asks for patience{why}", decision.decided_by),
             after: Duration::from_millis(after).clamp(Duration::from_secs(1), Duration::from_secs(24 * 3600)),
         }),
-        // None of these can be done to an instance. A judgement that cannot be carried out destroys nothing.
-        verdict @ (Verdict::ReturnToPool(_) | Verdict::ScheduleDeletion | Verdict::Reboot | Verdict::Defer) => {
-            Err(Outcome::Waiting {
-                reason: "ReleaseWaiting",
-                message: format!(
-                    "{} answers {verdict:?}, which cannot be done to an instance{why}",
-                    decision.decided_by
-                ),
-                after: ASK_AGAIN,
-            })
+        verdict => Ok(Some(Judged { verdict, decided_by: decision.decided_by.to_string(), why })),
+    }
+}
+
+/// Asks the release slot what becomes of a server whose Machine is unhealthy, and restarts it where that is the answer.
+pub(super) async fn recover(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Outcome {
+    let recovered = |verdict, message| Outcome::Recovered { verdict, message };
+    let gone = || recovered(Recovery::GivenUp, format!("there is no server {id} any more"));
+    let judged = match judge(context, zone, id, asking).await {
+        Ok(Some(judged)) => judged,
+        Ok(None) => return gone(),
+        Err(outcome) => return outcome,
+    };
+    let Judged { verdict, decided_by, why } = &judged;
+    match verdict {
+        Verdict::Keep => {
+            recovered(Recovery::Kept, format!("the server {id} is left as it is, as {decided_by} wants it{why}"))
         }
+        Verdict::Terminate => recovered(Recovery::GivenUp, format!("{decided_by} gives the server {id} up{why}")),
+        Verdict::Reboot => match context.lifecycle.restart_server(zone, id).await {
+            Ok(true) => {
+                recovered(Recovery::Rebooted, format!("the server {id} was restarted, as {decided_by} wants it{why}"))
+            }
+            Ok(false) => gone(),
+            Err(error) => failed(error, "RestartFailed"),
+        },
+        _ => judged.impossible(),
     }
 }
 
@@ -203,9 +249,15 @@ pub(super) async fn clean_up(
     control: &Control,
 ) -> Outcome {
     if let Some(id) = &server {
-        match judge(context, zone, id, requested, attempt).await {
-            Ok(None) => {}
-            Ok(Some(kept)) => return Outcome::Kept { message: kept },
+        match judge(context, zone, id, Asking::released(requested, attempt)).await {
+            // What may be left of one that is gone is removed all the same.
+            Ok(None | Some(Judged { verdict: Verdict::Terminate, .. })) => {}
+            Ok(Some(Judged { verdict: Verdict::Keep, decided_by, why })) => {
+                let message =
+                    format!("the server {id} is kept as {decided_by} wants it{why}; nothing looks after it any more");
+                return Outcome::Kept { message };
+            }
+            Ok(Some(judged)) => return judged.impossible(),
             Err(outcome) => return outcome,
         }
     }

@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
+use super::common::{CredentialsReference, MachineStatus, TemplateMetadata, TemplateStatus};
 use super::rules::{dns_label, unchanged};
 
 /// A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.
@@ -207,6 +207,7 @@ pub struct AppleSiliconMachineResource {
     kind = "AppleSiliconMachineTemplate",
     plural = "applesiliconmachinetemplates",
     namespaced,
+    status = "TemplateStatus",
     derive = "PartialEq",
     category = "cluster-api",
     category = "windlass",
@@ -214,6 +215,8 @@ pub struct AppleSiliconMachineResource {
     doc = "From what Cluster API makes AppleSiliconMachines.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.template.spec.type"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.template.spec.poolPrefix"),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.capacity.cpu"),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".status.capacity.memory"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(

@@ -6,6 +6,9 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Why a machine whose host or server was given up is not ready: another Machine is to take its place.
+pub(crate) const REPLACEMENT_DUE: &str = "ReplacementDue";
+
 /// Labels and annotations of what is made from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -220,6 +223,86 @@ pub struct BootstrapStatus {
     pub rebooted: bool,
 }
 
+/// What MachineRemediations have asked about a machine's host or server, and what the release policy said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemediationStatus {
+    /// The UID of the MachineRemediation that asked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub requested_by: Option<String>,
+    /// Requests so far. To the release policy each counts as a failed set-up.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub requests: u32,
+    /// The requests that were judged, and whose verdict was carried out.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub judged: u32,
+    /// Whether an instance was restarted for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebooted: bool,
+    /// When the last one was judged (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub judged_at: Option<String>,
+    /// The last verdict in a word: `Kept`, `Rebooted` or `ReplacementDue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub verdict: Option<String>,
+    /// The same in words for people, with the policy's reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
+}
+
+impl RemediationStatus {
+    /// Whether a request waits for its verdict.
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        self.requests > self.judged
+    }
+}
+
+/// What a machine of a template has, as cluster-autoscaler reads it when there is none to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateStatus {
+    /// Resources by their names in Kubernetes, as quantities: `cpu`, `memory`, ... Of several types, what each of them
+    /// has at least. What is not known is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<String, String>,
+    /// The Node that it becomes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<TemplateNodeInfo>,
+    /// The labels of that Node that Scaleway's cloud controller manager sets. cluster-autoscaler reads them in the
+    /// annotation `capacity.cluster-autoscaler.kubernetes.io/labels` of a MachineDeployment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_labels: BTreeMap<String, String>,
+    /// `CapacityKnown`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that was last acted upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// What a Node runs on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateNodeInfo {
+    /// The processor architecture as Kubernetes names it: `amd64`, `arm64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub architecture: Option<String>,
+    /// The operating system as Kubernetes names it: `darwin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub operating_system: Option<String>,
+}
+
 /// How the set-up of a host stands, or its tear-down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SetupState {
@@ -361,6 +444,9 @@ pub struct MachineStatus {
     /// The set-up of a Mac by `spec.setup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupStatus>,
+    /// What was asked about the host or server since its Machine is unhealthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<RemediationStatus>,
     /// The conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -376,6 +462,17 @@ impl MachineStatus {
     #[must_use]
     pub fn was_provisioned(&self) -> bool {
         self.initialization.and_then(|initialization| initialization.provisioned).unwrap_or(false)
+    }
+
+    /// Whether the host or server was given up: it is released when its Machine is deleted, and not used before.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.failure_reason.as_deref() == Some(REPLACEMENT_DUE)
+    }
+
+    /// Whether a MachineRemediation waits for a verdict.
+    pub(crate) fn remediation_is_due(&self) -> bool {
+        self.remediation.as_ref().is_some_and(RemediationStatus::is_due)
     }
 
     /// The condition of this type.

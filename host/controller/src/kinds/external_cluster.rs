@@ -40,6 +40,12 @@ pub struct ExternalClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub version: Option<String>,
+    /// The zones for machines: they become the Cluster's failure domains, and a Machine's `failureDomain` is the zone of
+    /// its host or server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$")))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub zones: Vec<String>,
 }
 
 /// An API server.
@@ -70,6 +76,10 @@ pub struct ExternalClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
+    /// `spec.zones` in the form of the contract v1beta2. Under the contract v1beta1, which wants another, there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub failure_domains: Vec<FailureDomain>,
     /// That its machines are none of Cluster API's.
     #[serde(default)]
     pub external_managed_control_plane: bool,
@@ -81,6 +91,17 @@ pub struct ExternalClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
+}
+
+/// A zone in which machines can be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureDomain {
+    /// The zone.
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    /// Whether machines of the control plane can be there: it is managed elsewhere.
+    pub control_plane: bool,
 }
 
 /// What Cluster API asks once of an infrastructure cluster, and of a control plane.

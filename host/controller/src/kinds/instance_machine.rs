@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{CredentialsReference, MachineStatus, TemplateMetadata};
+use super::common::{CredentialsReference, MachineStatus, TemplateMetadata, TemplateStatus};
 use super::rules::{dns_label, unchanged};
 
 /// An Instance server on Scaleway with everything that belongs to it.
@@ -203,6 +203,7 @@ pub struct InstanceMachineResource {
     kind = "InstanceMachineTemplate",
     plural = "instancemachinetemplates",
     namespaced,
+    status = "TemplateStatus",
     derive = "PartialEq",
     category = "cluster-api",
     category = "windlass",
@@ -210,6 +211,8 @@ pub struct InstanceMachineResource {
     doc = "From what Cluster API makes InstanceMachines.",
     printcolumn(name = "Types", type_ = "string", json_path = ".spec.template.spec.types"),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.spec.image"),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.capacity.cpu"),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".status.capacity.memory"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(

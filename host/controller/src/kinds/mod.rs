@@ -7,6 +7,7 @@ mod apple_silicon_machine;
 mod common;
 mod external_cluster;
 mod instance_machine;
+mod remediation;
 mod rules;
 mod server_cluster;
 
@@ -14,17 +15,23 @@ pub use apple_silicon_machine::{
     AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
     AppleSiliconMachineTemplateSpec, LocalReference, Order, Setup, Teardown,
 };
+pub(crate) use common::REPLACEMENT_DUE;
 pub use common::{
     BootstrapStatus, Condition, ConditionStatus, CredentialsReference, Initialization, MachineAddress, MachineStatus,
-    OperationStatus, Phase, PolicyInUse, ResourceInUse, SetupState, SetupStatus, TemplateMetadata,
+    OperationStatus, Phase, PolicyInUse, RemediationStatus, ResourceInUse, SetupState, SetupStatus, TemplateMetadata,
+    TemplateNodeInfo, TemplateStatus,
 };
 pub use external_cluster::{
     ClusterInitialization, ControlPlaneEndpoint, ExternalCluster, ExternalClusterResource, ExternalClusterSpec,
-    ExternalClusterStatus, ExternalClusterTemplate, ExternalClusterTemplateSpec,
+    ExternalClusterStatus, ExternalClusterTemplate, ExternalClusterTemplateSpec, FailureDomain,
 };
 pub use instance_machine::{
     Bootstrap, InstanceMachine, InstanceMachineResource, InstanceMachineSpec, InstanceMachineTemplate,
     InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
+};
+pub use remediation::{
+    MachineRemediation, MachineRemediationResource, MachineRemediationSpec, MachineRemediationStatus,
+    MachineRemediationTemplate, MachineRemediationTemplateSpec,
 };
 pub use server_cluster::{
     AttemptStatus, CloudInitSource, ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, JobHook,
@@ -93,6 +100,11 @@ pub mod conditions {
     pub const PROGRESSING: &str = "Progressing";
     /// How the release of a deleted object goes.
     pub const RELEASED: &str = "Released";
+    /// Of a remediation: whether the release policy's verdict on an unhealthy machine is carried out.
+    pub const JUDGED: &str = "Judged";
+    /// Of a template: whether what a machine of it has is known from Scaleway's catalogue.
+    pub const CAPACITY_KNOWN: &str = "CapacityKnown";
     /// Those that the controller always sets; [`BOOTSTRAPPED`] as well where it sets a Mac up.
-    pub(crate) const OURS: [&str; 6] = [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED];
+    pub(crate) const OURS: [&str; 8] =
+        [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED, JUDGED, CAPACITY_KNOWN];
 }

@@ -6,7 +6,7 @@ use windlass_lifecycle::{
     Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, Target,
 };
 use windlass_policy::slots::types::FailureClass;
-use windlass_scaleway::types::instance::{CreateServer, ServerAction};
+use windlass_scaleway::types::instance::{CreateServer, ServerAction, UpdateServer};
 use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState, Latency};
 
 use crate::support::{World, run, zone};
@@ -516,4 +516,31 @@ async fn left_by_failing_policy(seed: u64, policies: &std::path::Path) -> bool {
     }
     world.assert_empty("tried again until it was gone");
     true
+}
+
+#[test]
+fn a_server_is_restarted_as_it_stands_and_only_with_our_tag() {
+    run(async {
+        let world = World::new(41).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let id = created.server.id.as_str();
+        let actions = || world.simulator.requests().iter().filter(|request| request.path.ends_with("/action")).count();
+        let before = actions();
+        assert!(lifecycle.restart_server(&zone(), id).await.unwrap());
+        // On its way down already.
+        assert!(lifecycle.restart_server(&zone(), id).await.unwrap());
+        assert_eq!(actions(), before + 1, "one restart at a time");
+        world.simulator.set_server_state(id, ForcedState::Stopped).unwrap();
+        assert!(lifecycle.restart_server(&zone(), id).await.unwrap());
+        assert_eq!(actions(), before + 2, "one that stands still is powered on");
+
+        let request = UpdateServer { tags: Some(vec!["somebody-else".to_owned()]), ..UpdateServer::default() };
+        world.client.instance(&zone()).update_server(id, &request).await.unwrap();
+        let refused = lifecycle.restart_server(&zone(), id).await.unwrap_err();
+        assert!(matches!(refused, Error::NotOurs { .. }), "{refused}");
+        let nobody = "11111111-2222-4333-8444-555555555555";
+        assert!(!lifecycle.restart_server(&zone(), nobody).await.unwrap());
+        assert_eq!(actions(), before + 2);
+    });
 }

@@ -20,6 +20,8 @@ mod moves;
 mod orders;
 mod orphans;
 mod policies;
+mod remediation;
+mod samples;
 mod scale;
 mod server_clusters;
 mod setup;

@@ -125,8 +125,11 @@ impl Hosts {
                 );
                 return Some(wait);
             }
-            // Nothing here asks for a reboot; should a policy order one all the same, the host is released after it.
-            ReleaseOutcome::Rebooted => return Some(self.again(id, Duration::from_secs(180), attempt)),
+            // Nothing here asks for a reboot; should a policy order one all the same, the host is released after it. (Nor
+            // is a host given up here without being released.)
+            ReleaseOutcome::Rebooted | ReleaseOutcome::GivenUp => {
+                return Some(self.again(id, Duration::from_secs(180), attempt));
+            }
             ReleaseOutcome::Kept => tracing::warn!(
                 instance = id,
                 host,

@@ -54,6 +54,10 @@ pub struct ReleaseRequest {
     pub bootstrap_failures: u32,
     /// Whether it was rebooted for recovery since it was claimed.
     pub rebooted: bool,
+    /// Whether the claimant is replaced together with its host: then a verdict that ends the claim is told
+    /// ([`ReleaseOutcome::GivenUp`]) and not carried out. The release of the claimant asks again.
+    #[serde(default)]
+    pub replaced_with_claimant: bool,
     /// Which asking this is, from 1: how often this release was asked for before, plus one. The default policy waits
     /// longer each time.
     pub attempt: u32,
@@ -73,6 +77,7 @@ impl ReleaseRequest {
             trigger: Trigger::Released,
             bootstrap_failures: 0,
             rebooted: false,
+            replaced_with_claimant: false,
             attempt: 1,
         }
     }
@@ -103,6 +108,8 @@ pub enum ReleaseOutcome {
     },
     /// It restarts, and is set up again. It is still claimed.
     Rebooted,
+    /// The policy gives it up, and nothing was done to it: its claimant is to be replaced, whose release asks again.
+    GivenUp,
     /// There is no such host.
     AlreadyGone,
     /// It carries another name and was left alone: somebody else's, or given back by hand.
@@ -113,10 +120,10 @@ pub enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
-    /// Whether the claimant may forget the host: everything but "ask again" and "rebooted".
+    /// Whether the claimant may forget the host: everything but "ask again", "rebooted" and "given up".
     #[must_use]
     pub fn is_released(&self) -> bool {
-        !matches!(self, Self::AskAgain { .. } | Self::Rebooted)
+        !matches!(self, Self::AskAgain { .. } | Self::Rebooted | Self::GivenUp)
     }
 }
 

@@ -126,6 +126,9 @@ pub(super) fn after_answer(
         // An earlier asking may have taken the claim's name from it. One that is wiped has it no more to keep.
         Verdict::Keep if is_returning(&host.name) && !progress.is_wiped() => Action::TakeBack,
         Verdict::Keep => return Stage::ended(ReleaseOutcome::Kept),
+        Verdict::ReturnToPool(_) | Verdict::Terminate | Verdict::ScheduleDeletion if request.replaced_with_claimant => {
+            return Stage::ended(ReleaseOutcome::GivenUp);
+        }
         Verdict::ReturnToPool(how) => match &request.pool_prefix {
             Some(prefix) => Action::ReturnToPool { prefix: prefix.clone(), system: how.operating_system },
             // `Release::check` refuses that answer; were it to change, the host stays.
@@ -241,6 +244,20 @@ mod tests {
             let stage = answered("ci-mac-a", Verdict::RetryAfter(asked), &none);
             assert_eq!(outcome(&stage), Some(&ReleaseOutcome::AskAgain { after: expected }), "{asked}");
         }
+    }
+
+    #[test]
+    fn a_host_that_is_replaced_with_its_claimant_is_given_up_and_left_as_it_is() {
+        let none = Progress::default();
+        let how = PoolReturn { operating_system: None };
+        for verdict in [Verdict::ReturnToPool(how), Verdict::Terminate, Verdict::ScheduleDeletion] {
+            let request = ReleaseRequest { replaced_with_claimant: true, ..request() };
+            let stage = after_answer(request, host("ci-mac-a"), verdict, false, &none);
+            assert_eq!(outcome(&stage), Some(&ReleaseOutcome::GivenUp));
+        }
+        let request = ReleaseRequest { replaced_with_claimant: true, ..request() };
+        let stage = after_answer(request, host("ci-mac-a"), Verdict::Reboot, false, &none);
+        assert_eq!(action(stage), Some(Action::Reboot), "what keeps the claim is carried out");
     }
 
     #[test]

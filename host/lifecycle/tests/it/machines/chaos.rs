@@ -155,7 +155,9 @@ fn judge(
             assert!(macs.host(id)["simulator"]["reboots"].as_u64() >= Some(1), "{case}");
             assert_eq!((macs.name(id).as_str(), wipes(id)), (mine.as_str(), 0), "{case}");
         }
-        ReleaseOutcome::AskAgain { .. } | ReleaseOutcome::NotOurs { .. } => panic!("{case}: {outcome:?}"),
+        ReleaseOutcome::AskAgain { .. } | ReleaseOutcome::GivenUp | ReleaseOutcome::NotOurs { .. } => {
+            panic!("{case}: {outcome:?}")
+        }
     }
     // Never more than was asked for.
     match verdict {

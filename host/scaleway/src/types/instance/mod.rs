@@ -15,7 +15,7 @@ pub use group::{
 pub use image::{Image, ImageState, ListImages};
 pub use ip::{CreateIp, Ip, IpState, IpType, ListIps, UpdateIp};
 pub use private_nic::{CreatePrivateNic, ListPrivateNics, PrivateNic, PrivateNicState};
-pub use product::{ServerType, ServerTypeNetwork, SizeConstraint, Stock};
+pub use product::{ServerType, ServerTypeGpuInfo, ServerTypeNetwork, SizeConstraint, Stock};
 pub use server::{
     Architecture, AttachVolume, BootType, CreateServer, ListServers, ListServersOrder, Location, Reference, Server,
     ServerAction, ServerActionRequest, ServerIp, ServerIpState, ServerState, ServerVolume, Task, TaskStatus,

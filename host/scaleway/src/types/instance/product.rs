@@ -29,6 +29,8 @@ answers! {
         pub ram: u64,
         /// Graphics processors.
         pub gpu: u32,
+        /// What these are.
+        pub gpu_info: Option<ServerTypeGpuInfo>,
         /// Price in euro for an hour.
         pub hourly_price: f64,
         /// Price in euro for a month.
@@ -47,6 +49,16 @@ answers! {
         pub block_bandwidth: u64,
         /// Whether Scaleway withdraws it.
         pub end_of_service: bool,
+    }
+
+    /// What the graphics processors of a server type are.
+    pub struct ServerTypeGpuInfo {
+        /// `NVIDIA`.
+        pub gpu_manufacturer: String,
+        /// `H100-PCIe`.
+        pub gpu_name: String,
+        /// Memory of each in bytes.
+        pub gpu_memory: u64,
     }
 
     /// A range of sizes in bytes.

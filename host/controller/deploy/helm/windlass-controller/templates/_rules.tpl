@@ -3,10 +3,17 @@
   resources: [applesiliconmachines, instancemachines, serverclusters]
   verbs: [get, list, watch, patch]
 - apiGroups: [infrastructure.windlass.dev]
-  resources: [externalclusters]
+  resources: [externalclusters, machineremediations, applesiliconmachinetemplates, instancemachinetemplates]
   verbs: [get, list, watch]
 - apiGroups: [infrastructure.windlass.dev]
-  resources: [applesiliconmachines/status, instancemachines/status, externalclusters/status, serverclusters/status]
+  resources:
+  - applesiliconmachines/status
+  - applesiliconmachinetemplates/status
+  - instancemachines/status
+  - instancemachinetemplates/status
+  - externalclusters/status
+  - machineremediations/status
+  - serverclusters/status
   verbs: [patch]
 # The record of a cluster's operations is written whole, under the object's version.
 - apiGroups: [infrastructure.windlass.dev]
@@ -32,6 +39,10 @@
 # Cluster API waits for its own Machines to call a control plane initialized; of one that is managed elsewhere we say so.
 - apiGroups: [cluster.x-k8s.io]
   resources: [clusters/status]
+  verbs: [patch]
+# A Machine whose host or server the release policy has given up is marked for replacement; whoever owns it deletes it.
+- apiGroups: [cluster.x-k8s.io]
+  resources: [machines/status]
   verbs: [patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
