@@ -200,6 +200,13 @@ impl Accounts {
         Ok(Ok(account))
     }
 
+    /// The context that is given, and one for each account that is in use.
+    pub(crate) async fn contexts(&self, context: &Arc<Context>) -> Vec<Arc<Context>> {
+        let known = self.known.lock().await;
+        let accounts = known.values().map(|known| Arc::new(with_account(context, known.account.clone())));
+        std::iter::once(Arc::clone(context)).chain(accounts).collect()
+    }
+
     /// Opens an account, and lets its supervisor work.
     fn open(&self, context: &Context, namespace: &str, name: &str, keys: &Keys) -> Result<Account, Error> {
         let ours = context.scaleway.settings();
@@ -262,15 +269,17 @@ pub(crate) async fn context_of<K: OfAccount>(
         Err(unusable) => return Ok(Err(unusable)),
     };
     let project = account.scaleway.settings().project_id().map(str::to_owned);
-    Ok(same_project(object.project(), project.as_deref()).map(|()| {
-        let mut of_account = Context::clone(context);
-        of_account.settings.owner = account.owner;
-        of_account.settings.project = project;
-        of_account.scaleway = account.scaleway;
-        of_account.lifecycle = account.lifecycle;
-        of_account.server_clusters = account.server_clusters;
-        Arc::new(of_account)
-    }))
+    Ok(same_project(object.project(), project.as_deref()).map(|()| Arc::new(with_account(context, account))))
+}
+
+fn with_account(context: &Context, account: Account) -> Context {
+    let mut of_account = Context::clone(context);
+    of_account.settings.owner = account.owner;
+    of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
+    of_account.scaleway = account.scaleway;
+    of_account.lifecycle = account.lifecycle;
+    of_account.server_clusters = account.server_clusters;
+    of_account
 }
 
 /// Refuses credentials of another project than that in which the object was begun.

@@ -15,6 +15,8 @@ pub const JOBS: &str = "windlass_jobs_in_flight";
 pub const RELEASES: &str = "windlass_releases_total";
 /// Hosts that carry a claim of ours which no object explains, by `zone`.
 pub const ORPHANS: &str = "windlass_orphaned_hosts";
+/// Instance servers with our tags that no object explains, by `zone`.
+pub const ORPHANED_SERVERS: &str = "windlass_orphaned_servers";
 /// Whether this process leads: 1 or 0.
 pub const LEADER: &str = "windlass_leader";
 
@@ -25,6 +27,7 @@ pub(crate) fn describe() {
     describe_gauge!(JOBS, "Work on machines under way in the background, by kind");
     describe_counter!(RELEASES, "Releases that ended, by outcome");
     describe_gauge!(ORPHANS, "Hosts with a claim of ours that no object explains, by zone");
+    describe_gauge!(ORPHANED_SERVERS, "Instance servers with our tags that no object explains, by zone");
     describe_gauge!(LEADER, "Whether this process leads");
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct Turn<'a, K> {
     pub(crate) api: Api<K>,
     pub(crate) object: &'a K,
     pub(crate) uid: String,
+    /// How its job was doing when the turn began.
+    job: JobView,
     pub(crate) above: Above,
     /// The status as it is to be.
     pub(crate) status: MachineStatus,
@@ -92,6 +94,24 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
+/// How an object's job is doing, and the object: as it is now where the job has ended, otherwise as the watch has it. What
+/// an end means is told by what was written when the job began, and the watch may be behind that.
+///
+/// A turn looks at its job once. One that ends in the course of it is the next turn's: were it none to this one, this
+/// one would write that another begins.
+pub(crate) async fn current<K>(object: Arc<K>, context: &Context) -> Result<(Arc<K>, JobView), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let job = context.jobs.view(&object.uid().unwrap_or_default());
+    if !matches!(job, JobView::Ended(_)) {
+        return Ok((object, job));
+    }
+    let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
+    let now = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes("reading the object whose job ended"))?;
+    Ok((now.filter(|now| now.uid() == object.uid()).map_or(object, Arc::new), job))
+}
+
 /// The last operation as it counts under the policies that decide now: what others had it wait for is over, so that a
 /// policy that is put into the place of a failing one is asked at once. Those that decide now are written when the next
 /// operation begins.
@@ -101,12 +121,13 @@ fn under_policies(last: OperationStatus, then: &[PolicyInUse], now: &[PolicyInUs
 
 impl<'a, K: Machine> Turn<'a, K> {
     /// Looks at the object and at what stands above it.
-    pub(crate) async fn new(object: &'a K, context: &'a Arc<Context>) -> Result<Self, Error> {
+    pub(crate) async fn new(object: &'a K, job: JobView, context: &'a Arc<Context>) -> Result<Self, Error> {
         let above = above::look(&context.client, context.cluster_api.as_ref(), object).await?;
         let written = object.status().cloned().unwrap_or_default();
         let mut turn = Self {
             api: Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default()),
             uid: object.uid().unwrap_or_default(),
+            job,
             status: written.clone(),
             written,
             above,
@@ -128,7 +149,7 @@ impl<'a, K: Machine> Turn<'a, K> {
 
     /// The job that runs.
     pub(crate) fn busy(&self) -> Option<JobKind> {
-        match self.context.jobs.view(&self.uid) {
+        match self.job {
             JobView::Running(kind) => Some(kind),
             JobView::None | JobView::Ended(_) => None,
         }
@@ -136,8 +157,8 @@ impl<'a, K: Machine> Turn<'a, K> {
 
     /// How the job has ended that was not acted upon yet.
     pub(crate) fn ended(&self) -> Option<Arc<Outcome>> {
-        match self.context.jobs.view(&self.uid) {
-            JobView::Ended(outcome) => Some(outcome),
+        match &self.job {
+            JobView::Ended(outcome) => Some(Arc::clone(outcome)),
             JobView::None | JobView::Running(_) => None,
         }
     }

@@ -34,7 +34,7 @@ use crate::kinds::{
 use crate::names::{ProviderId, claim};
 use crate::requested::requested;
 use crate::status::remove_condition;
-use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
+use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use bootstrap::{failures, judged};
 use decide::{Observed, RECOVERING, Sight, TEARING_DOWN, decide};
@@ -96,9 +96,10 @@ struct Mac<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Context>) -> Result<Action, Error> {
+    let (object, job) = current(object, &context).await?;
     let context = match accounts::context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
-        Err(unusable) => return Turn::new(object.as_ref(), &context).await?.without_credentials(&unusable).await,
+        Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
     };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
@@ -107,7 +108,7 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
-    let mut turn = Turn::new(object.as_ref(), &context).await?;
+    let mut turn = Turn::new(object.as_ref(), job, &context).await?;
     let target = Target::of(&object, &turn.status, &turn.above, &context);
     let found = turn.status.server_id.clone().zip(target.zone.clone().ok()).map(|(id, zone)| (zone, id));
     let (claim, refused) = claim_of(&object, &mut turn.status, &context).await?;

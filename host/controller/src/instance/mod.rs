@@ -28,7 +28,7 @@ use crate::jobs::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::requested::requested;
-use crate::turn::{JOB_CHECK, Machine, Own, Turn, is_quiet, mark_of};
+use crate::turn::{JOB_CHECK, Machine, Own, Turn, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use decide::{Observed, RECOVERING, Sight, decide};
 
@@ -55,9 +55,10 @@ struct Instance<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context>) -> Result<Action, Error> {
+    let (object, job) = current(object, &context).await?;
     let context = match accounts::context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
-        Err(unusable) => return Turn::new(object.as_ref(), &context).await?.without_credentials(&unusable).await,
+        Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
     };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
@@ -66,7 +67,7 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
-    let turn = Turn::new(object.as_ref(), &context).await?;
+    let turn = Turn::new(object.as_ref(), job, &context).await?;
     let zone = zone_of(&object, &turn.status, &turn.above, &context);
     let Owned { server, operation, refused } = owned(&object, &turn.status, zone.as_ref().ok(), &context).await?;
     let mut instance = Instance { server, operation, refused, zone, turn };

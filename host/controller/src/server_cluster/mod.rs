@@ -28,6 +28,7 @@ use crate::kinds::{
 };
 use crate::outcome::Outcome;
 use crate::status::{bounded, set_condition};
+use crate::turn::current;
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
 use restore::Found;
@@ -47,6 +48,7 @@ struct Turn<'a> {
     object: &'a ServerCluster,
     namespace: String,
     uid: String,
+    job: JobView,
     stored: Result<Option<StoredCluster>, String>,
     old: ServerClusterStatus,
     status: ServerClusterStatus,
@@ -55,13 +57,14 @@ struct Turn<'a> {
 
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>) -> Result<Action, Error> {
+    let (object, job) = current(object, &context).await?;
     let context = match accounts::context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
         Err(unusable) => return without_credentials(&object, &context, &unusable).await,
     };
     let uid = object.uid().unwrap_or_default();
     let version = object.resource_version().unwrap_or_default();
-    if context.settled.is(&uid, &version) && matches!(context.jobs.view(&uid), JobView::None) {
+    if context.settled.is(&uid, &version) && matches!(job, JobView::None) {
         look(&object, &context).await;
         return Ok(Action::requeue(context.settings.listing_interval));
     }
@@ -74,6 +77,7 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         status: old.clone(),
         old,
         uid,
+        job,
         namespace,
         context: &context,
         object: &object,
@@ -152,7 +156,7 @@ impl Turn<'_> {
     }
 
     async fn perform(&mut self) -> Result<Action, Error> {
-        if let JobView::Ended(outcome) = self.context.jobs.view(&self.uid) {
+        if let JobView::Ended(outcome) = self.job.clone() {
             return self.act_upon(&outcome).await;
         }
         let last = self.context.jobs.last(&self.uid, None);
@@ -166,7 +170,7 @@ impl Turn<'_> {
             paused: self.object.annotations().contains_key(annotations::PAUSED),
             unreadable: self.stored.as_ref().err().map(String::as_str),
             misconfigured: wanted.as_ref().err().map(String::as_str),
-            busy: match self.context.jobs.view(&self.uid) {
+            busy: match self.job {
                 JobView::Running(kind) => Some(kind),
                 JobView::None | JobView::Ended(_) => None,
             },

@@ -67,7 +67,7 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
     alice.apply(&credentials("scaleway", TEAM_A)).await?;
     bob.apply(&credentials("team-b", TEAM_B)).await?;
     let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() };
-    let options = options.argument("--namespace-credentials=scaleway");
+    let options = options.argument("--namespace-credentials=scaleway").argument("--orphans-interval=1s");
     let mut controller = own.start(&options).await?;
     let named = || json!({"credentialsRef": {"name": "team-b"}});
     own.apply(&MachineOptions::default().machine("mac")).await?;
@@ -125,7 +125,7 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
     controller.stop()?;
     bob.apply(&credentials("team-b", TEAM_A)).await?;
     let anew = ControllerOptions { state: "anew".to_owned(), ..options };
-    let _controller = own.start(&anew).await?;
+    let controller = own.start(&anew).await?;
     says(&bob, Kind::AppleSiliconMachine, "mac", "OtherProject").await?;
     bob.delete(Kind::ServerCluster, "farm").await?;
     says(&bob, Kind::ServerCluster, "farm", "OtherProject").await?;
@@ -148,6 +148,19 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
     ensure!(back(&more)? && !back(&of_own)? && !back(&of_a)?, "{:#?}", scaleway.hosts());
     let mac = own.api(Kind::AppleSiliconMachine).get("mac").await?;
     ensure!(mac.data["status"]["serverID"] == *of_own, "{:#}", mac.data);
+
+    // What a tenant's object leaves behind when its finalizer is taken away is told of, and left alone.
+    let none = controller.metrics().await?;
+    ensure!(!none.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{none}");
+    alice.patch(Kind::InstanceMachine, "server", json!({"metadata": {"finalizers": null}})).await?;
+    alice.delete(Kind::InstanceMachine, "server").await?;
+    eventually("the orphaned server is told of", || async {
+        let metrics = controller.metrics().await?;
+        ensure!(metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+        Ok(())
+    })
+    .await?;
+    ensure!(of_project(TEAM_A).len() == 1, "it was touched");
     alice.end().await?;
     own.end().await
 }

@@ -1,5 +1,8 @@
-//! Hosts that carry a claim of ours which no object explains: told of at each interval, and given back only when that
-//! is configured. Who watches one namespace does not look: the claims of all others would be orphans to it.
+//! Hosts and servers that carry a claim or a tag of ours which no object explains, with the controller's own credentials
+//! and with those of each tenant: told of at each interval. Hosts are given back when that is configured; servers are
+//! never touched. Who watches one namespace does not look: what is of all others would be an orphan to it.
+
+mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,18 +64,53 @@ pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
     }
 }
 
+/// What is remembered of an account from look to look.
+#[derive(Default)]
+struct Account {
+    /// The zones in which there ever were machines: an orphan is what is left when the last of them is gone.
+    zones: BTreeSet<Zone>,
+    /// The orphaned hosts, and since when they are known.
+    hosts: BTreeMap<String, Instant>,
+    /// The servers without an object, and whether that was told.
+    servers: BTreeMap<String, bool>,
+}
+
+/// How many there are in each zone.
+#[derive(Default)]
+struct Counts {
+    hosts: BTreeMap<Zone, usize>,
+    servers: BTreeMap<Zone, usize>,
+}
+
 /// Looks at each interval.
 pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: CancellationToken) {
-    let (mut first_seen, mut zones) = (BTreeMap::new(), BTreeSet::new());
+    let mut accounts = BTreeMap::<String, Account>::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(watch.interval) => {}
         }
-        if let Err(error) = look(&context, &watch, &mut first_seen, &mut zones).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "orphaned hosts could not be looked for");
+        let mut counts = Counts::default();
+        for context in context.accounts.contexts(&context).await {
+            let account = accounts.entry(context.settings.owner.to_string()).or_default();
+            if let Err(error) = look(&context, &watch, account, &mut counts).await {
+                let owner = &context.settings.owner;
+                tracing::warn!(error = &error as &dyn std::error::Error, %owner, "orphans could not be looked for");
+            }
+        }
+        for (metric, counts) in
+            [(metric_names::ORPHANS, counts.hosts), (metric_names::ORPHANED_SERVERS, counts.servers)]
+        {
+            for (zone, count) in counts {
+                metrics::gauge!(metric, "zone" => zone.to_string()).set(count as f64);
+            }
         }
     }
+}
+
+async fn look(context: &Context, watch: &Watch, account: &mut Account, counts: &mut Counts) -> Result<(), Error> {
+    look_for_hosts(context, watch, account, counts).await?;
+    servers::look(context, watch, account, counts).await
 }
 
 /// Who is alive, and the zones in which they are.
@@ -104,20 +142,20 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
     }
 }
 
-/// `zones` are those in which there ever were machines: an orphan is what is left when the last of them is gone.
-async fn look(
+async fn look_for_hosts(
     context: &Context,
     watch: &Watch,
-    first_seen: &mut BTreeMap<String, Instant>,
-    zones: &mut BTreeSet<Zone>,
+    account: &mut Account,
+    counts: &mut Counts,
 ) -> Result<(), Error> {
-    zones.extend(living(context).await?.1);
+    account.zones.extend(living(context).await?.1);
+    let (zones, first_seen) = (account.zones.clone(), &mut account.hosts);
     let mut seen = BTreeSet::new();
-    for zone in zones.clone() {
+    for zone in zones {
         // Anew for each zone: who came to life meanwhile is explained.
         let (live, _) = living(context).await?;
         let told = reclaim(context, &zone, live.clone(), ReclaimMode::Report, watch.grace).await?;
-        metrics::gauge!(metric_names::ORPHANS, "zone" => zone.to_string()).set(told.stranded.len() as f64);
+        *counts.hosts.entry(zone.clone()).or_default() += told.stranded.len();
         for stranded in &told.stranded {
             seen.insert(stranded.host.clone());
             let new = !first_seen.contains_key(&stranded.host);

@@ -1,0 +1,95 @@
+//! Instance servers with our owner tag that no object explains.
+
+use std::collections::BTreeSet;
+
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use windlass_scaleway::types::instance::Server;
+
+use super::{Account, Counts, PAGE, Watch, about};
+use crate::Error;
+use crate::context::Context;
+use crate::kinds::{InstanceMachine, ServerCluster, annotations};
+use crate::names::ProviderId;
+
+/// How the tag with the operation that made a server begins.
+const OPERATION: &str = "windlass-operation=";
+/// The tag of a server that a policy, or its owner, wanted kept.
+const KEPT: &str = "windlass-kept";
+
+/// The ids of servers, and the operations that make them, of all objects.
+async fn explained(context: &Context, account: &mut Account) -> Result<BTreeSet<String>, Error> {
+    let mut explained = BTreeSet::new();
+    let machines: Api<InstanceMachine> = Api::all(context.client.clone());
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = machines.list(&parameters).await.map_err(Error::kubernetes("listing the living instances"))?;
+        for object in page.items {
+            explained.extend(object.annotations().get(annotations::OPERATION).cloned());
+            account.zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+            if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
+                account.zones.insert(provider.zone().clone());
+                explained.insert(provider.id().to_owned());
+            }
+            let status = object.status.unwrap_or_default();
+            explained.extend(status.server_id.into_iter().chain(status.creation));
+        }
+        match page.metadata.continue_ {
+            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
+            _ => break,
+        }
+    }
+    let clusters: Api<ServerCluster> = Api::all(context.client.clone());
+    let clusters = clusters.list(&ListParams::default()).await;
+    for object in clusters.map_err(Error::kubernetes("listing the living clusters of servers"))? {
+        account.zones.extend(object.spec.zone.parse().ok());
+        let nodes = object.status.into_iter().flat_map(|status| status.nodes);
+        explained.extend(nodes.flat_map(|node| node.server_id.into_iter().chain(node.creation)));
+    }
+    Ok(explained)
+}
+
+fn is_explained(server: &Server, explained: &BTreeSet<String>) -> bool {
+    let operation = server.tags.iter().find_map(|tag| tag.strip_prefix(OPERATION));
+    explained.contains(&server.id)
+        || operation.is_some_and(|operation| explained.contains(operation))
+        || server.tags.iter().any(|tag| tag == KEPT)
+}
+
+/// Tells of a server that was without an object at the last look, too: one alone may fall between the making of a server
+/// and the writing of it.
+pub(super) async fn look(
+    context: &Context,
+    watch: &Watch,
+    account: &mut Account,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    let mut found = BTreeSet::new();
+    // What the objects explain is read after what it is to explain: who was made meanwhile is no orphan.
+    let mut servers = Vec::new();
+    for zone in account.zones.clone() {
+        servers.push((context.lifecycle.servers(&zone).await?, zone));
+    }
+    let explained = explained(context, account).await?;
+    for (listing, zone) in servers {
+        let count = counts.servers.entry(zone.clone()).or_default();
+        for server in listing.machines.iter().filter(|server| !is_explained(server, &explained)) {
+            found.insert(server.id.clone());
+            let Some(told) = account.servers.get_mut(&server.id) else {
+                account.servers.insert(server.id.clone(), false);
+                continue;
+            };
+            *count += 1;
+            if !std::mem::replace(told, true) {
+                let note = format!(
+                    "the server {} ({}) in {zone} has our tags, and no InstanceMachine or ServerCluster explains it: \
+                     delete it where nobody needs it",
+                    server.id, server.name
+                );
+                context.event(&about(watch), true, "OrphanedServer", "Report", &note).await;
+            }
+        }
+    }
+    account.servers.retain(|id, _| found.contains(id));
+    Ok(())
+}
