@@ -121,6 +121,13 @@ _sshd:
     apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
 
+# Weeks of two tenants with two keys on one controller, on a real API server: random work, faults, theft, changed keys, kills of both
+# leaders; some twenty seconds a week. `just weeks 50`, `just weeks 1 17` for the seed 17. A violation is told with the week's events.
+weeks count="10" from="1": _programs
+    tests/kubernetes/go/build.sh
+    WINDLASS_KUBERNETES_REQUIRED=1 WINDLASS_WEEKS={{ count }} WINDLASS_WEEKS_FROM={{ from }} \
+        cargo test --workspace --test kubernetes -- --nocapture weeks
+
 # A deployment of Macs on this machine, scaled up, rolled and scaled down: about a minute after the builds. No account needed.
 demo-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh

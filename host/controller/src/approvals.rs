@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::context::Context;
-use crate::kinds::{AppleSiliconMachine, InstanceMachine};
+use crate::kinds::{AppleSiliconMachine, InstanceMachine, ServerCluster, ServerClusterStatus};
 use crate::kubernetes::connect;
 
 /// The name of the ConfigMap.
@@ -57,17 +57,8 @@ pub async fn print_approvals(
     controller_namespace: &str,
 ) -> Result<String, Error> {
     let client = connect(kubeconfig).await?;
-    let mut data = BTreeMap::new();
-    // What a host is called, and not what an annotation says: the status is the controller's own.
-    for machine in list::<AppleSiliconMachine>(&client, namespace).await? {
-        let claim = machine.status.as_ref().and_then(|status| status.server_name.clone());
-        data.extend(claim.map(|claim| (claim, object(&machine))));
-    }
-    for machine in list::<InstanceMachine>(&client, namespace).await? {
-        let status = machine.status.as_ref();
-        let key = status.and_then(|status| status.server_id.clone().or_else(|| status.creation.clone()));
-        data.extend(key.map(|key| (key, object(&machine))));
-    }
+    let data =
+        entries(&list(&client, namespace).await?, &list(&client, namespace).await?, &list(&client, namespace).await?);
     let metadata = ObjectMeta {
         name: Some(NAME.into()),
         namespace: Some(controller_namespace.to_owned()),
@@ -75,6 +66,37 @@ pub async fn print_approvals(
     };
     let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
     serde_norway::to_string(&map).map_err(|error| Error::Defect(error.to_string()))
+}
+
+/// What each object has, and the object. What a host is called counts, and not what an annotation says: the status is the
+/// controller's own.
+fn entries(
+    macs: &[AppleSiliconMachine],
+    instances: &[InstanceMachine],
+    clusters: &[ServerCluster],
+) -> BTreeMap<String, String> {
+    let mut data = BTreeMap::new();
+    for machine in macs {
+        let claim = machine.status.as_ref().and_then(|status| status.server_name.clone());
+        data.extend(claim.map(|claim| (claim, object(machine))));
+    }
+    for machine in instances {
+        let status = machine.status.as_ref();
+        let key = status.and_then(|status| status.server_id.clone().or_else(|| status.creation.clone()));
+        data.extend(key.map(|key| (key, object(machine))));
+    }
+    for cluster in clusters {
+        let has_servers = |status: &ServerClusterStatus| status.nodes.iter().any(|node| node.server_id.is_some());
+        if cluster.status.as_ref().is_some_and(has_servers) {
+            data.insert(key_of_cluster(&cluster.name_any()), object(cluster));
+        }
+    }
+    data
+}
+
+/// The key of the servers of a cluster of this name.
+pub(crate) fn key_of_cluster(name: &str) -> String {
+    format!("server-cluster.{name}")
 }
 
 fn object<K: ResourceExt>(machine: &K) -> String {
@@ -102,6 +124,32 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_machines_and_clusters_have_is_printed_by_what_the_controller_has_recorded() {
+        let object = |kind: &str, name: &str, status: serde_json::Value| {
+            serde_json::json!({
+                "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": kind,
+                "metadata": {"name": name, "namespace": "ci", "annotations": {"windlass.dev/claim": "of-another"}},
+                "spec": {"type": "M4-S", "types": ["DEV1-S"], "image": "i", "zone": "fr-par-1", "groups": []},
+                "status": status,
+            })
+        };
+        let node = serde_json::json!({
+            "name": "farm-web-1", "group": "web", "number": 1, "role": "made", "state": "running", "serverID": "s",
+        });
+        let mac = object("AppleSiliconMachine", "mini", serde_json::json!({"serverName": "team-mini-0011aabb"}));
+        let instance = object("InstanceMachine", "worker", serde_json::json!({"creation": "ci-0nq"}));
+        let farm = object("ServerCluster", "farm", serde_json::json!({"nodes": [node]}));
+        let empty = object("ServerCluster", "empty", serde_json::json!({"nodes": []}));
+        let entries = entries(
+            &[serde_json::from_value(mac).unwrap()],
+            &[serde_json::from_value(instance).unwrap()],
+            &[farm, empty].map(|cluster| serde_json::from_value(cluster).unwrap()),
+        );
+        let expected = [("ci-0nq", "ci/worker"), ("server-cluster.farm", "ci/farm"), ("team-mini-0011aabb", "ci/mini")];
+        assert_eq!(entries, expected.map(|(key, object)| (key.to_owned(), object.to_owned())).into());
+    }
 
     #[test]
     fn an_approval_holds_for_one_object_and_one_key() {

@@ -15,7 +15,7 @@ use windlass_scaleway::types::instance::Server;
 
 use super::store::begun_record;
 use crate::Error;
-use crate::approvals::{approved, remedy};
+use crate::approvals::{approved, key_of_cluster, remedy};
 use crate::context::Context;
 use crate::kinds::{GroupStatus, InstanceMachine, NodeStatus, ServerCluster, ServerClusterSpec, ServerClusterStatus};
 
@@ -46,7 +46,7 @@ pub(super) async fn find(context: &Context, object: &ServerCluster) -> Result<Fo
     let explained = explained(context, object).await?;
     nodes.retain(|node| node.server_id.as_ref().is_none_or(|id| !explained.contains(id)));
     let Some(first) = nodes.first() else { return Ok(Found::Nothing) };
-    let key = format!("server-cluster.{name}");
+    let key = key_of_cluster(&name);
     if !approved(context, &key, &namespace, &name).await? {
         let (count, first) = (nodes.len(), &first.name);
         return Ok(Found::Servers(format!(
