@@ -22,13 +22,46 @@ pub(crate) struct Above {
     pub(crate) joined: bool,
 }
 
+/// What an object waits for, in the order in which it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// No Machine owns it yet.
+    Owner,
+    /// The Machine that owns it is not there.
+    Machine,
+    /// The Cluster is not there.
+    Cluster,
+    /// The Cluster's infrastructure is not ready.
+    Infrastructure,
+    /// The Machine names no bootstrap data yet.
+    BootstrapData,
+}
+
+impl Gate {
+    /// The word, as conditions have it.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Owner => "WaitingForOwner",
+            Self::Machine => "MachineNotFound",
+            Self::Cluster => "ClusterNotFound",
+            Self::Infrastructure => "WaitingForClusterInfrastructure",
+            Self::BootstrapData => "WaitingForBootstrapData",
+        }
+    }
+
+    /// Whether what stands above the object is not known yet: then nothing is even written into it.
+    pub(crate) const fn is_unknown(self) -> bool {
+        matches!(self, Self::Owner | Self::Machine | Self::Cluster)
+    }
+}
+
 /// Whether an object may be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing stands above it, by its own metadata: it works alone.
     Alone,
     /// It waits for this.
-    Waiting { reason: &'static str, message: String },
+    Waiting { gate: Gate, message: String },
     /// Everything above is there.
     Ready { failure_domain: Option<String>, bootstrap_secret: String },
 }
@@ -54,25 +87,24 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
     } else {
         None
     };
-    let waiting = |reason, message: String| Standing::Waiting { reason, message };
+    let waiting = |gate, message: String| Standing::Waiting { gate, message };
     let standing = match (read.owner, read.cluster_name) {
         (None, None) => Standing::Alone,
-        (None, Some(cluster)) => waiting(
-            "WaitingForOwner",
-            format!("the object belongs to the cluster {cluster}, and no Machine owns it yet"),
-        ),
+        (None, Some(cluster)) => {
+            waiting(Gate::Owner, format!("the object belongs to the cluster {cluster}, and no Machine owns it yet"))
+        }
         (Some(owner), cluster_name) => match (read.machine, read.cluster) {
-            (None, _) => waiting("MachineNotFound", format!("there is no Machine {owner}")),
+            (None, _) => waiting(Gate::Machine, format!("there is no Machine {owner}")),
             (Some(_), None) => waiting(
-                "ClusterNotFound",
+                Gate::Cluster,
                 format!("there is no Cluster {}", cluster_name.unwrap_or("that the Machine names")),
             ),
             (Some(_), Some(cluster)) if !infrastructure_ready(cluster) => {
-                waiting("WaitingForClusterInfrastructure", "the cluster's infrastructure is not ready yet".to_owned())
+                waiting(Gate::Infrastructure, "the cluster's infrastructure is not ready yet".to_owned())
             }
             (Some(machine), Some(_)) => match &machine.spec.bootstrap.data_secret_name {
                 None => waiting(
-                    "WaitingForBootstrapData",
+                    Gate::BootstrapData,
                     "the Machine's spec.bootstrap.dataSecretName is not set yet".to_owned(),
                 ),
                 Some(secret) => Standing::Ready {
@@ -146,7 +178,7 @@ mod tests {
     fn reason(above: &Above) -> &str {
         match &above.standing {
             Standing::Alone => "Alone",
-            Standing::Waiting { reason, .. } => reason,
+            Standing::Waiting { gate, .. } => gate.reason(),
             Standing::Ready { .. } => "Ready",
         }
     }

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::kinds::{
     AppleSiliconMachineTemplate, InstanceMachineTemplate, TemplateNodeInfo, TemplateStatus, conditions,
 };
-use crate::servers::GIGABYTE;
+use crate::server_fields::GIGABYTE;
 use crate::status::set_condition;
 use crate::writes::write_status;
 

@@ -27,7 +27,7 @@ use crate::jobs::{JobKind, JobView, mirror_of};
 use crate::kinds::{
     ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, conditions,
 };
-use crate::next::Next;
+use crate::next_step::Next;
 use crate::outcome::{Outcome, Recovery};
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
 use crate::writes::{overtaken, remove_finalizer, write_status};

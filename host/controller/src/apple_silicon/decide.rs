@@ -9,7 +9,7 @@ use super::setup::Due;
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase, REPLACEMENT_DUE};
-use crate::next::Next;
+use crate::next_step::Next;
 use crate::outcome::not_yet;
 
 /// What is said of a host on which the tear-down runs.
@@ -134,11 +134,11 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
-        &seen.above.standing
+    if let Standing::Waiting { gate, message } = &seen.above.standing
+        && gate.is_unknown()
         && seen.host_id.is_none()
     {
-        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
+        return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     // A host that carries this object's own claim is its, whatever the annotation says by now.
     if let Some(why) = seen.refused
@@ -165,8 +165,8 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.host_id.is_some() {
         return look_after(seen);
     }
-    if let Standing::Waiting { reason, message } = &seen.above.standing {
-        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
+    if let Standing::Waiting { gate, message } = &seen.above.standing {
+        return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
         return Next::wait(Phase::Failed, "InvalidConfiguration", problem, None);
@@ -234,6 +234,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::above::Gate;
 
     const CLAIM: &str = "team-mini-0011aabb";
 
@@ -302,9 +303,9 @@ mod tests {
     #[test]
     fn a_living_object_is_decided_upon_as_the_table_says() {
         let alone = above(Standing::Alone);
-        let waiting = |reason| above(Standing::Waiting { reason, message: String::new() });
+        let waiting = |gate| above(Standing::Waiting { gate, message: String::new() });
         let paused = Above { paused: Some("p".into()), ..alone.clone() };
-        let (no_owner, no_data) = (waiting("WaitingForOwner"), waiting("WaitingForBootstrapData"));
+        let (no_owner, no_data) = (waiting(Gate::Owner), waiting(Gate::BootstrapData));
         let here = host();
         let renamed = Host { name: "pool-1".into(), ..host() };
         let ordered = Host { delivered: false, status: ServerStatus::Starting, ..host() };
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn a_deleted_object_is_decided_upon_as_the_table_says() {
         let alone = above(Standing::Alone);
-        let orphan = above(Standing::Waiting { reason: "MachineNotFound", message: String::new() });
+        let orphan = above(Standing::Waiting { gate: Gate::Machine, message: String::new() });
         let paused = Above { paused: Some("p".into()), ..alone.clone() };
         let here = host();
         let renamed = Host { name: "pool-1".into(), ..host() };

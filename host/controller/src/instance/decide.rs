@@ -8,7 +8,7 @@ use windlass_scaleway::types::instance::{Server, ServerState};
 use crate::above::{Above, Standing};
 use crate::jobs::JobKind;
 use crate::kinds::{OperationStatus, Phase, REPLACEMENT_DUE};
-use crate::next::Next;
+use crate::next_step::Next;
 use crate::outcome::not_yet;
 
 /// What is said of a server about which the release policy is asked.
@@ -83,11 +83,11 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    if let Standing::Waiting { reason: reason @ ("WaitingForOwner" | "MachineNotFound" | "ClusterNotFound"), message } =
-        &seen.above.standing
+    if let Standing::Waiting { gate, message } = &seen.above.standing
+        && gate.is_unknown()
         && seen.server_id.is_none()
     {
-        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
+        return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if !seen.finalizer {
         return Next::Mark;
@@ -108,8 +108,8 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = seen.refused {
         return Next::wait(Phase::Failed, "ServerNotApproved", why, Some(seen.interval));
     }
-    if let Standing::Waiting { reason, message } = &seen.above.standing {
-        return Next::wait(Phase::Pending, reason, message, Some(seen.interval));
+    if let Standing::Waiting { gate, message } = &seen.above.standing {
+        return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
         return Next::wait(Phase::Failed, "InvalidConfiguration", problem, None);
@@ -154,6 +154,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::above::Gate;
 
     fn above(standing: Standing) -> Above {
         Above { paused: None, standing, cluster: None, machine: None, joined: false }
@@ -203,8 +204,8 @@ mod tests {
     #[test]
     fn every_situation_has_its_decision() {
         let alone = above(Standing::Alone);
-        let no_data = above(Standing::Waiting { reason: "WaitingForBootstrapData", message: String::new() });
-        let no_owner = above(Standing::Waiting { reason: "WaitingForOwner", message: String::new() });
+        let no_data = above(Standing::Waiting { gate: Gate::BootstrapData, message: String::new() });
+        let no_owner = above(Standing::Waiting { gate: Gate::Owner, message: String::new() });
         let paused = Above { paused: Some("p".into()), ..alone.clone() };
         let running = Server { state: ServerState::Running, ..Server::default() };
         let stopped = Server { state: ServerState::Stopped, ..Server::default() };

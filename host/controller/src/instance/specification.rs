@@ -7,7 +7,7 @@ use windlass_scaleway::Zone;
 
 use crate::kinds::InstanceMachineSpec;
 use crate::outcome::Outcome;
-use crate::servers::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
+use crate::server_fields::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
 
 /// The key under which Cluster API's bootstrap providers tell the data's form.
 const FORMAT: &str = "format";
@@ -95,7 +95,7 @@ mod tests {
     use windlass_lifecycle::{AddressKind, VolumeKind};
 
     use super::*;
-    use crate::servers::GIGABYTE;
+    use crate::server_fields::GIGABYTE;
 
     fn wanted(spec: serde_json::Value) -> Result<ServerSpecification, String> {
         let spec: InstanceMachineSpec = serde_json::from_value(spec).unwrap();

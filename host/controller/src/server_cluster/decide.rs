@@ -82,7 +82,7 @@ impl Work {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Move {
+pub(super) enum Next {
     /// Nothing of ours is attached to the object.
     Nothing,
     /// Nothing is begun while it is paused.
@@ -104,36 +104,36 @@ pub(super) enum Move {
 }
 
 /// Decides.
-pub(super) fn decide(seen: &Observed<'_>) -> Move {
+pub(super) fn decide(seen: &Observed<'_>) -> Next {
     if seen.deleting && !seen.finalizer {
-        return Move::Nothing;
+        return Next::Nothing;
     }
     if seen.busy.is_some() {
         // One that is deleted is called off by its own operation, which looks for that.
-        return Move::Follow;
+        return Next::Follow;
     }
     if seen.paused {
-        return Move::Pause;
+        return Next::Pause;
     }
     if !seen.finalizer {
-        return Move::Mark;
+        return Next::Mark;
     }
     if let Some(problem) = seen.unreadable {
-        return Move::Misconfigured(problem.to_owned());
+        return Next::Misconfigured(problem.to_owned());
     }
     if seen.deleting {
         // What is there goes, also of a specification that asks for what cannot be.
-        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Move::RemoveFinalizer };
+        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Next::RemoveFinalizer };
     }
     if let Some(problem) = seen.misconfigured {
-        return Move::Misconfigured(problem.to_owned());
+        return Next::Misconfigured(problem.to_owned());
     }
     let Some(standing) = seen.standing else { return unless_tried(seen, Work::Create) };
     if standing.open {
         return patiently(seen, Work::Resume);
     }
     match standing.state {
-        ClusterState::Active if !standing.differs => Move::Settled,
+        ClusterState::Active if !standing.differs => Next::Settled,
         // What never was a cluster is not mended node by node.
         _ if !standing.established => unless_tried(seen, Work::CreateAnew),
         _ => unless_tried(seen, Work::Scale),
@@ -154,21 +154,21 @@ fn is_same(seen: &Observed<'_>, attempt: &AttemptStatus) -> bool {
     attempt.generation == seen.generation && attempt.retry.as_deref() == seen.retry
 }
 
-fn unless_tried(seen: &Observed<'_>, work: Work) -> Move {
+fn unless_tried(seen: &Observed<'_>, work: Work) -> Next {
     if is_tried(seen) {
-        return Move::Settled;
+        return Next::Settled;
     }
     // What is asked for anew does not wait for what failed before.
     match seen.attempt {
         Some(attempt) if is_same(seen, attempt) => patiently(seen, work),
-        _ => Move::Start(work),
+        _ => Next::Start(work),
     }
 }
 
-fn patiently(seen: &Observed<'_>, work: Work) -> Move {
+fn patiently(seen: &Observed<'_>, work: Work) -> Next {
     match not_yet(seen.last, &[work.job()], seen.now) {
-        Some(wait) => Move::Wait(wait),
-        None => Move::Start(work),
+        Some(wait) => Next::Wait(wait),
+        None => Next::Start(work),
     }
 }
 
@@ -207,39 +207,39 @@ mod tests {
         let never = Standing { established: false, differs: true, ..error };
         let open = Standing { state: ClusterState::Scaling, open: true, ..ACTIVE };
         for (what, found, wanted) in [
-            ("new", Observed { finalizer: false, ..seen() }, Move::Mark),
-            ("marked", seen(), Move::Start(Work::Create)),
-            ("paused", Observed { paused: true, ..seen() }, Move::Pause),
-            ("wrong", Observed { misconfigured: Some("zone"), ..seen() }, Move::Misconfigured("zone".into())),
-            ("at work", Observed { busy: Some(JobKind::Create), ..seen() }, Move::Follow),
-            ("at work and deleted", Observed { busy: Some(JobKind::Create), deleting: true, ..seen() }, Move::Follow),
-            ("paused at work", Observed { busy: Some(JobKind::Create), paused: true, ..seen() }, Move::Follow),
-            ("as it should be", Observed { standing: Some(ACTIVE), ..seen() }, Move::Settled),
-            ("other counts", Observed { standing: Some(differs), ..seen() }, Move::Start(Work::Scale)),
-            ("in error, asked anew", Observed { standing: Some(error), ..seen() }, Move::Start(Work::Scale)),
-            ("never active", Observed { standing: Some(never), ..seen() }, Move::Start(Work::CreateAnew)),
-            ("left open", Observed { standing: Some(open), ..seen() }, Move::Start(Work::Resume)),
-            ("deleted", Observed { deleting: true, standing: Some(ACTIVE), ..seen() }, Move::Start(Work::Terminate)),
+            ("new", Observed { finalizer: false, ..seen() }, Next::Mark),
+            ("marked", seen(), Next::Start(Work::Create)),
+            ("paused", Observed { paused: true, ..seen() }, Next::Pause),
+            ("wrong", Observed { misconfigured: Some("zone"), ..seen() }, Next::Misconfigured("zone".into())),
+            ("at work", Observed { busy: Some(JobKind::Create), ..seen() }, Next::Follow),
+            ("at work and deleted", Observed { busy: Some(JobKind::Create), deleting: true, ..seen() }, Next::Follow),
+            ("paused at work", Observed { busy: Some(JobKind::Create), paused: true, ..seen() }, Next::Follow),
+            ("as it should be", Observed { standing: Some(ACTIVE), ..seen() }, Next::Settled),
+            ("other counts", Observed { standing: Some(differs), ..seen() }, Next::Start(Work::Scale)),
+            ("in error, asked anew", Observed { standing: Some(error), ..seen() }, Next::Start(Work::Scale)),
+            ("never active", Observed { standing: Some(never), ..seen() }, Next::Start(Work::CreateAnew)),
+            ("left open", Observed { standing: Some(open), ..seen() }, Next::Start(Work::Resume)),
+            ("deleted", Observed { deleting: true, standing: Some(ACTIVE), ..seen() }, Next::Start(Work::Terminate)),
             (
                 "deleted, open",
                 Observed { deleting: true, standing: Some(open), ..seen() },
-                Move::Start(Work::Terminate),
+                Next::Start(Work::Terminate),
             ),
-            ("deleted, nothing there", Observed { deleting: true, ..seen() }, Move::RemoveFinalizer),
+            ("deleted, nothing there", Observed { deleting: true, ..seen() }, Next::RemoveFinalizer),
             (
                 "deleted, wrong",
                 Observed { deleting: true, misconfigured: Some("zone"), ..seen() },
-                Move::RemoveFinalizer,
+                Next::RemoveFinalizer,
             ),
             (
                 "deleted, unreadable",
                 Observed { deleting: true, unreadable: Some("nodes"), ..seen() },
-                Move::Misconfigured("nodes".into()),
+                Next::Misconfigured("nodes".into()),
             ),
             (
                 "deleted, and its finalizer removed",
                 Observed { deleting: true, finalizer: false, ..seen() },
-                Move::Nothing,
+                Next::Nothing,
             ),
         ] {
             assert_eq!(decide(&found), wanted, "{what}");
@@ -252,18 +252,18 @@ mod tests {
         let tried = attempt(2, 4);
         let past = Past { last: 4, interruptions: 0 };
         let found = Observed { standing: Some(error), attempt: Some(&tried), past, ..seen() };
-        assert_eq!(decide(&found), Move::Settled);
-        assert_eq!(decide(&Observed { generation: 3, ..found }), Move::Start(Work::Scale), "another specification");
+        assert_eq!(decide(&found), Next::Settled);
+        assert_eq!(decide(&Observed { generation: 3, ..found }), Next::Start(Work::Scale), "another specification");
         assert_eq!(
             decide(&Observed { retry: Some("now"), ..found }),
-            Move::Start(Work::Scale),
+            Next::Start(Work::Scale),
             "asked for by annotation"
         );
         let not_begun = Past { last: 3, ..past };
-        assert_eq!(decide(&Observed { past: not_begun, ..found }), Move::Start(Work::Scale), "it was never begun");
+        assert_eq!(decide(&Observed { past: not_begun, ..found }), Next::Start(Work::Scale), "it was never begun");
         let refused = AttemptStatus { refused: Some("no such node".into()), ..attempt(2, 4) };
         let found = Observed { attempt: Some(&refused), past: not_begun, ..found };
-        assert_eq!(decide(&found), Move::Settled, "it cannot be begun");
+        assert_eq!(decide(&found), Next::Settled, "it cannot be begun");
     }
 
     #[test]
@@ -276,9 +276,9 @@ mod tests {
             past: Past { last: 5, interruptions },
             ..seen()
         };
-        assert_eq!(decide(&found(1)), Move::Start(Work::CreateAnew));
-        assert_eq!(decide(&found(MOST_INTERRUPTIONS - 1)), Move::Start(Work::CreateAnew));
-        assert_eq!(decide(&found(MOST_INTERRUPTIONS)), Move::Settled);
+        assert_eq!(decide(&found(1)), Next::Start(Work::CreateAnew));
+        assert_eq!(decide(&found(MOST_INTERRUPTIONS - 1)), Next::Start(Work::CreateAnew));
+        assert_eq!(decide(&found(MOST_INTERRUPTIONS)), Next::Settled);
     }
 
     #[test]
@@ -290,8 +290,8 @@ mod tests {
             ..OperationStatus::default()
         };
         let found = Observed { deleting: true, standing: Some(ACTIVE), last: Some(&last), ..seen() };
-        assert_eq!(decide(&found), Move::Wait(Duration::from_secs(30)));
+        assert_eq!(decide(&found), Next::Wait(Duration::from_secs(30)));
         let later = "2026-08-01T12:00:31Z".parse().unwrap();
-        assert_eq!(decide(&Observed { now: later, ..found }), Move::Start(Work::Terminate));
+        assert_eq!(decide(&Observed { now: later, ..found }), Next::Start(Work::Terminate));
     }
 }

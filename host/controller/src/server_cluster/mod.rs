@@ -1,6 +1,7 @@
 //! `ServerCluster`: what is seen, what is done.
 
 mod decide;
+mod ended;
 mod hooks;
 mod restore;
 mod specification;
@@ -26,11 +27,10 @@ use crate::kinds::{
     AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
     conditions,
 };
-use crate::outcome::Outcome;
 use crate::status::{bounded, set_condition};
 use crate::turn::current;
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
-use decide::{MOST_INTERRUPTIONS, Move, Observed, Past, Standing, Work, decide, is_tried};
+use decide::{MOST_INTERRUPTIONS, Next, Observed, Past, Standing, Work, decide, is_tried};
 use restore::Found;
 pub(crate) use store::Liveness;
 pub(crate) use work::ServerClusters;
@@ -42,7 +42,7 @@ const WHILE_BUSY: Duration = Duration::from_secs(1);
 const TOLD_REASONS: usize = 3;
 
 /// One reconcile of one object.
-struct Turn<'a> {
+struct Cluster<'a> {
     context: &'a Arc<Context>,
     api: Api<ServerCluster>,
     object: &'a ServerCluster,
@@ -71,7 +71,7 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
     context.settled.forget(&uid);
     let namespace = object.namespace().unwrap_or_default();
     let old = object.status.clone().unwrap_or_default();
-    let mut turn = Turn {
+    let mut cluster = Cluster {
         api: Api::namespaced(context.client.clone(), &namespace),
         stored: store::stored(&object, true).map_err(|error| error.to_string()),
         status: old.clone(),
@@ -83,7 +83,7 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         object: &object,
         now: Timestamp::now(),
     };
-    turn.perform().await
+    cluster.perform().await
 }
 
 /// Says why there are no credentials for an object. One that is deleted, and for which nothing was begun, goes.
@@ -146,7 +146,7 @@ fn past(status: &ServerClusterStatus) -> Past {
     }
 }
 
-impl Turn<'_> {
+impl Cluster<'_> {
     fn deleting(&self) -> bool {
         self.object.meta().deletion_timestamp.is_some()
     }
@@ -189,38 +189,38 @@ impl Turn<'_> {
         };
         let (next, tried) = (decide(&seen), is_tried(&seen));
         tracing::debug!(name = self.object.name_any(), ?next, "decided");
-        self.say_pause(next == Move::Pause);
+        self.say_pause(next == Next::Pause);
         match next {
-            Move::Nothing => {
+            Next::Nothing => {
                 self.context.jobs.forget(&self.uid);
                 Ok(Action::await_change())
             }
-            Move::Pause => {
+            Next::Pause => {
                 self.write().await?;
                 Ok(Action::await_change())
             }
-            Move::Mark => mark(&self.api, self.object, json!({})).await,
-            Move::Follow => {
+            Next::Mark => mark(&self.api, self.object, json!({})).await,
+            Next::Follow => {
                 self.say_progress();
                 self.write().await?;
                 Ok(Action::requeue(WHILE_BUSY))
             }
-            Move::Wait(wait) => {
+            Next::Wait(wait) => {
                 self.say_standing(tried);
                 self.write().await?;
                 Ok(Action::requeue(wait))
             }
-            Move::Misconfigured(problem) => {
+            Next::Misconfigured(problem) => {
                 self.say(false, "InvalidSpecification", &problem);
                 self.write().await?;
                 Ok(Action::await_change())
             }
-            Move::Start(Work::Create) => match self.found().await? {
+            Next::Start(Work::Create) => match self.found().await? {
                 Some(instead) => Ok(instead),
                 None => self.start(Work::Create).await,
             },
-            Move::Start(work) => self.start(work).await,
-            Move::Settled => {
+            Next::Start(work) => self.start(work).await,
+            Next::Settled => {
                 self.say_standing(tried);
                 let settled = self.status == self.old;
                 self.write().await?;
@@ -230,7 +230,7 @@ impl Turn<'_> {
                 }
                 Ok(Action::requeue(self.context.settings.listing_interval))
             }
-            Move::RemoveFinalizer => {
+            Next::RemoveFinalizer => {
                 if let Found::Status(status) = restore::find(self.context, self.object).await? {
                     return self.restore(*status).await;
                 }
@@ -408,28 +408,5 @@ impl Turn<'_> {
             work::perform(context, part, name, about, task, control).await
         });
         Ok(Action::requeue(WHILE_BUSY))
-    }
-
-    /// A job has ended: what it means is written; then it is forgotten.
-    async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
-        let about = self.object.object_ref(&());
-        match outcome {
-            Outcome::Operated { message } => {
-                self.context.event(&about, false, "OperationDone", "Operate", message).await;
-            }
-            Outcome::Failed { reason, message } => {
-                self.context.event(&about, true, reason, "Operate", message).await;
-            }
-            Outcome::Refused { reason, message } => {
-                if let Some(attempt) = &mut self.status.attempt {
-                    attempt.refused = Some(bounded(message.clone()));
-                }
-                self.context.event(&about, true, reason, "Operate", message).await;
-            }
-            _ => {}
-        }
-        self.write().await?;
-        self.context.jobs.done(&self.uid);
-        Ok(Action::requeue(Duration::from_millis(200)))
     }
 }

@@ -10,7 +10,7 @@ use windlass_cluster::{
 };
 
 use crate::kinds::{CloudInitSource, ServerCluster, ServerClusterGroup, ServerClusterHook, ServerClusterSpec, Volume};
-use crate::servers::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
+use crate::server_fields::{CLOUD_INIT_KEY, addresses, volume_kind, volume_size};
 
 fn volume(volume: &Volume) -> VolumeSpecification {
     VolumeSpecification { kind: volume_kind(volume), size: volume_size(volume), operations_per_second: volume.iops }
@@ -138,7 +138,7 @@ mod tests {
     use windlass_lifecycle::{AddressKind, VolumeKind};
 
     use super::*;
-    use crate::servers::GIGABYTE;
+    use crate::server_fields::GIGABYTE;
 
     fn wanted(spec: serde_json::Value) -> Result<ClusterSpecification, String> {
         let spec: ServerClusterSpec = serde_json::from_value(spec).unwrap();
