@@ -177,6 +177,14 @@ fn provision(seen: &Observed<'_>) -> Next {
     Next::Start(JobKind::Adopt)
 }
 
+/// What is said of a host that does not carry the object's claim.
+pub(super) fn renamed(host: &Host, claim: &str) -> String {
+    format!(
+        "the host {} is called {:?} and not {claim:?}: somebody else may have it, so it is left alone",
+        host.id, host.name
+    )
+}
+
 /// A host that is ours already.
 fn look_after(seen: &Observed<'_>) -> Next {
     // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed
@@ -201,11 +209,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
         Sight::There(host) => host,
     };
     if host.name != seen.claim {
-        let message = format!(
-            "the host {} is called {:?} and not {:?}: somebody else may have it, so it is left alone",
-            host.id, host.name, seen.claim
-        );
-        return Next::wait(Phase::Failed, "HostRenamed", message, Some(seen.interval));
+        return Next::wait(Phase::Failed, "HostRenamed", renamed(host, seen.claim), Some(seen.interval));
     }
     if !host.delivered || host.status == ServerStatus::Starting {
         let message = format!("the host {} was ordered and is {}", host.id, host.status.as_str());

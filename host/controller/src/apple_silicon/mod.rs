@@ -326,8 +326,11 @@ impl Mac<'_> {
         if let Ok(zone) = &self.target.zone {
             turn.status.failure_domain = Some(zone.to_string());
         }
-        // A host that was found by the claim loses that name in the course of its release: its id is written first.
-        if let Some((_, id)) = &host {
+        // A host that was found by the claim loses that name in the course of its release: its id is written first. One
+        // that only the specification names is not the object's for that.
+        if let (Sight::There(found), Some((_, id))) = (sight, &host)
+            && found.name == claim.as_str()
+        {
             turn.status.server_id = Some(id.clone());
         }
         turn.status.policies = turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
@@ -354,7 +357,7 @@ impl Mac<'_> {
             (JobKind::Inspect, Some((zone, id))) => {
                 let (namespace, name) = (self.turn.object.namespace().unwrap_or_default(), self.turn.object.name_any());
                 self.turn.launch(kind, move |_, _| async move {
-                    work::inspect(&context, &zone, &id, &namespace, &name).await
+                    work::inspect(&context, (&zone, &id), &claim, (&namespace, &name)).await
                 });
             }
             (JobKind::SetUp | JobKind::TearDown, Some((zone, id))) => {

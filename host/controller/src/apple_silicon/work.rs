@@ -6,6 +6,7 @@ use windlass_lifecycle::{ClaimName, Control, Error as LifecycleError, OrderReque
 use windlass_scaleway::Zone;
 
 use super::credentials;
+use super::decide::renamed;
 use crate::context::Context;
 use crate::kinds::Order;
 use crate::names::claim_prefix;
@@ -22,6 +23,8 @@ const AFTER_TAKEN: Duration = Duration::from_secs(60);
 
 /// How soon passwords are asked for again that were not shown.
 const AFTER_SEALED: Duration = Duration::from_secs(300);
+/// How long after a host that the object names was seen to carry another name than its claim.
+const AFTER_RENAMED: Duration = Duration::from_secs(60);
 
 /// Whether a host is ordered where the pool has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +96,24 @@ pub(super) async fn release(context: &Context, request: ReleaseRequest, control:
 }
 
 /// Reads a host, for its passwords or because the listing does not show it.
-pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str, namespace: &str, name: &str) -> Outcome {
+///
+/// It is by its name alone that a host is the object's: anybody who may edit the object can name any id, and the key may
+/// reach hosts of others.
+pub(super) async fn inspect(
+    context: &Context,
+    (zone, id): (&Zone, &str),
+    claim: &ClaimName,
+    (namespace, name): (&str, &str),
+) -> Outcome {
     match credentials::taken(context, namespace, name).await {
         Ok(None) => {}
         Ok(Some(message)) => return Outcome::Waiting { reason: "SecretTaken", message, after: AFTER_TAKEN },
         Err(error) => return Outcome::Failed { reason: "SecretUnreadable", message: error.to_string() },
     }
     match context.lifecycle.host(zone, id).await {
+        Ok(Some(host)) if host.name != claim.as_str() => {
+            Outcome::Waiting { reason: "HostRenamed", message: renamed(&host, claim.as_str()), after: AFTER_RENAMED }
+        }
         Ok(Some(host)) if host.delivered && host.sudo_password.reveal().is_none() => Outcome::Waiting {
             reason: "PasswordsNotShown",
             message: format!("Scaleway does not show the passwords of the host {id}"),

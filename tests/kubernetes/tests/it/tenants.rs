@@ -82,6 +82,20 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
     alice.apply(&MachineOptions::default().machine("second")).await?;
     says(&alice, Kind::AppleSiliconMachine, "second", "NoHostAvailable").await?;
 
+    // Nor is a host handed over whose id somebody names, password and all.
+    let named_host = |host: &str| {
+        let machine = MachineOptions::default().with("credentialsRef", json!({"name": "team-b"}));
+        machine.with("providerID", json!(format!("scaleway-apple-silicon://fr-par-1/{host}"))).machine("thief")
+    };
+    bob.apply(&named_host(&of_a)).await?;
+    says(&bob, Kind::AppleSiliconMachine, "thief", "HostRenamed").await?;
+    let thief = bob.api(Kind::AppleSiliconMachine).get("thief").await?;
+    ensure!(thief.data["status"]["serverID"].is_null(), "{:#}", thief.data["status"]);
+    ensure!(bob.api(Kind::Secret).get_opt("thief-credentials").await?.is_none(), "it was given the password");
+    bob.delete(Kind::AppleSiliconMachine, "thief").await?;
+    bob.gone(Kind::AppleSiliconMachine, "thief").await?;
+    ensure!(scaleway.host(&of_a)?.wiped_as.is_empty());
+
     // Servers and clusters of servers.
     own.apply(&instance("server", json!({}))).await?;
     alice.apply(&instance("server", json!({}))).await?;
