@@ -1,12 +1,18 @@
 //! What every kind that makes servers says in the same fields, in the lifecycle's words.
 
 use windlass_lifecycle::{AddressKind, VolumeKind};
+use windlass_scaleway::types::instance::Server;
 
 use crate::kinds::{PublicIp, Volume, VolumeType};
 
 /// The key of a Secret that holds cloud-init, as Cluster API's bootstrap providers have it.
 pub(crate) const CLOUD_INIT_KEY: &str = "value";
 pub(crate) const GIGABYTE: u64 = 1_000_000_000;
+
+/// The operation that made a server, by its tag.
+pub(crate) fn operation_of(server: &Server) -> Option<&str> {
+    server.tags.iter().find_map(|tag| tag.strip_prefix("windlass-operation="))
+}
 
 pub(crate) fn volume_kind(volume: &Volume) -> VolumeKind {
     match volume.kind.unwrap_or_default() {

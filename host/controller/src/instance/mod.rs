@@ -28,6 +28,7 @@ use crate::jobs::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::requested::requested;
+use crate::server_fields::operation_of;
 use crate::turn::{JOB_CHECK, Machine, Own, Turn, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use decide::{Observed, RECOVERING, Sight, decide};
@@ -101,7 +102,9 @@ async fn owned(
     if owned.server.is_none()
         && let Some((zone, id)) = named
     {
-        if approved(context, &id, &namespace, &name).await? {
+        if was_made_by(context, status.creation.as_deref(), &zone, &id).await
+            || approved(context, &id, &namespace, &name).await?
+        {
             owned.server = Some((zone, id));
         } else {
             owned.refused = Some(id);
@@ -120,6 +123,15 @@ async fn owned(
     };
     owned.operation = operation.and_then(|id| OperationId::parse(&id).ok());
     Ok(owned)
+}
+
+/// Whether a server was made by this operation, by its own tag: who died after the provider id was written, and before the
+/// status was, has left nothing else that says so.
+async fn was_made_by(context: &Context, operation: Option<&str>, zone: &Zone, id: &str) -> bool {
+    let Some(operation) = operation else { return false };
+    let servers = context.lifecycle.servers(zone).await.ok();
+    let server = servers.as_ref().and_then(|servers| servers.get(id));
+    server.and_then(operation_of) == Some(operation)
 }
 
 fn server_of(object: &InstanceMachine) -> Option<(Zone, String)> {

@@ -11,9 +11,8 @@ use crate::Error;
 use crate::context::Context;
 use crate::kinds::{InstanceMachine, ServerCluster, annotations};
 use crate::names::ProviderId;
+use crate::server_fields::operation_of;
 
-/// How the tag with the operation that made a server begins.
-const OPERATION: &str = "windlass-operation=";
 /// The tag of a server that a policy, or its owner, wanted kept.
 const KEPT: &str = "windlass-kept";
 
@@ -50,9 +49,8 @@ async fn explained(context: &Context, account: &mut Account) -> Result<BTreeSet<
 }
 
 fn is_explained(server: &Server, explained: &BTreeSet<String>) -> bool {
-    let operation = server.tags.iter().find_map(|tag| tag.strip_prefix(OPERATION));
     explained.contains(&server.id)
-        || operation.is_some_and(|operation| explained.contains(operation))
+        || operation_of(server).is_some_and(|operation| explained.contains(operation))
         || server.tags.iter().any(|tag| tag == KEPT)
 }
 

@@ -18,10 +18,10 @@ use crate::Error;
 use crate::approvals::{approved, key_of_cluster, remedy};
 use crate::context::Context;
 use crate::kinds::{GroupStatus, InstanceMachine, NodeStatus, ServerCluster, ServerClusterSpec, ServerClusterStatus};
+use crate::server_fields::operation_of;
 
 /// The tags of a node's server.
 const GROUP: &str = "windlass-group=";
-const OPERATION: &str = "windlass-operation=";
 const KEPT: &str = "windlass-kept";
 
 /// What is there of a cluster that has no record.
@@ -97,7 +97,7 @@ fn nodes(spec: &ServerClusterSpec, cluster: &str, servers: &[Server]) -> Vec<Nod
             number,
             role: "staying".to_owned(),
             state: "running".to_owned(),
-            creation: tag(server, OPERATION),
+            creation: operation_of(server).map(str::to_owned),
             server_id: Some(server.id.clone()),
             server_type: Some(server.commercial_type.clone()),
             addresses: server.public_ips.iter().map(|ip| ip.address.clone()).filter(|text| !text.is_empty()).collect(),

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use windlass_simulator::{Effect, FaultKind};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, Nodes, Scene, eventually};
@@ -121,6 +122,21 @@ async fn an_instance_is_found_again_by_a_controller_that_was_killed_and_lost_its
     }
     let servers = scene.scaleway().instances();
     ensure!(servers.len() == 2, "one for each, not more: {servers:#?}");
+
+    // Death between the provider id and the status leaves a status that does not name the server.
+    controller.kill();
+    let api = scene.api(Kind::InstanceMachine);
+    let unnamed = Patch::Merge(json!({"status": {"serverID": null, "ready": false}}));
+    let made = api.patch_status("late", &PatchParams::default(), &unnamed).await?;
+    let _controller = scene.start(&ControllerOptions { state: "between".to_owned(), ..Default::default() }).await?;
+    eventually("the status names it again", || async {
+        let status = api.get("late").await?.data["status"].clone();
+        let id = status["serverID"].as_str().map(str::to_owned).with_context(|| format!("{status:#}"))?;
+        ensure!(made.data["spec"]["providerID"].as_str().is_some_and(|provider| provider.ends_with(&id)), "{id}");
+        ensure!(status["ready"] == true, "{status:#}");
+        Ok(())
+    })
+    .await?;
     for machine in scene.list(Kind::InstanceMachine).await? {
         scene.delete(Kind::InstanceMachine, &machine.name_any()).await?;
         scene.gone(Kind::InstanceMachine, &machine.name_any()).await?;
