@@ -60,6 +60,14 @@ pub enum Refusal {
     #[error("cannot read it: {0}")]
     Unreadable(#[from] io::Error),
 
+    /// It could not be fetched from its registry.
+    #[error("cannot fetch it: {0}")]
+    Unfetched(#[from] windlass_distribution::Error),
+
+    /// Nobody who is trusted has signed it.
+    #[error("it is not trusted: {0}")]
+    Untrusted(#[from] windlass_distribution::Untrusted),
+
     /// There is no built-in default for this slot in this host.
     #[error("this host has no built-in default for the slot")]
     NoBuiltIn,
