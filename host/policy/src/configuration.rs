@@ -55,7 +55,7 @@ pub enum Source {
     File(PathBuf),
     /// An artifact of a registry: a component, or rules, as its media type says. Fetched by
     /// [`HostOptions::registries`](crate::HostOptions).
-    Registry(Reference),
+    Registry(Arc<Reference>),
     /// A component in memory. Can't be written in a configuration file.
     Bytes(Arc<[u8]>),
     /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
@@ -192,7 +192,8 @@ impl Link {
             let place_of = format!("{place}.{key}");
             match (key.as_str(), value) {
                 ("path", Value::String(path)) if Reference::is_meant(&path) => {
-                    link.source = Source::Registry(path.parse().map_err(|error| format!("{place_of}: {error}"))?);
+                    let reference: Reference = path.parse().map_err(|error| format!("{place_of}: {error}"))?;
+                    link.source = Source::Registry(Arc::new(reference));
                 }
                 ("path", Value::String(path)) if !path.is_empty() => link.source = Source::File(path.into()),
                 ("path", value) => return Err(format!("{place_of}: expected the path of a component, found {value}")),

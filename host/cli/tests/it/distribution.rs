@@ -36,13 +36,13 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
 });
 
 /// A registry that is killed at the end.
-struct Registry {
+pub struct Registry {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Registry {
-    fn start(arguments: &[&str]) -> Option<Registry> {
+    pub fn start(arguments: &[&str]) -> Option<Registry> {
         let mut child = Command::new(PROGRAM.as_ref()?).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();

@@ -15,9 +15,10 @@ fn registry() -> (Server, Arc<AtomicBool>, Arc<AtomicBool>) {
     let server = Server::start(move |request, stream| {
         if is_down.load(Ordering::SeqCst) {
             respond(stream, "503 Service Unavailable", "text/plain", b"");
-        } else if is_moved.load(Ordering::SeqCst) && request.line.contains("/manifests/main") {
-            honest(request, stream, b"moved");
-        } else if request.line.contains(&ContentDigest::of(b"moved").to_string()) {
+            return;
+        }
+        let asks_for_the_tag = is_moved.load(Ordering::SeqCst) && request.line.contains("/manifests/main");
+        if asks_for_the_tag || request.line.contains(&ContentDigest::of(b"moved").to_string()) {
             honest(request, stream, b"moved");
         } else {
             honest(request, stream, LAYER);

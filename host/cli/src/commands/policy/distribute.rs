@@ -147,7 +147,7 @@ struct LockedTag {
 pub(super) fn lock(context: &Context, arguments: &LockPolicies) -> Result<(), Failure> {
     let registries = context.registries(Locking::Required)?;
     let references = context.configuration.policies.links().filter_map(|link| match &link.source {
-        Source::Registry(reference) if reference.digest().is_none() => Some(reference),
+        Source::Registry(reference) if reference.digest().is_none() => Some(&**reference),
         _ => None,
     });
     let mut locked = Locked { tags: Vec::new() };
