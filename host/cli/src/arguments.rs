@@ -7,6 +7,7 @@ mod cluster;
 mod conformance;
 mod examples;
 mod policy_author;
+mod policy_distribution;
 mod policy_proof;
 mod policy_shadow;
 
@@ -31,6 +32,7 @@ pub(crate) use conformance::Conformance;
 pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
 
+pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
@@ -446,6 +448,14 @@ pub(crate) enum PolicyCommand {
     Status,
     /// What shadows would have decided, held against what was decided, by the decision log
     Shadow(ShadowPolicy),
+    /// Sign a policy with a key of minisign; the signature goes beside it
+    Sign(SignPolicy),
+    /// Push a policy to a registry, with its signature
+    Push(PushPolicy),
+    /// Pull a policy from a registry into a file, with its signature
+    Pull(PullPolicy),
+    /// Write down the digest of each configured tag, beside the configuration
+    Lock(LockPolicies),
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use windlass_distribution::{Reference, RegistrySettings, Trust};
 use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
 use windlass_policy::Policies;
 use windlass_policy::slots::SlotName;
@@ -192,6 +193,11 @@ fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>,
                 read_chain(configuration, slot, value, problems, base);
             }
         }
+        for key in ["trust", "registries"] {
+            if let Some(value) = reader.value(key) {
+                read_distribution(configuration, key, value, problems);
+            }
+        }
     });
 }
 
@@ -240,12 +246,31 @@ fn read_chain(
     configuration.policy_lines.insert(slot, lines);
 }
 
+/// `[policies.trust]` and `[policies.registries]`.
+fn read_distribution(
+    configuration: &mut Configuration,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    problems: &mut Problems,
+) {
+    let policies = std::mem::take(&mut configuration.policies);
+    let read = without_places(value.get_ref()).and_then(|value| match key {
+        "trust" => Trust::from_value(value).map(|trust| policies.clone().with_trust(trust)),
+        _ => RegistrySettings::from_value(value).map(|registries| policies.clone().with_registries(registries)),
+    });
+    configuration.policies = read.unwrap_or_else(|message| {
+        problems.add(value.span().start, format!("policies.{key}"), message);
+        policies
+    });
+}
+
 /// The table of one policy as the policy host reads it, with an absolute path.
 fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Path) -> serde_json::Value {
     let mut reader = TableReader::new(table, path);
     let mut link = serde_json::Map::new();
     if let Some(file) = reader.text(problems, "path") {
-        link.insert("path".to_owned(), base.join(file).to_string_lossy().into());
+        let path = if Reference::is_meant(&file) { file.into() } else { base.join(file).to_string_lossy().into() };
+        link.insert("path".to_owned(), path);
     }
     if let Some(grants) = reader.texts(problems, "grants") {
         link.insert("grants".to_owned(), grants.into());

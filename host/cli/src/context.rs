@@ -1,13 +1,14 @@
 //! What most commands need: the configuration, the state directory, the client. Each is opened when it is first needed.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
 use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterStore};
+use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
@@ -20,6 +21,17 @@ use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment};
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// What the lock file beside the configuration has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locking {
+    /// The digests of tags, where there is a configuration.
+    Used,
+    /// The same, and there has to be one.
+    Required,
+    /// Nothing: a tag is looked up.
+    Ignored,
+}
 
 /// One invocation.
 pub(crate) struct Context {
@@ -194,6 +206,7 @@ impl Context {
         let folder = self.folder_of(state)?;
         let mut options = HostOptions::new(folder);
         options.capabilities = scaleway_capabilities(&client);
+        options.registries = Some(Arc::new(self.registries(Locking::Used)?));
         let host = start(options)?;
         self.configure(&host)?;
         // Creating many servers can take minutes: a policy that is replaced meanwhile counts for those that follow.
@@ -231,6 +244,25 @@ impl Context {
         })
     }
 
+    /// The registries as the configuration says, with the cache of the state directory.
+    pub(crate) fn registries(&self, locking: Locking) -> Result<Registries, Failure> {
+        let folder = self.configuration.file.as_ref().and_then(|file| std::path::absolute(file).ok());
+        let mut options = RegistryOptions::new(self.configuration.policies.registries().clone());
+        options.folder = folder.as_ref().and_then(|file| file.parent()).unwrap_or(Path::new(".")).to_owned();
+        options.environment = self.environment.clone();
+        options.trust = self.configuration.policies.trust().cloned();
+        options.state = Some(self.folder_of(&self.state_directory()?)?);
+        options.lock = match (locking, &self.configuration.file) {
+            (Locking::Ignored, _) | (Locking::Used, None) => None,
+            (_, Some(file)) => Some(LockFile::at(file.with_extension("lock"))),
+            (Locking::Required, None) => {
+                return Err(Failure::usage("there is no configuration whose tags could be locked")
+                    .remedy("name one with --config or WINDLASS_CONFIG"));
+            }
+        };
+        Registries::new(options).map_err(|error| Failure::usage("registries cannot be used").because(error.to_string()))
+    }
+
     /// What policies can be granted. Without credentials everything can still be loaded and checked; only a call to
     /// Scaleway then says what is missing.
     pub(crate) fn capabilities(&self) -> Result<Vec<Arc<dyn Capability>>, Failure> {
@@ -244,6 +276,7 @@ impl Context {
     pub(crate) fn policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
         options.capabilities = self.capabilities()?;
+        options.registries = Some(Arc::new(self.registries(Locking::Used)?));
         start(options)
     }
 

@@ -56,6 +56,16 @@ pub(crate) enum Existing {
     Replace,
 }
 
+/// Removes a file, where it is there.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match Dir::open_ambient_dir(folder, ambient_authority()).and_then(|folder| folder.remove_file(name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file for its user alone, whole or not at all, and its folders where they are missing.
 pub(crate) fn write_atomically(path: &Path, content: &[u8], existing: Existing) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;

@@ -22,7 +22,7 @@ use wasmtime::component::Component;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::files::{self, read_bounded};
+use windlass_distribution::files::{self, read_bounded};
 
 /// The first bytes of an entry: what it is and how it is laid out.
 const MAGIC: &[u8; 16] = b"windlass-cwasm-1";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use windlass_distribution::Trust;
 
 use crate::brake::Brake;
 use crate::call::{self, Failure, Trace};
@@ -48,6 +49,8 @@ pub(crate) struct Shadow {
 /// The chains of all slots at one moment, and the shadows between their links.
 #[derive(Default)]
 pub(crate) struct Generation {
+    /// Who must have signed what is restored for an operation of an earlier process.
+    pub(crate) trust: Option<Arc<Trust>>,
     pub(crate) chains: [Vec<ChainLink>; SlotName::ALL.len()],
     pub(crate) shadows: [Vec<Shadow>; SlotName::ALL.len()],
 }

@@ -13,8 +13,11 @@
 //! on_failure = "keep"
 //! limits = { time_ms = 100 }
 //! [[policies.rollback]]
-//! path = "policies/next.wasm"
+//! path = "oci://registry.example/policies/next@sha256:..."   # from a registry, by digest or by tag
 //! mode = "shadow"                       # asked and recorded, and never decides
+//!
+//! [policies.trust.keys]                 # where it stands, only what one of these keys has signed is used
+//! release = "RWQ..."
 //! ```
 //!
 //! The last link of every chain is the built-in default, also when it isn't written. A link without `path` is the
@@ -25,8 +28,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use windlass_distribution::{Reference, RegistrySettings, Trust};
 
 use crate::limits::Limits;
 use crate::rules::RulesFile;
@@ -48,6 +53,9 @@ pub enum Source {
     /// A file: a component, or rules where its name ends in `.rules.toml`. Relative paths start at
     /// [`HostOptions::policy_folder`](crate::HostOptions).
     File(PathBuf),
+    /// An artifact of a registry: a component, or rules, as its media type says. Fetched by
+    /// [`HostOptions::registries`](crate::HostOptions).
+    Registry(Arc<Reference>),
     /// A component in memory. Can't be written in a configuration file.
     Bytes(Arc<[u8]>),
     /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
@@ -60,6 +68,7 @@ impl fmt::Display for Source {
         match self {
             Source::BuiltIn => f.write_str("the built-in default"),
             Source::File(path) => write!(f, "{}", path.display()),
+            Source::Registry(reference) => write!(f, "{reference}"),
             Source::Bytes(bytes) => write!(f, "a component of {} bytes", bytes.len()),
             Source::Rules(bytes) => write!(f, "rules of {} bytes", bytes.len()),
         }
@@ -182,6 +191,10 @@ impl Link {
         for (key, value) in map {
             let place_of = format!("{place}.{key}");
             match (key.as_str(), value) {
+                ("path", Value::String(path)) if Reference::is_meant(&path) => {
+                    let reference: Reference = path.parse().map_err(|error| format!("{place_of}: {error}"))?;
+                    link.source = Source::Registry(Arc::new(reference));
+                }
                 ("path", Value::String(path)) if !path.is_empty() => link.source = Source::File(path.into()),
                 ("path", value) => return Err(format!("{place_of}: expected the path of a component, found {value}")),
                 ("settings", Value::Object(settings)) => link.settings = settings,
@@ -231,8 +244,8 @@ impl Link {
 
     fn to_value(&self) -> Value {
         let mut map = Map::new();
-        if let Source::File(path) = &self.source {
-            map.insert("path".into(), path.display().to_string().into());
+        if let Source::File(_) | Source::Registry(_) = &self.source {
+            map.insert("path".into(), self.source.to_string().into());
         }
         if !self.settings.is_empty() {
             map.insert("settings".into(), Value::Object(self.settings.clone()));
@@ -264,7 +277,13 @@ impl Link {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
     chains: BTreeMap<SlotName, Vec<Link>>,
+    trust: Option<Arc<Trust>>,
+    registries: RegistrySettings,
 }
+
+/// The keys of `policies` that are no slots.
+const TRUST: &str = "trust";
+const REGISTRIES: &str = "registries";
 
 impl Policies {
     /// The built-in defaults and nothing else.
@@ -295,6 +314,33 @@ impl Policies {
         self.chains.get(&slot).map_or(&[], Vec::as_slice)
     }
 
+    /// Who may sign policies. Where this is something, what nobody of them has signed is not used.
+    pub fn trust(&self) -> Option<&Arc<Trust>> {
+        self.trust.as_ref()
+    }
+
+    /// How registries are reached.
+    pub fn registries(&self) -> &RegistrySettings {
+        &self.registries
+    }
+
+    /// These policies, and only if one of these keys has signed them.
+    pub fn with_trust(mut self, trust: Trust) -> Policies {
+        self.trust = Some(Arc::new(trust));
+        self
+    }
+
+    /// These policies with registries that are reached so.
+    pub fn with_registries(mut self, registries: RegistrySettings) -> Policies {
+        self.registries = registries;
+        self
+    }
+
+    /// All configured links.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.chains.values().flatten()
+    }
+
     /// Reads the table `policies`.
     ///
     /// # Errors
@@ -305,7 +351,20 @@ impl Policies {
         };
         let mut policies = Policies::default();
         for (key, value) in map {
+            let place = |problem: String| format!("policies.{key}: {problem}");
+            match key.as_str() {
+                TRUST => {
+                    policies.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?));
+                    continue;
+                }
+                REGISTRIES => {
+                    policies.registries = RegistrySettings::from_value(value).map_err(place)?;
+                    continue;
+                }
+                _ => {}
+            }
             let names = SlotName::ALL.map(SlotName::as_str);
+            let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES]).collect();
             let Ok(slot) = key.parse::<SlotName>() else { return Err(unknown_key("policies", &key, &names)) };
             let place = format!("policies.{slot}");
             let links = match value {
@@ -347,9 +406,17 @@ impl<'de> Deserialize<'de> for Policies {
 
 impl Serialize for Policies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let chains =
-            self.chains.iter().map(|(slot, links)| (slot, links.iter().map(Link::to_value).collect::<Vec<_>>()));
-        serializer.collect_map(chains)
+        let mut map = serializer.serialize_map(None)?;
+        for (slot, links) in &self.chains {
+            map.serialize_entry(slot, &links.iter().map(Link::to_value).collect::<Vec<_>>())?;
+        }
+        if let Some(trust) = &self.trust {
+            map.serialize_entry(TRUST, &**trust)?;
+        }
+        if self.registries != RegistrySettings::default() {
+            map.serialize_entry(REGISTRIES, &self.registries)?;
+        }
+        map.end()
     }
 }
 

@@ -60,6 +60,14 @@ pub enum Refusal {
     #[error("cannot read it: {0}")]
     Unreadable(#[from] io::Error),
 
+    /// It could not be fetched from its registry.
+    #[error("cannot fetch it: {0}")]
+    Unfetched(Box<windlass_distribution::Error>),
+
+    /// Nobody who is trusted has signed it.
+    #[error("it is not trusted: {0}")]
+    Untrusted(Box<windlass_distribution::Untrusted>),
+
     /// There is no built-in default for this slot in this host.
     #[error("this host has no built-in default for the slot")]
     NoBuiltIn,
@@ -184,4 +192,16 @@ pub enum Refusal {
     /// It could not be compiled or prepared.
     #[error("cannot prepare it: {0}")]
     Prepare(String),
+}
+
+impl From<windlass_distribution::Error> for Refusal {
+    fn from(error: windlass_distribution::Error) -> Refusal {
+        Refusal::Unfetched(Box::new(error))
+    }
+}
+
+impl From<windlass_distribution::Untrusted> for Refusal {
+    fn from(untrusted: windlass_distribution::Untrusted) -> Refusal {
+        Refusal::Untrusted(Box::new(untrusted))
+    }
 }

@@ -11,6 +11,8 @@ use parking_lot::{Condvar, Mutex};
 use rand::Rng;
 use tokio::sync::Semaphore;
 use windlass_concurrency::Generations;
+use windlass_distribution::files::read_bounded;
+use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, SIGNATURE_SUFFIX, Trust};
 
 use crate::brake::Brake;
 use crate::built_in;
@@ -24,7 +26,6 @@ use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
-use crate::files::read_bounded;
 use crate::kept::Kept;
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
@@ -58,6 +59,8 @@ pub struct HostOptions {
     /// How often [`Host::watch`] looks at the files. Default 500 ms. Polling, because a Kubernetes ConfigMap changes by
     /// swapping a symbolic link above the file, which file notifications miss.
     pub watch_interval: Duration,
+    /// Who fetches policies from registries. Default: nobody.
+    pub registries: Option<Arc<dyn Fetch>>,
     /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for
     /// good.
     pub compiler: Option<Compiler>,
@@ -76,6 +79,7 @@ impl HostOptions {
             shadows: ShadowOptions::default(),
             decision_log: DecisionLogOptions::default(),
             watch_interval: Duration::from_millis(500),
+            registries: None,
             compiler: None,
         }
     }
@@ -100,6 +104,7 @@ struct Inner {
     kept: Kept,
     limits: Limits,
     policy_folder: PathBuf,
+    registries: Option<Arc<dyn Fetch>>,
     watch_interval: Duration,
     state_dir: Dir,
     built_ins: BuiltIns,
@@ -116,6 +121,7 @@ type BuiltIns = [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()];
 #[derive(Default)]
 struct Configured {
     slots: [Vec<ConfiguredLink>; SlotName::ALL.len()],
+    trust: Option<Arc<Trust>>,
     /// When the built-in defaults were put in place.
     since_ms: u64,
 }
@@ -124,7 +130,7 @@ struct Configured {
 struct ConfiguredLink {
     link: Link,
     policy: Arc<LoadedPolicy>,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     loaded_at_ms: u64,
     /// Why the newest file isn't in use, and since when.
     refused: Option<(String, u64)>,
@@ -138,6 +144,24 @@ struct Stamp {
     bytes: u64,
     inode: u64,
 }
+
+/// A policy's file, and its signature's where there is one: a new signature is a reason to look again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    contents: Stamp,
+    signature: Option<Stamp>,
+}
+
+/// What a source held.
+struct Contents {
+    bytes: Arc<[u8]>,
+    are_rules: bool,
+    signatures: Vec<String>,
+    stamp: Option<FileStamp>,
+}
+
+/// The longest signature of a file, in bytes.
+const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
 
 /// What a reload did.
 #[derive(Debug, Default)]
@@ -193,6 +217,7 @@ impl Host {
             kept,
             limits: options.limits,
             policy_folder: options.policy_folder,
+            registries: options.registries,
             watch_interval: options.watch_interval,
             state_dir: options.state_dir,
             built_ins,
@@ -212,11 +237,12 @@ impl Host {
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
         let mut configured = self.inner.generations.lock();
-        let mut next = Configured { since_ms: configured.since_ms, ..Configured::default() };
+        let trust = policies.trust().cloned();
+        let mut next = Configured { trust, since_ms: configured.since_ms, ..Configured::default() };
         for slot in SlotName::ALL {
             for link in policies.chain(slot) {
                 let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
-                next.slots[slot.index()].push(self.inner.load_link(slot, link, before)?);
+                next.slots[slot.index()].push(self.inner.load_link(slot, link, before, next.trust.as_deref())?);
             }
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
@@ -285,12 +311,12 @@ impl Host {
     }
 
     /// Loads a policy and tries it, without putting it in place: to check a file, to run it by hand, to replay against
-    /// it.
+    /// it. Nobody need have signed it.
     ///
     /// # Errors
     /// Why it can't be used.
     pub fn load(&self, slot: SlotName, link: &Link) -> Result<Arc<LoadedPolicy>, Error> {
-        Ok(self.inner.load_link(slot, link, None)?.policy)
+        Ok(self.inner.load_link(slot, link, None, None)?.policy)
     }
 
     /// A chain of this policy and the built-in default; the other slots have their built-in defaults.
@@ -362,16 +388,26 @@ impl Drop for Watch {
 
 impl Inner {
     /// Loads a configured link, unless the policy that was there before is the same.
-    fn load_link(&self, slot: SlotName, link: &Link, before: Option<&ConfiguredLink>) -> Result<ConfiguredLink, Error> {
+    fn load_link(
+        &self,
+        slot: SlotName,
+        link: &Link,
+        before: Option<&ConfiguredLink>,
+        trust: Option<&Trust>,
+    ) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
-        let (contents, stamp) = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
-        let rules = RulesFile::is_source(&link.source).then(|| rules_for(slot, link, &contents));
+        let contents = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
+        // Before anything looks into the bytes.
+        let trust = trust.filter(|_| link.source != Source::BuiltIn);
+        let signed_by = trust.map(|trust| trust.verify(&contents.bytes, &contents.signatures)).transpose();
+        let signed_by = signed_by.map_err(|untrusted| refused(untrusted.into()))?;
+        let rules = contents.are_rules.then(|| rules_for(slot, link, &contents.bytes));
         let rules = rules.transpose().map_err(refused)?;
         // Rules are the settings of the component that evaluates them.
         let (component, effective) = match &rules {
             Some(rules) => (built_in::rules().into(), Link { settings: rules.settings().clone(), ..link.clone() }),
-            None => (contents, link.clone()),
+            None => (contents.bytes, link.clone()),
         };
         let digest = Digest::of(&component);
         let same = before.filter(|ConfiguredLink { policy, .. }| {
@@ -391,25 +427,53 @@ impl Inner {
                 (Arc::new(loaded?), now_ms())
             }
         };
+        if let Some(trust) = trust {
+            let checked = trust.check_version(&policy.identity.name, &policy.identity.version);
+            checked.map_err(|untrusted| refused(untrusted.into()))?;
+        }
         // No operation ends under a shadow.
         if link.mode == Mode::Decide {
-            self.kept.keep(&policy.identity, &effective, &component)?;
+            let signed_by = signed_by.map(|signed_by| signed_by.key);
+            self.kept.keep(&policy.identity, &effective, &component, signed_by)?;
         }
-        Ok(ConfiguredLink { link: link.clone(), policy, stamp, loaded_at_ms, refused: None })
+        Ok(ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None })
     }
 
-    fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<(Arc<[u8]>, Option<Stamp>), Refusal> {
+    fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<Contents, Refusal> {
+        let unsigned = |bytes: Arc<[u8]>| Contents {
+            bytes,
+            are_rules: RulesFile::is_source(source),
+            signatures: Vec::new(),
+            stamp: None,
+        };
         match source {
-            Source::BuiltIn => built_in::component(slot).map(|bytes| (bytes.into(), None)).ok_or(Refusal::NoBuiltIn),
-            Source::Bytes(bytes) | Source::Rules(bytes) => Ok((bytes.clone(), None)),
+            Source::BuiltIn => built_in::component(slot).map(|bytes| unsigned(bytes.into())).ok_or(Refusal::NoBuiltIn),
+            Source::Bytes(bytes) | Source::Rules(bytes) => Ok(unsigned(bytes.clone())),
+            Source::Registry(reference) => {
+                let registries = self.registries.as_ref().ok_or(windlass_distribution::Error::NoRegistries)?;
+                let artifact = registries.fetch(reference, most)?;
+                Ok(Contents {
+                    bytes: artifact.contents,
+                    are_rules: artifact.media_type == RULES_MEDIA_TYPE,
+                    signatures: artifact.signatures,
+                    stamp: None,
+                })
+            }
             Source::File(path) => {
                 let (folder, name) = self.open_folder(path)?;
                 // The stamp first: what changes while it is read is read again at the next look.
-                let stamp = stamp(&folder, name)?;
-                if stamp.bytes > most {
-                    return Err(Refusal::TooLarge { bytes: stamp.bytes, limit: most });
+                let stamp = file_stamp(&folder, name)?;
+                if stamp.contents.bytes > most {
+                    return Err(Refusal::TooLarge { bytes: stamp.contents.bytes, limit: most });
                 }
-                Ok((read_bounded(&folder, name, MAX_COMPONENT_BYTES)?.into(), Some(stamp)))
+                let bytes = read_bounded(&folder, name, MAX_COMPONENT_BYTES)?.into();
+                let signature = match stamp.signature {
+                    Some(_) => Some(read_bounded(&folder, signature_of(name), MAX_SIGNATURE_BYTES)?),
+                    None => None,
+                };
+                // What is no text is no signature, and verifying says so.
+                let signature = signature.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                Ok(Contents { signatures: signature.into_iter().collect(), stamp: Some(stamp), ..unsigned(bytes) })
             }
         }
     }
@@ -428,15 +492,16 @@ impl Inner {
         let mut outcome = Reload::default();
         let mut changed = false;
         let mut configured = self.generations.lock();
+        let trust = configured.trust.clone();
         for slot in SlotName::ALL {
             for known in &mut configured.slots[slot.index()] {
                 let Source::File(path) = &known.link.source else { continue };
-                let now = self.open_folder(path).and_then(|(folder, name)| stamp(&folder, name)).ok();
+                let now = self.open_folder(path).and_then(|(folder, name)| file_stamp(&folder, name)).ok();
                 if only_changed && now == known.stamp {
                     continue;
                 }
                 changed = true;
-                match self.load_link(slot, &known.link, Some(&*known)) {
+                match self.load_link(slot, &known.link, Some(&*known), trust.as_deref()) {
                     Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
                         known.stamp = loaded.stamp;
                         known.refused = None;
@@ -482,7 +547,8 @@ impl Inner {
         if let Some(policy) = restored.iter().filter_map(Weak::upgrade).find(|policy| policy.identity == *identity) {
             return Ok(policy);
         }
-        let (link, component) = self.kept.read(identity)?;
+        let trust = self.generations.current().trust.clone();
+        let (link, component) = self.kept.read(identity, trust.as_deref())?;
         let limits = self.limits.with(&link.limits, "limits")?;
         let policy =
             self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
@@ -545,7 +611,7 @@ fn link_status(policy: &LoadedPolicy, position: usize, loaded_at_ms: u64) -> Lin
 
 /// The generation of these links, each chain ended by the built-in default.
 fn generation_of(configured: &Configured, built_ins: &BuiltIns) -> Generation {
-    let mut generation = Generation::default();
+    let mut generation = Generation { trust: configured.trust.clone(), ..Generation::default() };
     for slot in SlotName::ALL {
         let chain = &mut generation.chains[slot.index()];
         for link in &configured.slots[slot.index()] {
@@ -578,7 +644,7 @@ fn load_built_ins(loader: &Loader, kept: &Kept, limits: &Limits) -> Result<Built
                 .load(slot, &link, component.into(), limits.clone())
                 .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
             // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
-            kept.keep(&policy.identity, &link, component)?;
+            kept.keep(&policy.identity, &link, component, None)?;
             Ok(Some(Arc::new(policy)))
         };
     let mut loaded = std::thread::scope(|scope| {
@@ -590,6 +656,16 @@ fn load_built_ins(loader: &Loader, kept: &Kept, limits: &Limits) -> Result<Built
         *place = std::mem::replace(loaded, Ok(None))?;
     }
     Ok(built_ins)
+}
+
+fn signature_of(name: &Path) -> PathBuf {
+    let mut signature = name.as_os_str().to_owned();
+    signature.push(SIGNATURE_SUFFIX);
+    signature.into()
+}
+
+fn file_stamp(folder: &Dir, name: &Path) -> std::io::Result<FileStamp> {
+    Ok(FileStamp { contents: stamp(folder, name)?, signature: stamp(folder, &signature_of(name)).ok() })
 }
 
 fn stamp(folder: &Dir, name: &Path) -> std::io::Result<Stamp> {

@@ -12,14 +12,15 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_distribution::{ContentDigest, KeyId, Trust, Untrusted};
 
 use crate::configuration::{Link, Source};
 use crate::decision::PolicyIdentity;
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::files::{private_folder, read_bounded, remove, write_atomically};
 use crate::limits::MAX_COMPONENT_BYTES;
 use crate::slots::OnFailure;
+use windlass_distribution::files::{private_folder, read_bounded, remove, write_atomically};
 
 const FOLDER: &str = "policies";
 /// The longest configuration of one policy.
@@ -36,6 +37,12 @@ struct Configuration {
     grants: Vec<String>,
     on_failure: Option<OnFailure>,
     limits: Map<String, Value>,
+    /// Whether it is a built-in default, which nobody has to sign.
+    #[serde(default)]
+    built_in: bool,
+    /// The key that had signed it when it was loaded.
+    #[serde(default)]
+    signed_by: Option<KeyId>,
 }
 
 pub(crate) struct Kept {
@@ -50,13 +57,21 @@ impl Kept {
     }
 
     /// Keeps a policy. The newest configuration wins where only grants or limits differ.
-    pub(crate) fn keep(&self, identity: &PolicyIdentity, link: &Link, component: &[u8]) -> Result<(), Error> {
+    pub(crate) fn keep(
+        &self,
+        identity: &PolicyIdentity,
+        link: &Link,
+        component: &[u8],
+        signed_by: Option<KeyId>,
+    ) -> Result<(), Error> {
         let configuration = Configuration {
             identity: identity.clone(),
             settings: link.settings.clone(),
             grants: link.grants.clone(),
             on_failure: link.on_failure,
             limits: link.limits.clone(),
+            built_in: link.source == Source::BuiltIn,
+            signed_by,
         };
         let name = component_file(&identity.component);
         let kept = serde_json::to_vec(&configuration).map_err(io::Error::other).and_then(|json| {
@@ -85,8 +100,8 @@ impl Kept {
             && self.folder.exists(component_file(&identity.component))
     }
 
-    /// Reads a kept policy.
-    pub(crate) fn read(&self, identity: &PolicyIdentity) -> Result<(Link, Arc<[u8]>), String> {
+    /// Reads a kept policy, if whoever signed it is still trusted.
+    pub(crate) fn read(&self, identity: &PolicyIdentity, trust: Option<&Trust>) -> Result<(Link, Arc<[u8]>), String> {
         let configuration = read_bounded(&self.folder, configuration_file(identity), MAX_CONFIGURATION_BYTES)
             .map_err(|error| format!("its configuration is not in the state folder: {error}"))?;
         let configuration: Configuration = serde_json::from_slice(&configuration)
@@ -96,6 +111,16 @@ impl Kept {
             .into();
         if Digest::of(&component) != identity.component {
             return Err("its component in the state folder has been changed".into());
+        }
+        if let Some(trust) = trust
+            && !configuration.built_in
+        {
+            let digest = ContentDigest::of(&component);
+            let key = configuration.signed_by.ok_or(Untrusted::Unknown);
+            let checked = key.and_then(|key| trust.check_key(digest, key));
+            checked
+                .and_then(|()| trust.check_version(&identity.name, &identity.version))
+                .map_err(|untrusted| format!("it is no longer trusted: {untrusted}"))?;
         }
         if Digest::of_json(&Value::Object(configuration.settings.clone())) != identity.settings {
             return Err("its settings in the state folder have been changed".into());

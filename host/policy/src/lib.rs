@@ -42,7 +42,6 @@ mod direct;
 mod engine;
 mod error;
 mod examine;
-mod files;
 mod guest_time;
 mod host;
 mod host_calls;

@@ -50,7 +50,7 @@ impl RulesFile {
         match source {
             Source::Rules(_) => true,
             Source::File(path) => RulesFile::is_named(path),
-            Source::BuiltIn | Source::Bytes(_) => false,
+            Source::BuiltIn | Source::Bytes(_) | Source::Registry(_) => false,
         }
     }
 

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::Mode;
 use crate::decision::{PolicyIdentity, now_ms};
 use crate::error::Error;
-use crate::files::{private_folder, read_bounded, remove};
 use crate::slots::SlotName;
 use crate::text::{cut, without_controls};
+use windlass_distribution::files::{private_folder, read_bounded, remove};
 
 const FOLDER: &str = "hosts";
 const CONTENT: &str = ".json";

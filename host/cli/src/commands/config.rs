@@ -269,8 +269,8 @@ fn policies(context: &Context) -> Vec<Value> {
         let lines = context.configuration.policy_lines.get(&slot);
         let link = |(position, link): (usize, &windlass_policy::Link)| {
             let source = match &link.source {
-                Source::File(path) => path.display().to_string(),
-                _ => "built-in".to_owned(),
+                Source::BuiltIn => "built-in".to_owned(),
+                source => source.to_string(),
             };
             let shadow = if link.mode == Mode::Shadow { " (shadow)" } else { "" };
             let line = lines.and_then(|lines| lines.get(position)).map(|line| format!(", line {line}"));

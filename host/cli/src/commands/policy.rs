@@ -3,6 +3,7 @@
 mod author;
 mod bench;
 mod diff;
+mod distribute;
 mod prove;
 mod shadow;
 mod test;
@@ -51,6 +52,10 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
         PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
+        PolicyCommand::Sign(arguments) => distribute::sign(context, &arguments),
+        PolicyCommand::Push(arguments) => distribute::push(context, &arguments),
+        PolicyCommand::Pull(arguments) => distribute::pull(context, &arguments),
+        PolicyCommand::Lock(arguments) => distribute::lock(context, &arguments),
     }
 }
 

@@ -10,6 +10,7 @@ mod completion;
 mod conformance;
 mod demo;
 mod detached;
+mod distribution;
 mod doctor;
 mod failures;
 mod help;

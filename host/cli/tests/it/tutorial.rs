@@ -13,6 +13,7 @@ use windlass_test_guests::{
     GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_VOLUMES_FOR_INSPECTION, STOCK_AWARE_RETRY,
 };
 
+use crate::distribution::Registry;
 use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment};
 
 /// What a page does, in order.
@@ -199,10 +200,11 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 15] = [
+const FOLLOWED: [(&str, &str, &str); 16] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
     ("docs/decisions.md", "# What is decided", ""),
+    ("docs/distributing-policies.md", "# Distributing policies", ""),
     ("docs/operating.md", "## Begin", "## Is everything there?"),
     ("docs/operating.md", "## Is everything there?", "## Credentials"),
     ("docs/operating.md", "## Servers", "### Before something is removed"),
@@ -390,6 +392,20 @@ fn policies_are_looked_at_and_put_in_place_as_the_page_says() {
     let record: serde_json::Value = serde_json::from_str(&reader.run(question, None).expect(0).stdout).unwrap();
     std::fs::write(reader.folder.join("question.json"), record["question"].to_string()).unwrap();
     assert_eq!(reader.follow(&part("docs/writing-policies.md", "## Look at it")), 8);
+}
+
+#[test]
+fn distributing_policies_does_what_it_says() {
+    let Some(registry) = Registry::start(&[]) else { return };
+    if Command::new("minisign").arg("-v").output().is_err() {
+        eprintln!("SKIPPED: minisign is not installed");
+        return;
+    }
+    let mut reader = Reader::new();
+    reader.export(CREDENTIALS);
+    std::fs::write(reader.folder.join("registry"), &registry.address).unwrap();
+    reader.stand_ins.push(("registry.example".to_owned(), "cat registry".to_owned()));
+    assert_eq!(reader.follow(&part("docs/distributing-policies.md", "# Distributing policies")), 6);
 }
 
 #[test]

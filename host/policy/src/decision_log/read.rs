@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SUFFIX};
 use crate::decision::{DecidedBy, DecisionId};
 use crate::error::Error;
-use crate::files::read_bounded;
 use crate::slots::SlotName;
 use crate::text::one_line;
+use windlass_distribution::files::read_bounded;
 
 /// A segment that is longer than this was not written by us.
 const MAX_SEGMENT_BYTES: u64 = 256 << 20;

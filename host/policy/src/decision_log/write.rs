@@ -17,9 +17,9 @@ use super::record::ShadowRecord;
 use super::{DecisionRecord, FOLDER, Redaction, SUFFIX, weight};
 use crate::decision::now_ms;
 use crate::error::Error;
-use crate::files;
 use crate::host_calls::HostCall;
 use crate::json_text::JsonText;
+use windlass_distribution::files;
 
 /// The bounds of the decision log.
 #[derive(Clone, Debug)]

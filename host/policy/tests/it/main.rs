@@ -22,3 +22,4 @@ mod shadows;
 mod support;
 mod swapping;
 mod trials;
+mod trust;

@@ -1,4 +1,4 @@
-//! Files of the state folder: bounded reads, atomic writes, private to their owner.
+//! Files of a folder that several processes may share: bounded reads, atomic writes, private to their owner.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 const TEMPORARY: &str = ".tmp";
 
 /// Opens a folder, which is made with access for its owner only.
-pub(crate) fn private_folder(state: &Dir, name: &str) -> io::Result<Dir> {
+pub fn private_folder(state: &Dir, name: &str) -> io::Result<Dir> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700).recursive(true);
     state.create_dir_with(name, &builder)?;
@@ -20,7 +20,7 @@ pub(crate) fn private_folder(state: &Dir, name: &str) -> io::Result<Dir> {
 }
 
 /// Reads a file of at most so many bytes. What is no regular file is refused, and never waited for.
-pub(crate) fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+pub fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     let name = name.as_ref();
     // Opening a device can do something, so it is looked at before.
     let metadata = folder.metadata(name)?;
@@ -42,7 +42,7 @@ pub(crate) fn read_bounded(folder: &Dir, name: impl AsRef<Path>, most: u64) -> i
 
 /// Opens a file for reading, with more flags of the system's. A pipe that has taken its place meanwhile is not waited
 /// for.
-pub(crate) fn open_regular(folder: &Dir, name: &Path, flags: OFlags) -> io::Result<(File, Metadata)> {
+pub fn open_regular(folder: &Dir, name: &Path, flags: OFlags) -> io::Result<(File, Metadata)> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed());
     let file = folder.open_with(name, &options)?;
@@ -58,7 +58,7 @@ fn too_large(bytes: u64, most: u64) -> io::Error {
 }
 
 /// Writes a file so that a reader finds either the old one or the whole new one, also after a crash.
-pub(crate) fn write_atomically(folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+pub fn write_atomically(folder: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_name(name);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -74,13 +74,13 @@ pub(crate) fn write_atomically(folder: &Dir, name: &str, bytes: &[u8]) -> io::Re
 }
 
 /// A name that no other writer uses.
-pub(crate) fn temporary_name(name: &str) -> String {
+pub fn temporary_name(name: &str) -> String {
     format!(".{name}.{:016x}{TEMPORARY}", rand::rng().next_u64())
 }
 
 /// Has the oldest files removed until those that stay have at most so many bytes. `remove` returns whether a file is
 /// gone, or stays because somebody uses it.
-pub(crate) fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Result<bool>) -> io::Result<()> {
+pub fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Result<bool>) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
         let entry = entry?;
@@ -104,7 +104,7 @@ pub(crate) fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Res
 }
 
 /// Removes a file. Another process may have done so.
-pub(crate) fn remove(folder: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
+pub fn remove(folder: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
     match folder.remove_file(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -1,0 +1,207 @@
+//! Policies that travel: through a real registry (go-containerregistry's), signed by minisign's own program and by ours.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use windlass_test_guests::{KEEP_VOLUMES_FOR_INSPECTION, RETRY};
+
+use crate::support::World;
+
+/// The registry's program, built once from `tests/registry-go`; nothing where there is no Go.
+static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("registry");
+    let usual = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+    let built = Command::new("go")
+        .args(["build", "-trimpath", "-mod=readonly", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(root.join("tests/registry-go"))
+        .env("PATH", usual)
+        .env("GOFLAGS", "")
+        .status();
+    match built {
+        Ok(status) => {
+            assert!(status.success(), "tests/registry-go does not build");
+            Some(program)
+        }
+        Err(_) => {
+            eprintln!("SKIPPED: a real registry needs Go: https://go.dev/dl");
+            None
+        }
+    }
+});
+
+/// A registry that is killed at the end.
+pub struct Registry {
+    child: Child,
+    pub address: String,
+}
+
+impl Registry {
+    pub fn start(arguments: &[&str]) -> Option<Registry> {
+        let mut child = Command::new(PROGRAM.as_ref()?).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Some(Registry { child, address: address.trim().to_owned() })
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn push(world: &World, file: &Path, reference: &str) -> Value {
+    world.json(&["policy", "push", file.to_str().unwrap(), reference])
+}
+
+/// The name of the policy that is asked first in a slot.
+fn first_of(world: &World, slot: &str) -> String {
+    let listed = world.json(&["policy", "list"]);
+    let links = listed["policies"].as_array().unwrap();
+    links.iter().find(|link| link["slot"] == slot).unwrap()["policy"]["name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_policy_is_pushed_pulled_and_used_by_digest_also_when_the_registry_is_gone() {
+    for arguments in [&[][..], &["-referrers"]] {
+        let Some(registry) = Registry::start(arguments) else { return };
+        let world = World::new("50");
+        let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+        let reference = format!("oci://{}/team/keep:1.0.0", registry.address);
+        let pushed = push(&world, &file, &reference);
+        assert_eq!(pushed["signed"], false);
+        let again = push(&world, &file, &reference);
+        assert_eq!(again["digest"], pushed["digest"], "the same file has the same digest");
+
+        let out = world.home.path().join("pulled.wasm");
+        let pulled = world.json(&["policy", "pull", &reference, "--out", out.to_str().unwrap()]);
+        assert_eq!(pulled["pinned"], pushed["pinned"]);
+        assert_eq!(std::fs::read(&out).unwrap(), KEEP_VOLUMES_FOR_INSPECTION.bytes);
+
+        world.configure(&format!("[policies.rollback]\npath = '{}'\n", pushed["pinned"].as_str().unwrap()));
+        drop(registry);
+        // It was pulled through the cache, so that nobody has to be asked.
+        assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+        assert!(!world.home.path().join(".config/windlass/config.lock").exists(), "a digest needs no lock");
+    }
+}
+
+#[test]
+fn rules_travel_as_components_do() {
+    let Some(registry) = Registry::start(&[]) else { return };
+    let world = World::new("50");
+    let rules = "slot = \"retry\"\n\n[[rules]]\nname = \"stock\"\nwhen = \"attempt > 90\"\nanswer = \"give-up\"\n";
+    let file = world.write("patience.rules.toml", rules.as_bytes());
+    let reference = format!("oci://{}/team/patience:1.0.0", registry.address);
+    let checked = world.run(&["policy", "check", file.to_str().unwrap()]);
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    push(&world, &file, &reference);
+    world.configure(&format!("[policies.retry]\npath = '{reference}'\n"));
+    let listed = world.json(&["policy", "list"]);
+    let links = listed["policies"].as_array().unwrap();
+    assert!(links.iter().any(|link| link["source"] == reference.as_str() && link["slot"] == "retry"), "{listed}");
+}
+
+#[test]
+fn a_tag_that_is_moved_changes_nothing_until_it_is_looked_up_again() {
+    let Some(registry) = Registry::start(&[]) else { return };
+    let world = World::new("50");
+    let reference = format!("oci://{}/team/policy:main", registry.address);
+    let keep = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let locked = push(&world, &keep, &reference)["digest"].as_str().unwrap().to_owned();
+    world.configure(&format!("[policies.rollback]\npath = '{reference}'\n"));
+    assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+    let lock = world.home.path().join(".config/windlass/config.lock");
+    assert!(std::fs::read_to_string(&lock).unwrap().contains(&locked));
+
+    let retry = world.write("retry.wasm", RETRY.bytes);
+    push(&world, &retry, &reference);
+    assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+    assert_eq!(world.json(&["policy", "lock"])["tags"][0]["digest"], locked);
+    assert_ne!(world.json(&["policy", "lock", "--update"])["tags"][0]["digest"], locked);
+    world.run(&["policy", "list"]).expect(2).says("does not export `windlass:policy/rollback");
+
+    std::fs::write(&lock, "version = 2\n").unwrap();
+    world.run(&["policy", "list"]).expect(2).says("config.lock: it is of version 2");
+}
+
+/// A key, and the line for the configuration.
+fn key(world: &World, name: &str) -> (String, String) {
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    let path = world.write(name, pair.sk.to_box(None).unwrap().to_string().as_bytes());
+    (path.to_str().unwrap().to_owned(), pair.pk.to_base64())
+}
+
+#[test]
+fn where_keys_are_named_nothing_else_is_used_from_a_file_or_a_registry() {
+    let Some(registry) = Registry::start(&[]) else { return };
+    let world = World::new("50");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let (release, public) = key(&world, "release.key");
+    let (other, _) = key(&world, "other.key");
+    let reference = format!("oci://{}/team/keep:main", registry.address);
+    let trusting = |path: &str| {
+        world
+            .configure(&format!("[policies.rollback]\npath = '{path}'\n[policies.trust.keys]\nrelease = '{public}'\n"));
+    };
+    world.configure("");
+    push(&world, &file, &reference);
+    let path = file.to_str().unwrap();
+    for source in [path, &reference] {
+        trusting(source);
+        world.run(&["policy", "list"]).expect(2).says("is not signed, and [policies.trust] takes only");
+    }
+    let signed = world.json(&["policy", "sign", path, "--key", &other]);
+    trusting(path);
+    world.run(&["policy", "list"]).expect(2).says(&format!("is signed by the key {}", signed["key"].as_str().unwrap()));
+    world.run(&["policy", "push", path, &reference]).expect(2).says("is not trusted; nothing was done");
+
+    let signed = world.json(&["policy", "sign", path, "--key", &release]);
+    assert_eq!(signed["public_key"], public.as_str());
+    let pushed = push(&world, &file, &reference);
+    assert_eq!(pushed["signed_by"], signed["key"]);
+    for source in [path, &reference] {
+        trusting(source);
+        assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+    }
+    // The signature of this version beside another one.
+    world.write("keep.wasm", RETRY.bytes);
+    trusting(path);
+    world.run(&["policy", "list"]).expect(2).says("(release) is not of sha256:");
+}
+
+#[test]
+fn minisigns_own_program_and_ours_take_each_others_signatures() {
+    if Command::new("minisign").arg("-v").output().is_err() {
+        eprintln!("SKIPPED: minisign is not installed");
+        return;
+    }
+    let world = World::new("50");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let minisign = |arguments: &[&str]| {
+        let ran = Command::new("minisign").args(arguments).current_dir(world.home.path()).output().unwrap();
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    minisign(&["-G", "-W", "-p", "its.pub", "-s", "its.key"]);
+    let public = std::fs::read_to_string(world.home.path().join("its.pub")).unwrap();
+    let configuration = format!(
+        "[policies.rollback]\npath = '{}'\n[policies.trust.keys]\nits = '{}'\n",
+        file.display(),
+        public.lines().nth(1).unwrap()
+    );
+    world.configure(&configuration);
+    minisign(&["-S", "-s", "its.key", "-m", "keep.wasm"]);
+    assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+
+    std::fs::remove_file(world.home.path().join("keep.wasm.minisig")).unwrap();
+    let key = world.home.path().join("its.key");
+    world.json(&["policy", "sign", file.to_str().unwrap(), "--key", key.to_str().unwrap()]);
+    minisign(&["-V", "-p", "its.pub", "-m", "keep.wasm"]);
+}

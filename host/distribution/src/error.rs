@@ -1,0 +1,104 @@
+//! What can go wrong between a reference and its bytes.
+
+use crate::digest::ContentDigest;
+
+/// Why an artifact could not be had, or not be published. Never holds a credential.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A reference can't be read.
+    #[error("`{reference}` is no reference: {problem}")]
+    Reference {
+        /// What was written.
+        reference: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// No configured client of registries.
+    #[error("this program fetches nothing from registries")]
+    NoRegistries,
+
+    /// A registry did not do what it was asked to.
+    #[error("{registry}: {problem}")]
+    Registry {
+        /// Its host.
+        registry: String,
+        /// What happened.
+        problem: String,
+    },
+
+    /// Neither the mirrors nor the registry itself had it.
+    #[error("nobody has it: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Everywhere(Vec<Error>),
+
+    /// The bytes are not those that were asked for.
+    #[error("{registry}: the {what} has the digest {found}, and {expected} was asked for")]
+    WrongDigest {
+        /// Who sent them.
+        registry: String,
+        /// What they should have been.
+        what: &'static str,
+        /// The digest that was asked for.
+        expected: ContentDigest,
+        /// The digest that they have.
+        found: ContentDigest,
+    },
+
+    /// More was sent than is taken.
+    #[error("{registry}: the {what} has more than {limit} bytes")]
+    TooLarge {
+        /// Who sent it.
+        registry: String,
+        /// What it was.
+        what: &'static str,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+
+    /// The manifest is of something else.
+    #[error("{registry}: it is no artifact of one layer that could be used: {problem}")]
+    NotAnArtifact {
+        /// Who sent it.
+        registry: String,
+        /// What it is instead.
+        problem: String,
+    },
+
+    /// Credentials could not be read.
+    #[error("the credentials for {registry}: {problem}")]
+    Credentials {
+        /// For which registry.
+        registry: String,
+        /// What happened.
+        problem: String,
+    },
+
+    /// The lock file can't be used.
+    #[error("the lock file {file}: {problem}")]
+    Lock {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// Nobody who is trusted has signed it.
+    #[error(transparent)]
+    Untrusted(#[from] crate::trust::Untrusted),
+
+    /// The settings are wrong.
+    #[error("{0}")]
+    Settings(String),
+}
+
+/// Foreign text on one line and of a bounded length.
+pub(crate) fn printable(text: &str) -> String {
+    const MOST: usize = 300;
+    let mut line: String =
+        text.chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    if text.chars().nth(MOST).is_some() {
+        line.push('…');
+    }
+    line
+}

@@ -1,0 +1,38 @@
+//! Artifacts from OCI registries, and the keys that sign them: bytes, digests, references, keys. Knows nothing of what
+//! the bytes mean.
+//!
+//! Whatever comes from outside (answers of registries, lock files, cached files, signatures, credential helpers) is
+//! bounded, and what has a digest is verified against it at each use.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod artifact;
+mod digest;
+mod error;
+pub mod files;
+mod reference;
+mod settings;
+mod trust;
+
+#[cfg(feature = "registry")]
+mod cache;
+#[cfg(feature = "registry")]
+mod client;
+#[cfg(feature = "registry")]
+mod credentials;
+#[cfg(feature = "registry")]
+mod lock;
+#[cfg(feature = "registry")]
+mod registries;
+
+pub use artifact::{Artifact, Fetch, MINISIGN_ANNOTATION, NewArtifact, RULES_MEDIA_TYPE, WASM_MEDIA_TYPE};
+pub use digest::ContentDigest;
+pub use error::Error;
+pub use reference::{Reference, SCHEME};
+pub use settings::{HostSettings, RegistrySettings};
+pub use trust::{KeyId, SIGNATURE_SUFFIX, SignedBy, Trust, Untrusted};
+
+#[cfg(feature = "registry")]
+pub use lock::{LockFile, LockedTag};
+#[cfg(feature = "registry")]
+pub use registries::{Registries, RegistryOptions};

@@ -1,0 +1,124 @@
+//! The lock file: the digest that each tag had when it was first used. A tag that is moved later changes nothing.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::ContentDigest;
+use crate::error::{Error, printable};
+use crate::files::{read_bounded, write_atomically};
+use crate::reference::Reference;
+
+/// The longest lock file, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+const VERSION: u32 = 1;
+const HEADER: &str =
+    "# The digest of each tag when it was first used. `windlass policy lock --update` looks them up again.\n";
+
+/// A lock file, which need not be there yet.
+#[derive(Clone, Debug)]
+pub struct LockFile {
+    path: PathBuf,
+}
+
+/// A tag and its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedTag {
+    /// With a tag, and without a digest.
+    pub reference: Reference,
+    /// The digest of the manifest.
+    pub digest: ContentDigest,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    #[serde(default)]
+    artifact: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    reference: String,
+    digest: String,
+}
+
+impl LockFile {
+    /// The lock file at this path.
+    pub fn at(path: impl Into<PathBuf>) -> LockFile {
+        LockFile { path: path.into() }
+    }
+
+    /// The digest of a tag, where it is locked.
+    ///
+    /// # Errors
+    /// The file is there and can't be used.
+    pub fn get(&self, reference: &Reference) -> Result<Option<ContentDigest>, Error> {
+        Ok(self.read()?.remove(&reference.to_string()))
+    }
+
+    /// Locks these tags, besides those that are.
+    ///
+    /// # Errors
+    /// The file is there and can't be used, or can't be written.
+    pub fn lock(&self, tags: &[LockedTag]) -> Result<(), Error> {
+        let mut locked = self.read()?;
+        locked.extend(tags.iter().map(|tag| (tag.reference.to_string(), tag.digest)));
+        let artifact = locked.into_iter().map(|(reference, digest)| Entry { reference, digest: digest.to_string() });
+        let document = Document { version: VERSION, artifact: artifact.collect() };
+        let text = toml::to_string(&document).map_err(|error| self.problem(&error.to_string()))?;
+        let (folder, name) = self.open().map_err(|error| self.unwritable(&error))?;
+        write_atomically(&folder, &name, format!("{HEADER}{text}").as_bytes()).map_err(|error| self.unwritable(&error))
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, ContentDigest>, Error> {
+        let read = self.open().and_then(|(folder, name)| read_bounded(&folder, name, MAX_BYTES));
+        let bytes = match read {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(self.problem(&error.to_string())),
+        };
+        let text = String::from_utf8(bytes).map_err(|_| self.problem("it is not UTF-8 text"))?;
+        let document: Document = toml::from_str(&text).map_err(|error| self.problem(&error.to_string()))?;
+        if document.version != VERSION {
+            return Err(
+                self.problem(&format!("it is of version {}, and this program reads {VERSION}", document.version))
+            );
+        }
+        let mut locked = BTreeMap::new();
+        for entry in document.artifact {
+            let reference: Reference =
+                entry.reference.parse().map_err(|error: Error| self.problem(&error.to_string()))?;
+            let digest = entry.digest.parse().map_err(|expected| self.problem(&format!("{reference}: {expected}")))?;
+            if reference.tag().is_none() || reference.digest().is_some() {
+                return Err(self.problem(&format!("{reference}: expected a reference with a tag and without a digest")));
+            }
+            if locked.insert(reference.to_string(), digest).is_some() {
+                return Err(self.problem(&format!("{reference} stands there twice")));
+            }
+        }
+        Ok(locked)
+    }
+
+    /// The folder, and the name in it: a symbolic link in its place leads nowhere outside of the folder.
+    fn open(&self) -> std::io::Result<(Dir, String)> {
+        let invalid = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path names no file");
+        let name = self.path.file_name().and_then(|name| name.to_str()).ok_or_else(invalid)?.to_owned();
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(std::path::Path::new("."));
+        Ok((Dir::open_ambient_dir(folder, ambient_authority())?, name))
+    }
+
+    fn unwritable(&self, error: &std::io::Error) -> Error {
+        self.problem(&format!("it cannot be written ({error}); name the artifact by its digest instead of by a tag"))
+    }
+
+    fn problem(&self, problem: &str) -> Error {
+        Error::Lock { file: self.path.display().to_string(), problem: printable(problem) }
+    }
+}

@@ -1,0 +1,255 @@
+//! All registries of a configuration: credentials, mirrors, the lock file and the cache put together.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cap_std::fs::Dir;
+
+use crate::artifact::{Artifact, Fetch, NewArtifact};
+use crate::cache::Cache;
+use crate::client::{Access, Client, MAX_MANIFEST_BYTES, Manifest, read_certificates, read_manifest};
+use crate::credentials::DockerConfiguration;
+use crate::digest::ContentDigest;
+use crate::error::Error;
+use crate::lock::{LockFile, LockedTag};
+use crate::reference::Reference;
+use crate::settings::{HostSettings, RegistrySettings};
+use crate::trust::Trust;
+
+/// How long one artifact may take from all registries together.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// How long a credential helper may take.
+const HELPER_DEADLINE: Duration = Duration::from_secs(15);
+
+/// How [`Registries`] are made.
+#[non_exhaustive]
+pub struct RegistryOptions {
+    /// How registries are reached.
+    pub settings: RegistrySettings,
+    /// Where relative paths of the settings start.
+    pub folder: PathBuf,
+    /// The folder for the cache. Several processes may share it. Absent: nothing is cached.
+    pub state: Option<Dir>,
+    /// Where tags are locked. Absent: a tag is looked up each time.
+    pub lock: Option<LockFile>,
+    /// Who must have signed what a tag is, before it is locked. Whoever fetches has to verify all the same.
+    pub trust: Option<Arc<Trust>>,
+    /// The variables `DOCKER_CONFIG` and `HOME`.
+    pub environment: BTreeMap<String, String>,
+    /// How long one artifact may take, all registries together. Default: two minutes.
+    pub deadline: Duration,
+    /// How long a credential helper may take. Default: 15 seconds.
+    pub helper_deadline: Duration,
+}
+
+impl RegistryOptions {
+    /// The defaults with these settings: the current folder, no cache, no lock file, no variables.
+    pub fn new(settings: RegistrySettings) -> RegistryOptions {
+        RegistryOptions {
+            settings,
+            folder: PathBuf::from("."),
+            state: None,
+            lock: None,
+            trust: None,
+            environment: BTreeMap::new(),
+            deadline: DEADLINE,
+            helper_deadline: HELPER_DEADLINE,
+        }
+    }
+
+    /// The same with the variables of this process.
+    pub fn with_environment_of_process(mut self) -> RegistryOptions {
+        let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+        self.environment = ["DOCKER_CONFIG", "HOME"].into_iter().filter_map(variable).collect();
+        self
+    }
+}
+
+/// Pushes and fetches artifacts.
+pub struct Registries {
+    settings: RegistrySettings,
+    folder: PathBuf,
+    cache: Option<Cache>,
+    lock: Option<LockFile>,
+    trust: Option<Arc<Trust>>,
+    docker: DockerConfiguration,
+    deadline: Duration,
+}
+
+impl Registries {
+    /// Makes the client. Nothing is asked of anybody yet.
+    ///
+    /// # Errors
+    /// The folder of the cache can't be opened.
+    pub fn new(options: RegistryOptions) -> Result<Registries, Error> {
+        let cache = options.state.as_ref().map(Cache::open).transpose();
+        let cache = cache.map_err(|error| Error::Settings(format!("the folder for artifacts: {error}")))?;
+        let usual = || {
+            let variable =
+                |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+            let folder = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
+            folder.map(|folder| (folder.join("config.json"), false))
+        };
+        let named = options.settings.credentials.as_ref().map(|file| (options.folder.join(file), true));
+        let docker = DockerConfiguration { file: named.or_else(usual), helper_deadline: options.helper_deadline };
+        Ok(Registries {
+            settings: options.settings,
+            folder: options.folder,
+            cache,
+            lock: options.lock,
+            trust: options.trust,
+            docker,
+            deadline: options.deadline,
+        })
+    }
+
+    /// Pushes an artifact under the reference's tag. Returns the digest by which it can be named for good. Blocks.
+    ///
+    /// # Errors
+    /// The registry, or the credentials for it.
+    pub fn push(&self, reference: &Reference, artifact: &NewArtifact<'_>) -> Result<ContentDigest, Error> {
+        if reference.digest().is_some() || reference.tag().is_none() {
+            let problem = "name a tag to push to; the digest follows from what is pushed".to_owned();
+            return Err(Error::Reference { reference: reference.to_string(), problem });
+        }
+        self.blocking(reference, async {
+            let client = self.client(reference.registry(), reference, Access::Push).await?;
+            client.push(reference, artifact).await
+        })
+    }
+
+    /// Looks a tag up and locks what it is now, whatever is locked. Blocks.
+    ///
+    /// # Errors
+    /// No registry has it, or it can't be locked; then the lock file stays as it was.
+    pub fn lock(&self, reference: &Reference, most: u64) -> Result<ContentDigest, Error> {
+        let artifact = self.fetch_from_registries(reference, most)?;
+        if let Some(trust) = &self.trust {
+            trust.verify(&artifact.contents, &artifact.signatures)?;
+        }
+        self.write_lock(reference, artifact.digest)?;
+        Ok(artifact.digest)
+    }
+
+    fn write_lock(&self, reference: &Reference, digest: ContentDigest) -> Result<(), Error> {
+        match &self.lock {
+            Some(lock) => lock.lock(&[LockedTag { reference: reference.clone(), digest }]),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks a tag up, whatever is locked and cached, and fetches what it is now.
+    fn fetch_from_registries(&self, reference: &Reference, most: u64) -> Result<Artifact, Error> {
+        self.blocking(reference, async {
+            let its = self.settings.hosts.get(reference.registry());
+            let mirrors = its.map_or(&[][..], |its| &its.mirrors);
+            let mut errors = Vec::new();
+            for registry in mirrors.iter().map(String::as_str).chain([reference.registry()]) {
+                match self.fetch_from(registry, reference, most).await {
+                    Ok(artifact) => return Ok(artifact),
+                    Err(error) => errors.push(error),
+                }
+            }
+            match errors.pop() {
+                Some(only) if errors.is_empty() => Err(only),
+                last => Err(Error::Everywhere(errors.into_iter().chain(last).collect())),
+            }
+        })
+    }
+
+    async fn fetch_from(&self, registry: &str, reference: &Reference, most: u64) -> Result<Artifact, Error> {
+        let client = self.client(registry, reference, Access::Pull).await?;
+        let manifest = client.manifest(reference).await?;
+        if manifest.layer.size > most {
+            return Err(Error::TooLarge { registry: registry.to_owned(), what: "layer", limit: most });
+        }
+        let cached = self.cache.as_ref().and_then(|cache| cache.get(manifest.layer.digest, most));
+        let contents = match cached {
+            Some(contents) => contents,
+            None => client.layer(reference, &manifest.layer).await?,
+        };
+        if let Some(cache) = &self.cache {
+            // The layer first: where the manifest is, everything is.
+            cache.put(manifest.layer.digest, &contents);
+            cache.put(manifest.digest, &manifest.bytes);
+        }
+        Ok(artifact(manifest, contents))
+    }
+
+    /// Everything from the cache, or nothing.
+    fn cached(&self, digest: ContentDigest, most: u64) -> Option<Artifact> {
+        let cache = self.cache.as_ref()?;
+        let bytes = cache.get(digest, MAX_MANIFEST_BYTES)?;
+        let layer = read_manifest(&bytes).ok()?;
+        let contents = cache.get(layer.digest, most)?;
+        Some(artifact(Manifest { bytes, digest, layer }, contents))
+    }
+
+    async fn client(&self, registry: &str, reference: &Reference, access: Access) -> Result<Client, Error> {
+        let default = HostSettings::default();
+        let settings = self.settings.hosts.get(registry).unwrap_or(&default);
+        let certificates = match &settings.ca {
+            Some(file) => {
+                let file = self.folder.join(file);
+                let read = read_certificates(&file);
+                let problem = |error| Error::Settings(format!("hosts.\"{registry}\".ca: {}: {error}", file.display()));
+                Some(read.map_err(problem)?)
+            }
+            None => None,
+        };
+        let credentials = self.docker.credentials(registry).await?;
+        Client::new(registry, reference, access, settings, certificates.as_deref(), credentials)
+    }
+
+    /// Runs work on a thread of its own, since the caller's may belong to an asynchronous runtime.
+    fn blocking<T: Send>(
+        &self,
+        reference: &Reference,
+        work: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        let problem = |problem: String| Error::Registry { registry: reference.registry().to_owned(), problem };
+        let run = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| problem(error.to_string()))?;
+            let ended = runtime.block_on(async { tokio::time::timeout(self.deadline, work).await });
+            // A name that is being looked up elsewhere is not waited for.
+            runtime.shutdown_background();
+            ended.unwrap_or_else(|_| Err(problem(format!("it took longer than {:?}", self.deadline))))
+        };
+        std::thread::scope(|scope| scope.spawn(run).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Fetch for Registries {
+    fn fetch(&self, reference: &Reference, most: u64) -> Result<Artifact, Error> {
+        let locked = match (reference.digest(), &self.lock) {
+            (Some(digest), _) => Some(digest),
+            (None, Some(lock)) => lock.get(reference)?,
+            (None, None) => None,
+        };
+        if let Some(digest) = locked {
+            if let Some(artifact) = self.cached(digest, most) {
+                return Ok(artifact);
+            }
+            return self.fetch_from_registries(&reference.at(digest), most);
+        }
+        let artifact = self.fetch_from_registries(reference, most)?;
+        // What nobody trusted has signed is refused by whoever asked for it, and must not stay locked until then.
+        let verify = |trust: &Arc<Trust>| trust.verify(&artifact.contents, &artifact.signatures).is_ok();
+        if self.trust.as_ref().is_none_or(verify) {
+            self.write_lock(reference, artifact.digest)?;
+        }
+        Ok(artifact)
+    }
+}
+
+fn artifact(manifest: Manifest, contents: Vec<u8>) -> Artifact {
+    Artifact {
+        digest: manifest.digest,
+        contents: contents.into(),
+        media_type: manifest.layer.media_type,
+        signatures: manifest.layer.signatures,
+    }
+}

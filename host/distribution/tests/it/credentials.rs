@@ -1,0 +1,158 @@
+//! Where credentials come from, and where they go.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use windlass_distribution::{Fetch as _, Registries, RegistrySettings};
+
+use crate::support::{Home, LAYER, MOST, Server, honest, respond_with};
+
+/// base64 of `ci:secret-word`.
+const ENCODED: &str = "Y2k6c2VjcmV0LXdvcmQ=";
+const CHALLENGE: &str = "WWW-Authenticate: Basic realm=\"test\"\r\nContent-Length: 0\r\n";
+
+/// A home with Docker's configuration.
+fn home_with(configuration: &str) -> Home {
+    let home = Home::new();
+    std::fs::write(home.folder.path().join("docker.json"), configuration).unwrap();
+    home
+}
+
+fn fetch(home: &Home, server: &Server) -> Result<(), String> {
+    let mut options = home.options();
+    options.settings = RegistrySettings::from_value(serde_json::json!({"credentials": "docker.json"})).unwrap();
+    options.helper_deadline = Duration::from_millis(300);
+    let registries = Registries::new(options).unwrap();
+    registries.fetch(&server.by_tag(), MOST).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn credentials_are_sent_once_asked_for_and_nowhere_else() {
+    let elsewhere = Server::honest(LAYER);
+    let there = elsewhere.address.clone();
+    let registry = Server::start(move |request, stream| {
+        if !request.head.contains(&format!("Basic {ENCODED}")) {
+            respond_with(stream, "401 Unauthorized", CHALLENGE);
+        } else if request.line.contains("/blobs/") {
+            let path = request.line.split(' ').nth(1).unwrap();
+            respond_with(
+                stream,
+                "307 Temporary Redirect",
+                &format!("Location: http://{there}{path}\r\nContent-Length: 0\r\n"),
+            );
+        } else {
+            honest(request, stream, LAYER);
+        }
+    });
+    let home = home_with(&format!(r#"{{"auths": {{"{}": {{"auth": "{ENCODED}"}}}}}}"#, registry.address));
+    fetch(&home, &registry).unwrap();
+    assert!(!registry.requests()[0].head.contains(ENCODED), "sent before it was asked for");
+    assert_eq!(elsewhere.requests().len(), 1);
+    assert!(!elsewhere.requests()[0].head.to_lowercase().contains("authorization"), "sent elsewhere");
+}
+
+#[test]
+fn credentials_of_one_registry_are_not_sent_to_another() {
+    let registry = Server::start(|_, stream| respond_with(stream, "401 Unauthorized", CHALLENGE));
+    let home = home_with(&format!(r#"{{"auths": {{"registry.example": {{"auth": "{ENCODED}"}}}}}}"#));
+    let words = fetch(&home, &registry).unwrap_err();
+    assert!(words.contains("Docker's configuration has none"), "{words}");
+    assert!(registry.requests().iter().all(|request| !request.head.contains(ENCODED)));
+}
+
+#[test]
+fn a_password_that_is_refused_is_not_sent_again_and_never_shown() {
+    let registry = Server::start(|_, stream| respond_with(stream, "401 Unauthorized", CHALLENGE));
+    let home = home_with(&format!(r#"{{"auths": {{"{}": {{"auth": "{ENCODED}"}}}}}}"#, registry.address));
+    let words = fetch(&home, &registry).unwrap_err();
+    assert!(
+        words.contains("401 Unauthorized") && !words.contains("secret-word") && !words.contains(ENCODED),
+        "{words}"
+    );
+    assert_eq!(registry.requests().len(), 2);
+}
+
+#[test]
+fn a_token_is_had_from_the_service_that_the_registry_names() {
+    let tokens = Server::start(|request, stream| {
+        assert!(request.head.contains(&format!("Basic {ENCODED}")), "{}", request.head);
+        assert!(request.line.contains("scope=repository%3Ateam%2Fpolicy%3Apull&service=its"), "{}", request.line);
+        crate::support::respond(stream, "200 OK", "application/json", br#"{"token": "a-token"}"#);
+    });
+    let realm = Mutex::new(format!("http://{}/token", tokens.address));
+    let registry = Server::start(move |request, stream| {
+        if request.head.contains("Bearer a-token") {
+            honest(request, stream, LAYER);
+        } else {
+            let realm = realm.lock().unwrap().clone();
+            let challenge = format!(
+                "WWW-Authenticate: Bearer realm=\"{realm}\",service=\"its\",scope=\"x,y\"\r\nContent-Length: 0\r\n"
+            );
+            respond_with(stream, "401 Unauthorized", &challenge);
+        }
+    });
+    let home = home_with(&format!(r#"{{"auths": {{"{}": {{"auth": "{ENCODED}"}}}}}}"#, registry.address));
+    fetch(&home, &registry).unwrap();
+    assert_eq!(tokens.requests().len(), 1, "one token for the manifest and the layer");
+}
+
+#[test]
+fn a_helper_with_a_path_for_a_name_is_not_run() {
+    let registry = Server::honest(LAYER);
+    for name in ["../../bin/sh", "", "a b", "/bin/true"] {
+        let home = home_with(&serde_json::json!({"credHelpers": {&registry.address: name}}).to_string());
+        let words = fetch(&home, &registry).unwrap_err();
+        assert!(words.contains("is no name of a credential helper"), "{name}: {words}");
+    }
+}
+
+/// Helpers are looked up in PATH, which belongs to the whole process: one test for all of them.
+#[test]
+fn helpers_are_asked_and_neither_waited_for_nor_believed_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in [
+        (
+            "answers",
+            r#"read host; [ -n "$host" ] && echo '{"ServerURL": "x", "Username": "ci", "Secret": "secret-word"}'"#,
+        ),
+        ("hangs", "sleep 600"),
+        ("floods", "yes"),
+        ("fails", "echo secret-word; exit 3"),
+        ("keeps-none", "echo 'credentials not found in native keychain'; exit 1"),
+    ] {
+        let path = folder.path().join(format!("docker-credential-{name}"));
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    // SAFETY: no other test of this binary reads or changes PATH while it runs.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::env::set_var("PATH", path);
+    };
+    let registry = Server::start(|request, stream| {
+        if request.head.contains(&format!("Basic {ENCODED}")) {
+            honest(request, stream, LAYER);
+        } else {
+            respond_with(stream, "401 Unauthorized", CHALLENGE);
+        }
+    });
+    for (name, words) in [
+        ("answers", None),
+        ("hangs", Some("did not answer within 300ms")),
+        ("floods", Some("answers more than 65536 bytes")),
+        ("fails", Some("ended with exit status: 3")),
+        ("keeps-none", Some("Docker's configuration has none")),
+        ("missing", Some("docker-credential-missing: No such file")),
+    ] {
+        let home = home_with(&serde_json::json!({"credsStore": name}).to_string());
+        match (fetch(&home, &registry), words) {
+            (Ok(()), None) => {}
+            (Err(error), Some(words)) => {
+                assert!(error.contains(words) && !error.contains("secret-word"), "{name}: {error}")
+            }
+            (result, _) => panic!("{name}: {result:?}"),
+        }
+    }
+}
