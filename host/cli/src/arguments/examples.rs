@@ -81,6 +81,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy list", &["windlass policy list"]),
     ("policy status", &["windlass policy status"]),
     ("policy shadow", &["windlass policy shadow --slot rollback"]),
+    ("policy sign", &["windlass policy sign gentle-retry.wasm --key release.key"]),
+    ("policy push", &["windlass policy push gentle-retry.wasm oci://registry.example/team/gentle-retry:1.0.0"]),
+    ("policy pull", &["windlass policy pull oci://registry.example/team/gentle-retry:1.0.0 --out gentle-retry.wasm"]),
+    ("policy lock", &["windlass policy lock", "windlass policy lock --update"]),
     ("decision list", &["windlass decision list"]),
     (
         "decision show",
