@@ -66,6 +66,8 @@ struct HelperAnswer {
 pub(crate) struct DockerConfiguration {
     /// Where it is, and whether it must be there.
     pub(crate) file: Option<(PathBuf, bool)>,
+    /// Where helpers are looked for, where it isn't this process's own `PATH`.
+    pub(crate) path: Option<String>,
     /// How long a helper may take.
     pub(crate) helper_deadline: Duration,
 }
@@ -117,7 +119,11 @@ impl DockerConfiguration {
         }
         let program = format!("docker-credential-{helper}");
         let failed = |error: std::io::Error| problem(format!("{program}: {error}"));
-        let mut child = tokio::process::Command::new(&program)
+        let mut command = tokio::process::Command::new(&program);
+        if let Some(path) = &self.path {
+            command.env("PATH", path);
+        }
+        let mut child = command
             .arg("get")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -36,7 +36,7 @@ pub struct RegistryOptions {
     pub lock: Option<LockFile>,
     /// Who must have signed what a tag is, before it is locked. Whoever fetches has to verify all the same.
     pub trust: Option<Arc<Trust>>,
-    /// The variables `DOCKER_CONFIG` and `HOME`.
+    /// The variables `DOCKER_CONFIG`, `HOME` and, for credential helpers, `PATH`.
     pub environment: BTreeMap<String, String>,
     /// How long one artifact may take, all registries together. Default: two minutes.
     pub deadline: Duration,
@@ -62,7 +62,7 @@ impl RegistryOptions {
     /// The same with the variables of this process.
     pub fn with_environment_of_process(mut self) -> RegistryOptions {
         let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
-        self.environment = ["DOCKER_CONFIG", "HOME"].into_iter().filter_map(variable).collect();
+        self.environment = ["DOCKER_CONFIG", "HOME", "PATH"].into_iter().filter_map(variable).collect();
         self
     }
 }
@@ -93,7 +93,11 @@ impl Registries {
             folder.map(|folder| (folder.join("config.json"), false))
         };
         let named = options.settings.credentials.as_ref().map(|file| (options.folder.join(file), true));
-        let docker = DockerConfiguration { file: named.or_else(usual), helper_deadline: options.helper_deadline };
+        let docker = DockerConfiguration {
+            file: named.or_else(usual),
+            path: options.environment.get("PATH").cloned(),
+            helper_deadline: options.helper_deadline,
+        };
         Ok(Registries {
             settings: options.settings,
             folder: options.folder,
