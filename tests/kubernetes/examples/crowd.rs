@@ -102,6 +102,10 @@ async fn take_over(scene: &Scene<'_>, count: usize) -> Result<()> {
     for (number, host) in scene.scaleway().add_hosts(count, [])?.iter().enumerate() {
         scene.scaleway().simulator().rename_server(host, claim(number))?;
     }
+    let names: Vec<_> = (0..count).map(|number| (claim(number), format!("mac-{number:03}"))).collect();
+    // The claims are of another cluster's making: an administrator hands them over.
+    let approvals: Vec<_> = names.iter().map(|(claim, name)| (claim.as_str(), name.as_str())).collect();
+    scene.approve(&approvals).await?;
     for number in 0..count {
         let machine = MachineOptions::default().annotated("windlass.dev/claim", &claim(number));
         scene.apply(&machine.machine(&format!("mac-{number:03}"))).await?;

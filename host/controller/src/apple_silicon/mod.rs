@@ -40,8 +40,9 @@ use bootstrap::{failures, judged};
 use decide::{Observed, RECOVERING, Sight, TEARING_DOWN, decide};
 use setup::Due;
 
-/// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there.
-const SECRET_ROUND: u32 = 5;
+/// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there: an hour by
+/// default, so that 500 Macs cost the API server one small read in seven seconds.
+const SECRET_ROUND: u32 = 60;
 
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;

@@ -180,7 +180,7 @@ async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "recover").await?;
     scene.scaleway().add_hosts(2, [])?;
-    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _controller = scene.start(&ControllerOptions::default().argument("--listing-interval=100ms")).await?;
     scene.apply(&MachineOptions::default().machine("mac")).await?;
     let first = scene.ready_machines(1).await?.remove(0).data["spec"]["providerID"].clone();
     let fail = |times: u32| {
