@@ -181,6 +181,9 @@ pub(crate) struct Demo {
     /// The seed that decides the simulator's ids and jitter
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     pub(crate) seed: u64,
+    /// Show it as web pages meanwhile, and until Ctrl-C: on http://127.0.0.1:7474, or another port where that is taken
+    #[arg(long)]
+    pub(crate) console: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,7 @@ use clap::Command;
 
 /// A command's path, and lines that show it at work.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    ("demo", &["windlass demo"]),
+    ("demo", &["windlass demo", "windlass demo --console"]),
     (
         "server create",
         &[

@@ -3,8 +3,10 @@
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_console::{Access, Console, LEAST_TOKEN_CHARACTERS, serve};
+use windlass_lifecycle::StateDirectory;
 
 use crate::arguments;
 use crate::context::Context;
@@ -12,6 +14,8 @@ use crate::failure::Failure;
 use crate::files::read_text;
 use crate::output::print;
 
+/// Where it is where nothing else is said.
+const USUAL: (&str, u16) = ("127.0.0.1", 7474);
 /// The longest file of a token.
 const LARGEST_TOKEN_BYTES: u64 = 4 << 10;
 
@@ -54,4 +58,40 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
         _ = terminations.recv() => { end.cancel(); serving.await }
     };
     served.map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// A console beside other work of this process.
+pub(crate) struct Beside {
+    /// Where it is.
+    pub(crate) url: String,
+    end: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Beside {
+    /// Ends it.
+    pub(crate) async fn end(self) {
+        self.end.cancel();
+        // One that panicked has ended as well.
+        let _ = self.serving.await;
+    }
+}
+
+/// Serves the pages of this directory on this machine, on the usual port where it is free.
+pub(crate) async fn beside(state: StateDirectory) -> Result<Beside, Failure> {
+    let refused = |error: std::io::Error| Failure::usage("the console cannot listen").because(error.to_string());
+    let listener = match TcpListener::bind(USUAL).await {
+        Ok(listener) => listener,
+        Err(_) => TcpListener::bind((USUAL.0, 0)).await.map_err(refused)?,
+    };
+    let address = listener.local_addr().map_err(refused)?;
+    let access = Access::new(address, [], None).map_err(|error| Failure::usage(error.to_string()))?;
+    let end = CancellationToken::new();
+    let ended = end.clone();
+    let serving = tokio::spawn(async move {
+        if let Err(error) = serve(listener, Console::new(state, access), ended).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the console is no longer served");
+        }
+    });
+    Ok(Beside { url: format!("http://{address}"), end, serving })
 }

@@ -103,7 +103,10 @@ fn machine(operation: &Operation) -> Vec<Markup> {
     vec![
         operation_link(operation.id.as_str()),
         html! { (kind) },
-        html! { (word("name")) (word("claim")) },
+        html! { @match (word("name").as_str(), word("claim").as_str()) {
+            ("", "") => { (operation.id) },
+            (name, claim) => { (name) (claim) },
+        } },
         html! { (server_type) },
         html! { (operation.group) },
         html! { (operation.zone) },

@@ -133,7 +133,7 @@ fn end_of(step: &Step) -> Markup {
             End::Open => { (state("open")) },
             End::Done => { (state("done")) },
             End::Failed => { (state("failed")) },
-            End::Note => { span.small { (brief(&step.data)) } },
+            End::Note => { span.small { (note(step)) } },
         }
         @if !step.attempts.is_empty() {
             ol.attempts { @for attempt in &step.attempts {
@@ -148,6 +148,20 @@ fn end_of(step: &Step) -> Markup {
                 }
             } }
         }
+    }
+}
+
+/// A note in words; of a kind that this version does not know, as it stands.
+fn note(step: &Step) -> String {
+    let count = |key: &str| step.data.get(key).and_then(|list| list.as_array()).map_or(0, Vec::len);
+    match step.name.as_str() {
+        "undo-begun" => match step.data.get("because").filter(|because| !because.is_null()) {
+            Some(because) => format!("it is undone, because of {}", cause_words(because)),
+            None => "it is undone".to_owned(),
+        },
+        "look" => format!("{} that it made, {} by their tags", count("made"), count("tagged")),
+        "plan" => format!("{} steps, below", count("steps")),
+        _ => brief(&step.data),
     }
 }
 

@@ -67,6 +67,12 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
         print(&format!("{}\n", dim("A simulated Scaleway, a temporary state directory: no account, nothing to pay.")));
     }
     let mut stage = Stage::set(arguments.seed, arguments.pace)?;
+    let mut console = None;
+    if arguments.console {
+        let serving = crate::commands::console::beside(stage.state()?).await?;
+        output.say(&format!("Look at it: {}", serving.url));
+        console = Some(serving);
+    }
     let played = tokio::select! {
         played = acts::play(&mut stage, &mut narrator) => played,
         // Everything lives in this process and in a temporary directory: there is nothing to undo.
@@ -84,7 +90,14 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
     };
     let document = json!({ "acts": narrator.acts, "resources_left": left, "cost": cost });
     played.map_err(|failure| failure.with_partial(document.clone()))?;
-    proof(output, left, &cost, &resources, document)
+    proof(output, left, &cost, &resources, document)?;
+    if let Some(console) = console {
+        output.say(&format!("It can be looked at, until Ctrl-C: {}", console.url));
+        // Without the signal there is nothing to wait for.
+        let _ = tokio::signal::ctrl_c().await;
+        console.end().await;
+    }
+    Ok(())
 }
 
 fn proof(

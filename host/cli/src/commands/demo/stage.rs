@@ -39,7 +39,7 @@ pub(super) struct Stage {
     pace: f64,
     _watch: Watch,
     /// Last, so that it is removed when nothing uses it any more.
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// Something that only a broken machine or a defect can cause.
@@ -81,7 +81,12 @@ impl Stage {
         let mut options = Options::new(client, Arc::new(policies.clone()), state);
         options.limits.poll_interval = POLL_INTERVAL.div_f64(pace);
         let lifecycle = Lifecycle::open(options).map_err(broken)?;
-        Ok(Stage { simulator, policies, lifecycle, zone, policy_file, pace, _watch: watch, _directory: directory })
+        Ok(Stage { simulator, policies, lifecycle, zone, policy_file, pace, _watch: watch, directory })
+    }
+
+    /// The state directory, for who looks on.
+    pub(super) fn state(&self) -> Result<StateDirectory, Failure> {
+        StateDirectory::open(&self.directory.path().join("state")).map_err(broken)
     }
 
     /// The servers of the story.
