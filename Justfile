@@ -218,6 +218,10 @@ bench: _wasm_target
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
 
+# How long each page of the console takes over 100,000 operations and 5 million decisions, which it writes first (3 GB).
+bench-console: _wasm_target
+    cargo bench --quiet --package windlass-console --bench pages
+
 # Distributions by criterion. Arguments go to it: `just bench-details retry`.
 bench-details *arguments: _wasm_target
     cargo bench --package windlass-policy --bench decisions -- {{ arguments }}

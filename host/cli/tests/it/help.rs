@@ -6,10 +6,19 @@ use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
 use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
-/// Examples that others run: the demo and the simulator have tests of their own, a build needs a compiler (the
-/// tutorial's test has one), and proving and measuring take minutes (the tutorial of proving policies does both).
-const ELSEWHERE: [&str; 5] =
-    ["windlass demo", "windlass simulator", "windlass policy build", "windlass policy prove", "windlass policy bench"];
+/// Examples that others run: the demo, the simulator and the console have tests of their own, a build needs a compiler
+/// (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving policies does both), and
+/// what goes to a registry and comes from it needs one (distribution.rs).
+const ELSEWHERE: [&str; 8] = [
+    "windlass console",
+    "windlass demo",
+    "windlass simulator",
+    "windlass policy build",
+    "windlass policy prove",
+    "windlass policy bench",
+    "windlass policy push",
+    "windlass policy pull",
+];
 
 /// What prepares the ground comes first, what takes it away last; the rest between, as the help has it.
 const FIRST: [&str; 6] = [
@@ -90,6 +99,8 @@ fn each_example_of_each_help_does_what_it_shows() {
     for name in ["gentle-retry.wasm", "old.wasm", "new.wasm"] {
         std::fs::copy(components.join("retry.wasm"), folder.join(name)).unwrap();
     }
+    let key = minisign::KeyPair::generate_unencrypted_keypair().unwrap().sk.to_box(None).unwrap();
+    std::fs::write(folder.join("release.key"), key.to_string()).unwrap();
     let first_of = |listing: &[&str]| {
         let listed = world.run(&[listing, &["-o", "name"]].concat()).expect(0).stdout;
         listed.lines().next().unwrap().to_owned()

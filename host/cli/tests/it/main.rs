@@ -8,6 +8,7 @@ mod beginning;
 mod clusters;
 mod completion;
 mod conformance;
+mod console;
 mod demo;
 mod detached;
 mod distribution;

@@ -127,6 +127,17 @@ impl Running {
         eventually(words, || self.stderr.so_far().contains(words).then_some(()));
     }
 
+    /// The first line on stdout, once it is there.
+    #[track_caller]
+    pub fn first_line(&self) -> String {
+        eventually("its first line", || self.stdout.so_far().split_once('\n').map(|(line, _)| line.to_owned()))
+    }
+
+    /// What it has said on stderr so far.
+    pub fn said(&self) -> String {
+        self.stderr.so_far()
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }

@@ -200,7 +200,7 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 16] = [
+const FOLLOWED: [(&str, &str, &str); 17] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
     ("docs/decisions.md", "# What is decided", ""),
@@ -214,6 +214,7 @@ const FOLLOWED: [(&str, &str, &str); 16] = [
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
     ("docs/rules.md", "# Rules", "## Conditions"),
     ("docs/simulator.md", "# The simulator", ""),
+    ("docs/console.md", "# The console", ""),
     ("docs/writing-policies.md", "## From nothing", "## The same in Rust"),
     ("docs/writing-policies.md", "## The same in Rust", "### A policy in ten lines"),
     ("docs/writing-policies.md", "## Look at it", ""),
@@ -375,6 +376,11 @@ fn the_page_about_decisions_does_what_it_says() {
 #[test]
 fn the_page_about_the_simulator_does_what_it_says() {
     assert_eq!(impatient().follow(&part("docs/simulator.md", "# The simulator")), 17);
+}
+
+#[test]
+fn the_page_about_the_console_does_what_it_says() {
+    assert_eq!(impatient().follow(&part("docs/console.md", "# The console")), 2);
 }
 
 #[test]

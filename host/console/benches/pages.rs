@@ -1,0 +1,159 @@
+//! How long each page takes on a state directory as large as one gets: 100,000 operations and 5 million decisions.
+//! `just bench-console`; `WINDLASS_DECISIONS=100000 just bench-console` is quicker. Prints; asserts nothing about time.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufWriter, Write as _};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
+use tower::ServiceExt as _;
+use windlass_console::{Access, Console};
+use windlass_lifecycle::{Durability, Journal, StateDirectory};
+
+const OPERATIONS: u64 = 100_000;
+const DECISIONS: u64 = 5_000_000;
+/// 2026-11-01T00:00:00Z.
+const BEGAN: u64 = 1_793_491_200_000;
+/// Lines of a segment, which has some 4 MiB then, as in a host.
+const LINES: u64 = 9_000;
+const ROUNDS: usize = 20;
+
+#[tokio::main]
+async fn main() {
+    let decisions = std::env::var("WINDLASS_DECISIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(DECISIONS);
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    write_operations(&state);
+    let bytes = write_decisions(folder.path(), decisions);
+    println!("{OPERATIONS} operations, {decisions} decisions ({} MB)", bytes / 1_000_000);
+    let before = resident_bytes();
+    let access = Access::new("127.0.0.1:0".parse().unwrap(), [], None).unwrap();
+    let console = Console::new(state, access).router();
+    println!("{:<44} {:>9} {:>9} {:>9}", "page", "best", "median", "worst");
+    let middle = id_of(BEGAN + decisions / 2, decisions / 2 / LINES, decisions / 2);
+    for path in [
+        "/".to_owned(),
+        "/operations".to_owned(),
+        format!("/operations?before={}", operation_id(OPERATIONS / 2)),
+        "/operations?state=left".to_owned(),
+        format!("/operations/{}", operation_id(OPERATIONS / 3)),
+        "/decisions".to_owned(),
+        format!("/decisions?before={middle}"),
+        "/decisions?slot=release".to_owned(),
+        "/decisions?failed=true".to_owned(),
+        format!("/decisions/{middle}"),
+        "/policies".to_owned(),
+        "/clusters".to_owned(),
+    ] {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            get(&console, &path).await;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_unstable_by(f64::total_cmp);
+        let shown: String = path.chars().take(44).collect();
+        println!("{shown:<44} {:>6.1} ms {:>6.1} ms {:>6.1} ms", times[0], times[ROUNDS / 2], times[ROUNDS - 1]);
+    }
+    println!("memory that it took: {:.1} MB", (resident_bytes().saturating_sub(before)) as f64 / 1e6);
+}
+
+async fn get(console: &Router, path: &str) {
+    let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+    let answer = console.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200, "{path}");
+    answer.into_body().collect().await.unwrap();
+}
+
+fn operation_id(number: u64) -> String {
+    format!("ci-{number:012}")
+}
+
+/// The journal's own tables, filled by hand: operations one after the other would take an hour.
+fn write_operations(state: &StateDirectory) {
+    let journal = Journal::open(state, Durability::Process).unwrap();
+    let mut connection = rusqlite::Connection::open(journal.path()).unwrap();
+    let transaction = connection.transaction().unwrap();
+    {
+        let mut operation = transaction
+            .prepare(
+                "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state,
+                     ended_by, created_at, updated_at)
+                 values (?1, 'create-server', 'ci', 'fr-par-1', 'team', '{\"types\":[\"DEV1-S\"]}', '[]', 'runner', ?2,
+                     ?3, ?4, ?4)",
+            )
+            .unwrap();
+        let mut entry = transaction
+            .prepare(
+                "insert into entries (operation, sequence, step, phase, data, at) values (?1, ?2, ?3, ?4, '{}', ?5)",
+            )
+            .unwrap();
+        for number in 0..OPERATIONS {
+            let state = match number % 1_000 {
+                1 => "left",
+                2 => "open",
+                of if of % 10 == 3 => "undone",
+                _ => "done",
+            };
+            // Of a thousand, five are there still.
+            let ended_by = (number % 200 != 0).then(|| operation_id(number));
+            let at = BEGAN + number * 1_000;
+            operation.execute((operation_id(number), state, ended_by, at)).unwrap();
+            for (sequence, (step, phase)) in [
+                ("create-ip", "intent"),
+                ("create-ip", "outcome"),
+                ("create-server", "intent"),
+                ("create-server", "outcome"),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                entry.execute((operation_id(number), sequence as u64 + 1, step, phase, at)).unwrap();
+            }
+        }
+    }
+    transaction.commit().unwrap();
+}
+
+fn id_of(at: u64, segment: u64, sequence: u64) -> String {
+    // Two processes that take turns.
+    format!("{at:012x}-{:08x}-{sequence:08x}", segment % 2)
+}
+
+/// Segments as hosts write them, one decision a millisecond. How many bytes they have.
+fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
+    let folder = folder.join("decisions");
+    std::fs::create_dir(&folder).unwrap();
+    let digest = "ab".repeat(32);
+    let mut bytes = 0;
+    for segment in 0..count.div_ceil(LINES) {
+        let first = segment * LINES;
+        let name = format!("{:012x}-{:08x}-{segment:08x}.jsonl", BEGAN + first, segment % 2);
+        let mut file = BufWriter::new(std::fs::File::create(folder.join(name)).unwrap());
+        for number in first..(first + LINES).min(count) {
+            let slot = if number % 100_000 == 7 { "release" } else { "retry" };
+            let at = BEGAN + number;
+            let policy = format!(
+                r#"{{"slot":"{slot}","name":"windlass-guest-{slot}","version":"0.1.0","component":"{digest}","settings":"{digest}"}}"#
+            );
+            let line = format!(
+                r#"{{"id":"{}","at-ms":{at},"slot":"{slot}","question":null,"answer":null,"reason":"attempt 3 of 8","decided-by":{{"policy":{policy}}},"asked":[{{"policy":{policy},"outcome":"decided","duration-ns":4700}}],"duration-ns":4700}}"#,
+                id_of(at, segment, number)
+            );
+            writeln!(file, "{line}").unwrap();
+            bytes += line.len() as u64 + 1;
+        }
+        file.flush().unwrap();
+    }
+    bytes
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
