@@ -104,6 +104,12 @@ test-rpcplugin: _programs _python
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ python }} -m pytest -q tests/rpcplugin-python
 
+# Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions. What is compiled stays in target/scripts.
+test-scripts *arguments: _programs _python
+    @test -x {{ python }} || exit 0; mkdir -p {{ target }}/scripts; \
+    WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
+        {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
+
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
 test-kubernetes *arguments: _programs _sshd

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use windlass_distribution::files;
 use windlass_policy::Digest;
 
 use crate::Error;
@@ -18,6 +19,10 @@ const JAVASCRIPT: [(&str, &str); 3] = [
     ("build.mjs", include_str!("../toolchains/javascript/build.mjs")),
 ];
 const PYTHON: [(&str, &str); 1] = [("requirements.txt", include_str!("../toolchains/python/requirements.txt"))];
+
+/// Where a toolchain keeps what was built, and the size to which that is cut.
+const BUILT: &str = "built";
+const MAX_BUILT_BYTES: u64 = 512 << 20;
 
 /// How many characters of the digest of what is pinned name the folder of a toolchain.
 const DIGEST_CHARACTERS: usize = 16;
@@ -69,6 +74,24 @@ impl Toolchain {
             renamed => renamed.map_err(failed(&folder))?,
         }
         Ok(Toolchain { folder })
+    }
+
+    /// Where the component of these sources is kept.
+    pub(crate) fn built(&self, digest: &str) -> PathBuf {
+        self.folder.join(BUILT).join(format!("{digest}.wasm"))
+    }
+
+    /// Keeps a component, and few others. Where that fails, the next build takes its time.
+    pub(crate) fn keep(&self, component: &Path, built: &Path) {
+        let keep = || -> std::io::Result<()> {
+            let bytes = std::fs::read(component)?;
+            let folder = files::private_folder(&Dir::open_ambient_dir(&self.folder, ambient_authority())?, BUILT)?;
+            if let Some(name) = built.file_name().and_then(|name| name.to_str()) {
+                files::write_atomically(&folder, name, &bytes)?;
+            }
+            files::cut_to(&folder, MAX_BUILT_BYTES, |name| files::remove(&folder, name).map(|()| true))
+        };
+        let _ = keep();
     }
 }
 

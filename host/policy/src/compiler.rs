@@ -191,9 +191,9 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
     let (head, component) = (&bytes[..end], &bytes[end + 1..]);
     let Request { settings, limits } = serde_json::from_slice(head).map_err(|error| wrong(&error))?;
     let engines = Engines::new()?;
-    let engine = engines.get(Purpose { class: Class::of(component), fuel: limits.fuel.is_some() })?;
-    let compiled = compile(engine, component, &settings, &limits, CONTRACT_VERSIONS)?;
-    Cache::open(state)?.put(engine, CacheKey::of(component, &settings), &compiled);
+    let purpose = Purpose { class: Class::of(component), fuel: limits.fuel.is_some() };
+    let compiled = compile(&engines, purpose, component, &settings, &limits, CONTRACT_VERSIONS)?;
+    Cache::open(state)?.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
     Ok(())
 }
 

@@ -96,6 +96,8 @@ impl Purpose {
 /// The engine of small policies, and others, each made when it is first asked for: most hosts never need them.
 pub(crate) struct Engines {
     engines: [OnceLock<Engine>; Purpose::ALL.len()],
+    /// For what a script does once only, in `configure`.
+    quick: OnceLock<Engine>,
     /// Held while one is made, so that none is made twice.
     making: parking_lot::Mutex<()>,
     /// Every policy that was loaded holds it, too: whoever can ask one must be able to end it.
@@ -106,6 +108,7 @@ impl Engines {
     pub(crate) fn new() -> Result<Engines, Error> {
         let engines = Engines {
             engines: [const { OnceLock::new() }; Purpose::ALL.len()],
+            quick: OnceLock::new(),
             making: parking_lot::Mutex::new(()),
             ticker: Ticker::start()?,
         };
@@ -117,16 +120,36 @@ impl Engines {
     /// The engine for policies of this class, with or without fuel.
     pub(crate) fn get(&self, purpose: Purpose) -> Result<&Engine, Error> {
         let index = 2 * usize::from(purpose.class == Class::Script) + usize::from(purpose.fuel);
-        if let Some(engine) = self.engines[index].get() {
+        self.get_or_make(&self.engines[index], || new_engine(purpose))
+    }
+
+    /// The engine in which a policy takes its settings. A script is compiled for that alone, before its snapshot is
+    /// compiled for deciding: quickly, therefore, and not well. Fuel is not counted there.
+    pub(crate) fn configuring(&self, purpose: Purpose) -> Result<&Engine, Error> {
+        match purpose.class {
+            Class::Small => self.get(purpose),
+            Class::Script => {
+                let quick = || Engine::new(&quick_config()).map_err(Error::Engine);
+                self.get_or_make(&self.quick, quick)
+            }
+        }
+    }
+
+    fn get_or_make<'e>(
+        &self,
+        place: &'e OnceLock<Engine>,
+        make: impl FnOnce() -> Result<Engine, Error>,
+    ) -> Result<&'e Engine, Error> {
+        if let Some(engine) = place.get() {
             return Ok(engine);
         }
         let _making = self.making.lock();
-        if let Some(engine) = self.engines[index].get() {
+        if let Some(engine) = place.get() {
             return Ok(engine);
         }
-        let engine = new_engine(purpose)?;
+        let engine = make()?;
         self.ticker.add(&engine);
-        Ok(self.engines[index].get_or_init(|| engine))
+        Ok(place.get_or_init(|| engine))
     }
 }
 
@@ -135,6 +158,14 @@ fn new_engine(purpose: Purpose) -> Result<Engine, Error> {
         tracing::warn!(error = %format!("{first:#}"), "little address space: policies get bounds checks instead of guard pages");
         Engine::new(&config(purpose, Some(SMALL_RESERVATION_BYTES))).map_err(Error::Engine)
     })
+}
+
+fn quick_config() -> Config {
+    let mut config = config(Purpose { class: Class::Script, fuel: false }, None);
+    config.cranelift_opt_level(OptLevel::None);
+    config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+    config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    config
 }
 
 fn config(purpose: Purpose, reservation: Option<u64>) -> Config {

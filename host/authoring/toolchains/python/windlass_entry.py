@@ -13,9 +13,9 @@ from wit_world.imports import log
 
 import policy as script
 
-_DESCRIPTION = json.loads(r"""@DESCRIPTION@""")
-_ANSWER = json.loads(r"""@ANSWER@""")
-_LENGTH_OF = json.loads(r"""@BATCH@""")
+_DESCRIPTION = json.loads(@DESCRIPTION@)
+_ANSWER = json.loads(@ANSWER@)
+_LENGTH_OF = json.loads(@BATCH@)
 _PROPERTIES = getattr(script, "SETTINGS", {})
 _INTEGERS = {"u8": 2**8 - 1, "u16": 2**16 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1}
 

@@ -72,7 +72,8 @@ impl Loader {
             return Err(Refusal::TooLarge { bytes: component.len() as u64, limit: limits.component_bytes });
         }
         let class = Class::of(&component);
-        let engine = self.engines.get(Purpose { class, fuel: limits.fuel.is_some() });
+        let purpose = Purpose { class, fuel: limits.fuel.is_some() };
+        let engine = self.engines.get(purpose);
         let engine = engine.map_err(|error| Refusal::Prepare(error.to_string()))?;
         check_length(&link.settings)?;
         let key = CacheKey::of(&component, &link.settings);
@@ -88,7 +89,7 @@ impl Loader {
         grants::check_imports(&self.capabilities, &granted, &examination, slot, &versions)?;
         let compiled = match cached {
             Some(compiled) => compiled,
-            None => self.compiled(engine, key, &component, link, &limits, &versions)?,
+            None => self.compiled((purpose, engine), key, &component, link, &limits, &versions)?,
         };
         import_types::check(&compiled, &granted)?;
 
@@ -134,7 +135,7 @@ impl Loader {
     /// The policy configured and compiled, by the compiler's process or here; and put into the cache.
     fn compiled(
         &self,
-        engine: &Engine,
+        (purpose, engine): (Purpose, &Engine),
         key: CacheKey,
         component: &[u8],
         link: &Link,
@@ -159,7 +160,7 @@ impl Loader {
                 }
             }
         }
-        let compiled = compile(engine, component, &link.settings, limits, versions)?;
+        let compiled = compile(&self.engines, purpose, component, &link.settings, limits, versions)?;
         self.cache.put(engine, key, &compiled);
         Ok(compiled)
     }
