@@ -141,6 +141,10 @@ pub(crate) enum Command {
     /// The decision log: who decided what, and why
     #[command(subcommand)]
     Decision(DecisionCommand),
+    /// Show servers, operations, decisions, policies and clusters as web pages, for reading only
+    Console(Console),
+    /// Write what happened into one file, for a ticket or a post-mortem
+    Report(Report),
     /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
     Conformance(Conformance),
     /// Serve a simulated Scaleway API; the first line on stdout is its URL
@@ -615,6 +619,50 @@ pub(crate) struct Simulator {
     /// How many Macs of a type are left, as M4-S=3; may be repeated [default: any number]
     #[arg(long, value_name = "TYPE=NUMBER", value_parser = parse_stock)]
     pub(crate) apple_silicon_stock: Vec<(String, u32)>,
+}
+
+/// Show servers, operations, decisions, policies and clusters as web pages, for reading only
+///
+/// What is shown comes from the state directory; the hosts that work on it are not disturbed, and nothing is changed.
+/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password.
+#[derive(Debug, Args)]
+pub(crate) struct Console {
+    /// The address to listen on; port 0 chooses a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7474")]
+    pub(crate) listen: SocketAddr,
+    /// A file whose first line is the token that everybody has to give: at least 16 characters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A further name by which the console is asked for, without port, as behind a proxy; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+}
+
+/// Write what happened into one file, for a ticket or a post-mortem
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
+pub(crate) struct Report {
+    /// One operation
+    #[arg(long, value_name = "OPERATION", group = "what")]
+    pub(crate) operation: Option<String>,
+    /// All operations that began since so long ago
+    #[arg(long, value_name = "DURATION", group = "what", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
+    /// How it is written
+    #[arg(long, value_name = "FORMAT", default_value = "html")]
+    pub(crate) format: ReportFormat,
+    /// The file, which must not be there yet [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// One page that needs nothing but itself
+    Html,
+    /// Markdown
+    Markdown,
 }
 
 #[derive(Debug, Args)]

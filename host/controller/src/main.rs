@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         // Those that look were answered above.
         Some(_) | None => {}
     }
+    windlass_process::spare_memory();
     windlass_controller::start_logging(arguments.run.log_format);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

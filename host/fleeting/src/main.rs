@@ -111,27 +111,8 @@ fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Keeps glibc from holding on to what a listing of a whole zone needed for a moment: one arena for the few threads
-/// that allocate at all, and every large buffer in a mapping of its own that goes back at once. 7 of 17 MB with 500
-/// instances.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code)]
-fn spare_memory() {
-    const LARGE_BYTES: libc::c_int = 64 << 10;
-    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; there is
-    // none yet. Refused values are ignored, and then memory is only used as by default.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BYTES);
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn spare_memory() {}
-
 fn serve_the_host() -> ExitCode {
-    spare_memory();
+    windlass_process::spare_memory();
     let handshake = match Handshake::from_environment() {
         Ok(handshake) => handshake,
         Err(error) => return fail(&error),

@@ -16,16 +16,36 @@ use crate::words::{counted, failure_words, human_duration, kind_word};
 /// More servers, resources, nodes or places of one decision are not told one by one.
 const MOST_TOLD: usize = 20;
 
+/// A decision in words, line by line. Whatever came from outside stands in it as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// What was asked.
+    pub question: Vec<String>,
+    /// What was answered, and why.
+    pub answer: Vec<String>,
+    /// What the host did about it.
+    pub host: Vec<String>,
+}
+
+impl Explanation {
+    /// Of this record.
+    #[must_use]
+    pub fn of(record: &DecisionRecord) -> Self {
+        let (question, answer) = match record.slot {
+            SlotName::StateMapping => told(record, state_mapping_question, state_mapping_answer),
+            SlotName::Retry => told(record, retry_question, retry_answer),
+            SlotName::Rollback => told(record, rollback_question, rollback_answer),
+            SlotName::Release => told(record, release_question, release_answer),
+            SlotName::Provisioning => told(record, provisioning_question, provisioning_answer),
+            SlotName::Placement => told(record, placement_question, placement_answer),
+        };
+        Self { question, answer, host: by_the_host(record) }
+    }
+}
+
 /// The whole record for people. Whatever came from outside stands in it without control characters.
 pub(crate) fn explanation(record: &DecisionRecord) -> String {
-    let (question, answer) = match record.slot {
-        SlotName::StateMapping => told(record, state_mapping_question, state_mapping_answer),
-        SlotName::Retry => told(record, retry_question, retry_answer),
-        SlotName::Rollback => told(record, rollback_question, rollback_answer),
-        SlotName::Release => told(record, release_question, release_answer),
-        SlotName::Provisioning => told(record, provisioning_question, provisioning_answer),
-        SlotName::Placement => told(record, placement_question, placement_answer),
-    };
+    let Explanation { question, answer, host } = Explanation::of(record);
     let mut text = dim(&format!("decision {} of the slot {}, {}", record.id, record.slot, instant(record.at_ms)));
     text.push('\n');
     section(&mut text, "question", &question);
@@ -37,7 +57,7 @@ pub(crate) fn explanation(record: &DecisionRecord) -> String {
         text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
     }
     section(&mut text, "answer", &answer);
-    section(&mut text, "what the host did", &by_the_host(record));
+    section(&mut text, "what the host did", &host);
     text.push_str(&shadow_words(record));
     text
 }

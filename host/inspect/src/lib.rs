@@ -5,7 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod decisions;
-mod explain;
+pub mod explain;
 pub mod failure;
 pub mod listing;
 pub mod operations;

@@ -92,7 +92,8 @@ pub fn asked_words(link: &LinkStatus) -> String {
 }
 
 /// How a policy is doing, and why; the rest is as it should be.
-fn state_words(link: &LinkStatus) -> (String, String) {
+#[must_use]
+pub fn state_words(link: &LinkStatus) -> (String, String) {
     let mut is = Vec::new();
     let mut why = Vec::new();
     if link.suspended {

@@ -162,6 +162,21 @@ impl DecisionId {
     pub fn at_ms(&self) -> u64 {
         self.at_ms
     }
+
+    #[cfg(test)]
+    pub(crate) fn of(at_ms: u64, process: u32, sequence: u32) -> DecisionId {
+        DecisionId { at_ms, process, sequence }
+    }
+
+    /// What is before all decisions of this instant, and behind those that were made earlier.
+    pub(crate) fn first_of(at_ms: u64) -> DecisionId {
+        DecisionId { at_ms, process: 0, sequence: 0 }
+    }
+
+    /// Which process made it.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
 }
 
 impl fmt::Display for DecisionId {

@@ -86,9 +86,9 @@ pub use engine::DECISION_STACK_BYTES;
 // What was decided.
 pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
-    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionReader, DecisionRecord, DecisionSummary,
-    LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter, ShadowRecord,
-    ShadowReport, UnreadRecord, UnreadRecords,
+    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader, DecisionRecord,
+    DecisionSummary, LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter,
+    ShadowRecord, ShadowReport, UnreadRecord, UnreadRecords,
 };
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};

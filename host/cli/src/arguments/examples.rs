@@ -52,6 +52,17 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("cluster list", &["windlass cluster list"]),
     ("cluster history", &["windlass cluster history farm", "windlass cluster history farm --operation 3"]),
     ("cluster validate", &["windlass cluster validate farm.toml", "windlass cluster validate farm.toml --offline"]),
+    (
+        "console",
+        &["windlass console", "windlass console --listen 0.0.0.0:7474 --token-file token --allow-host ops.example"],
+    ),
+    (
+        "report",
+        &[
+            "windlass report --operation ci-0nqrsxtrgyns --out failure.html",
+            "windlass report --since 24h --format markdown",
+        ],
+    ),
     ("operation list", &["windlass operation list --open"]),
     ("operation show", &["windlass operation show ci-0nqrsxtrgyns"]),
     (

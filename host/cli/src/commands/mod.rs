@@ -4,6 +4,7 @@ mod cluster;
 mod completions;
 mod config;
 mod conformance;
+mod console;
 mod decision;
 mod demo;
 pub(crate) mod detach;
@@ -12,6 +13,7 @@ mod init;
 mod man;
 mod operation;
 mod policy;
+mod report;
 mod server;
 mod simulator;
 mod sweep;
@@ -52,6 +54,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
         Command::Doctor => runtime()?.block_on(doctor::run(global)),
         Command::Sweep(sweep) => runtime()?.block_on(sweep::run(&Context::load(global)?, sweep)),
+        Command::Console(console) => runtime()?.block_on(console::run(&Context::load(global)?, console)),
+        Command::Report(report) => runtime()?.block_on(report::run(&Context::load(global)?, &report)),
         Command::Conformance(conformance) => {
             runtime()?.block_on(conformance::run(&Context::load(global)?, conformance))
         }

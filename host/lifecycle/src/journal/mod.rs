@@ -16,6 +16,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -192,6 +193,14 @@ impl Journal {
     /// [`Error::JournalRow`] names the row that cannot be understood.
     pub fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
         self.read(|reader| read::operations(reader, filter))
+    }
+
+    /// How many operations of each state there are; of a state without any there is no entry.
+    ///
+    /// # Errors
+    /// [`Error::JournalRow`] names what cannot be understood.
+    pub fn counts(&self) -> Result<BTreeMap<OperationState, u64>, Error> {
+        self.read(read::counts)
     }
 
     /// One operation.

@@ -1,5 +1,7 @@
 //! Reading: everything that comes out of the file is checked.
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
@@ -150,8 +152,24 @@ pub(super) fn operations(connection: &Connection, filter: &OperationFilter) -> R
     if filter.not_ended {
         sql.push_str(" and ended_by is null");
     }
+    if let Some(before) = &filter.before {
+        parameters.push(before.as_str().to_owned());
+        let id = parameters.len();
+        sql.push_str(&format!(
+            " and (created_at, rowid) < (select created_at, rowid from operations where id = ?{id})"
+        ));
+    }
     sql.push_str(&format!(" order by created_at desc, rowid desc limit {}", filter.limit.unwrap_or(LIMIT)));
     collect(connection, &sql, &parameters, read_operation)
+}
+
+/// How many operations of each state there are.
+pub(super) fn counts(connection: &Connection) -> Result<BTreeMap<OperationState, u64>, Error> {
+    let found = collect(connection, "select state, count(*) as number from operations group by state", &[], |row| {
+        let row = Checked { row, table: "operations", name: "all of one state".to_owned() };
+        Ok((row.word("state", OperationState::from_word)?, row.number("number")?))
+    })?;
+    Ok(found.into_iter().collect())
 }
 
 pub(super) fn operation(connection: &Connection, id: &OperationId) -> Result<Operation, Error> {

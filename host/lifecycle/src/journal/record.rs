@@ -238,6 +238,8 @@ pub struct OperationFilter {
     pub kind: Option<OperationKind>,
     /// Only those that no other operation ended: of creations that are done, those whose servers should be there.
     pub not_ended: bool,
+    /// Only those that are older than this one, in the order of the listing: the next page.
+    pub before: Option<OperationId>,
     /// At most so many, the newest first. Absent: 1,000.
     pub limit: Option<u32>,
 }

@@ -16,12 +16,12 @@ use crate::text::one_line;
 use windlass_distribution::files::read_bounded;
 
 /// A segment that is longer than this was not written by us.
-const MAX_SEGMENT_BYTES: u64 = 256 << 20;
+pub(super) const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 
 /// Reads the decision log of a state folder.
 #[derive(Debug)]
 pub struct DecisionReader {
-    folder: Option<Dir>,
+    pub(super) folder: Option<Dir>,
 }
 
 /// Which decisions to list.
@@ -189,6 +189,11 @@ impl DecisionReader {
     /// There is no such decision, or several, or its line can't be read.
     pub fn show(&self, id: &str) -> Result<DecisionRecord<Value, Value>, Error> {
         let failed = |problem: String| Error::Record { id: id.to_owned(), problem };
+        if let Ok(whole) = id.parse()
+            && let Some(record) = self.line_of(whole)?
+        {
+            return Ok(record);
+        }
         let segments = self.segments()?;
         let mut found = segments
             .iter()
@@ -227,7 +232,14 @@ impl DecisionReader {
 }
 
 impl DecisionFilter {
-    fn lets_through(&self, decision: &DecisionSummary) -> bool {
+    /// Whether the line of a decision that the filter lets through may look so. Cheaper than to read it.
+    pub(super) fn may_let_through(&self, line: &str) -> bool {
+        self.slot.is_none_or(|slot| line.contains(slot.as_str()))
+            && (!self.only_fallbacks || line.contains("fallback"))
+            && self.policy.as_deref().is_none_or(|name| line.contains(name))
+    }
+
+    pub(super) fn lets_through(&self, decision: &DecisionSummary) -> bool {
         self.slot.is_none_or(|slot| slot == decision.slot)
             && (!self.only_fallbacks || decision.is_fallback())
             && self.policy.as_deref().is_none_or(|name| decision.asked.iter().any(|asked| &*asked.policy.name == name))
@@ -235,6 +247,6 @@ impl DecisionFilter {
 }
 
 /// The id at the beginning of a line.
-fn id_of(line: &str) -> Option<&str> {
+pub(super) fn id_of(line: &str) -> Option<&str> {
     line.strip_prefix("{\"id\":\"")?.split_once('"').map(|(id, _)| id)
 }

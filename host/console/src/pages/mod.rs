@@ -1,0 +1,162 @@
+//! Pages, from data. All text is escaped by the templates; nothing here is put into a page as it is.
+
+mod clusters;
+mod decisions;
+mod now;
+mod operations;
+mod policies;
+
+use std::time::Duration;
+
+use maud::{DOCTYPE, Markup, html};
+use serde::Serialize;
+use serde_json::Value;
+use windlass_inspect::output::{age, instant};
+use windlass_inspect::words::human_duration;
+
+pub(crate) use clusters::{cluster, clusters};
+pub(crate) use decisions::{decision, decisions};
+pub(crate) use now::now;
+pub(crate) use operations::{operation, operations};
+pub(crate) use policies::policies;
+
+/// The parts of the console, by path and title.
+const PARTS: [(&str, &str); 5] = [
+    ("/", "Now"),
+    ("/operations", "Operations"),
+    ("/decisions", "Decisions"),
+    ("/policies", "Policies"),
+    ("/clusters", "Clusters"),
+];
+
+/// How a page ends up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame<'a> {
+    /// Served, with links; it is read again when something happens. The path of its part.
+    Served {
+        /// The path of its part.
+        part: &'a str,
+    },
+    /// A file that stands alone.
+    Alone,
+}
+
+/// A whole page.
+pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – Windlass" }
+                @match frame {
+                    Frame::Served { .. } => {
+                        link rel="stylesheet" href="/assets/console.css";
+                        link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                        script src="/assets/live.js" defer {}
+                    }
+                    // The only thing that is not a text: it is ours, and holds nothing from outside.
+                    Frame::Alone => { style { (maud::PreEscaped(crate::server::STYLE)) } },
+                }
+            }
+            body {
+                a.skip href="#content" { "Skip to the content" }
+                header {
+                    p.brand { "Windlass" }
+                    @if let Frame::Served { part } = frame {
+                        nav aria-label="Console" {
+                            @for (path, title) in PARTS {
+                                a href=(path) aria-current=[(path == part).then_some("page")] { (title) }
+                            }
+                        }
+                    }
+                    p.state title="state directory" { (state) }
+                }
+                main #content { (content) }
+            }
+        }
+    }
+}
+
+/// A page that says why there is none.
+pub(crate) fn problem(title: &str, words: &[String]) -> Markup {
+    html! {
+        h1 { (title) }
+        @for words in words { p { (words) } }
+        p { a href="/" { "To what is there now" } }
+    }
+}
+
+/// An instant, and how long ago it was.
+fn when(milliseconds: u64) -> Markup {
+    html! { time datetime=(instant(milliseconds).replace(' ', "T")) title=(format!("{} ago", age(milliseconds))) {
+        (instant(milliseconds))
+    } }
+}
+
+fn took(milliseconds: u64) -> String {
+    human_duration(Duration::from_millis(milliseconds))
+}
+
+/// A state, with a colour that its word alone decides: nothing is told by colour only.
+fn state(word: &str) -> Markup {
+    let class = match word {
+        "done" | "active" | "running" | "removed" | "decided" | "deciding" | "agreed" => "good",
+        "left" | "failed" | "error" | "suspended" | "differed" => "bad",
+        "undone" | "unverified" | "kept" | "recovered" | "removing" => "warn",
+        _ => "plain",
+    };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+/// Facts, each with its name.
+fn facts(facts: &[(&str, Markup)]) -> Markup {
+    html! { dl { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
+fn operation_link(id: &str) -> Markup {
+    html! { a.id href={ "/operations/" (id) } { (id) } }
+}
+
+fn decision_link(id: &str) -> Markup {
+    html! { a.id href={ "/decisions/" (id) } { (id) } }
+}
+
+/// A value in full, behind a click.
+fn raw(title: &str, value: &impl Serialize) -> Markup {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    html! { details { summary { (title) } pre tabindex="0" { (text) } } }
+}
+
+/// A value on one line, cut where it is long.
+fn brief(value: &Value) -> String {
+    const LONGEST: usize = 160;
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::Object(fields) if fields.is_empty() => return String::new(),
+        value => value.to_string(),
+    };
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    format!("{}…", text.chars().take(LONGEST).collect::<String>())
+}
+
+/// The link to what is older than a page.
+fn older(href: Option<String>) -> Markup {
+    html! { @if let Some(href) = href { p.pages { a href=(href) rel="next" { "Older" } } } }
+}
+
+/// A table that a narrow screen can move sideways.
+fn table(label: &str, head: &[&str], rows: &[Vec<Markup>]) -> Markup {
+    html! {
+        div.table role="region" aria-label=(label) tabindex="0" {
+            table {
+                thead { tr { @for title in head { th scope="col" { (title) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Knows how a program that runs for months uses this machine. Must not know what the program does.
+
+/// Keeps glibc from holding on to what was needed for a moment (a listing, a burst of work): one arena for the few
+/// threads that allocate at all, and every large buffer in a mapping of its own that goes back at once. 7 of 17 MB in a
+/// runner with 500 instances, 15 of 63 MB in a controller of 500 Macs.
+///
+/// To be called first in `main`, before there are other threads. Other allocators than glibc's are left alone.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+pub fn spare_memory() {
+    const LARGE_BYTES: libc::c_int = 64 << 10;
+    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; the caller
+    // has none yet. Refused values are ignored, and then memory is only used as by default.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BYTES);
+    }
+}
+
+/// Nothing: the allocator here is another than glibc's.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn spare_memory() {}
