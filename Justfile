@@ -220,6 +220,14 @@ bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
     cargo bench --quiet --package windlass-lifecycle --bench lifecycle
 
+# What scripts cost, and that they cost other policies nothing. Needs Node.js and Python.
+bench-scripts: _programs
+    @rm -rf {{ target }}/bench-scripts; for language in javascript python; do \
+        {{ target }}/debug/windlass policy new bench --slot retry --language $language --folder {{ target }}/bench-scripts/$language && \
+        {{ target }}/debug/windlass policy build {{ target }}/bench-scripts/$language; done
+    WINDLASS_BENCH_SCRIPTS="JavaScript={{ target }}/bench-scripts/javascript/bench.wasm Python={{ target }}/bench-scripts/python/bench.wasm" \
+        cargo bench --quiet --package windlass-policy --bench scripts
+
 # How long a proof of the slot `release` takes, over all its questions, and the replay of 100,000 decisions. Some three minutes.
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
