@@ -103,26 +103,43 @@ impl Structure {
 mod tests {
     use super::*;
 
-    fn component(inside: &str) -> Vec<u8> {
-        wat::parse_str(format!("(component {inside})")).unwrap()
+    /// A component with these core modules, of which the first has so many instances.
+    fn component(modules: &[&str], instances: u8) -> Vec<u8> {
+        let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+        let mut section = |id: u8, contents: &[u8]| {
+            bytes.push(id);
+            // The length, as LEB128 of three bytes.
+            let length = contents.len();
+            bytes.extend([length & 0x7f | 0x80, length >> 7 & 0x7f | 0x80, length >> 14].map(|part| part as u8));
+            bytes.extend_from_slice(contents);
+        };
+        for module in modules {
+            section(1, &wat::parse_str(format!("(module {module})")).unwrap());
+        }
+        // Each instantiates the module 0 with no arguments.
+        let instantiated: Vec<u8> = std::iter::repeat_n([0, 0, 0], instances.into()).flatten().collect();
+        section(2, &[&[instances][..], &instantiated].concat());
+        bytes
     }
 
     #[test]
     fn whatever_goes_beyond_the_small_class_is_a_script() {
-        let of = |inside: &str| Class::of(&component(inside));
-        let instances = |count: usize| format!("(core module $m) {}", "(core instance (instantiate $m))".repeat(count));
-        for (inside, class) in [
-            (String::new(), Class::Small),
-            (instances(16), Class::Small),
-            (instances(17), Class::Script),
-            ("(core module (memory 64))".into(), Class::Small),
-            ("(core module (memory 65))".into(), Class::Script),
-            ("(core module (memory 1)) (core module (memory 1)) (core module (memory 1))".into(), Class::Script),
-            ("(core module (table 20001 funcref))".into(), Class::Script),
-            (format!("(core module {})", "(table 1 funcref)".repeat(5)), Class::Script),
-            ("(component (core module (memory 65)))".into(), Class::Script),
+        let five_tables = "(table 1 funcref)".repeat(5);
+        for (modules, instances, class) in [
+            (&[""][..], 1, Class::Small),
+            (&[""], 16, Class::Small),
+            (&[""], 17, Class::Script),
+            (&["(memory 64)"], 1, Class::Small),
+            (&["(memory 65)"], 1, Class::Script),
+            (&["(memory 1)", "(memory 1)"], 1, Class::Small),
+            (&["(memory 1)", "(memory 1)", "(memory 1)"], 1, Class::Script),
+            (&["(table 20000 funcref)"], 1, Class::Small),
+            (&["(table 20001 funcref)"], 1, Class::Script),
+            (&[&five_tables], 1, Class::Script),
         ] {
-            assert_eq!(of(&inside), class, "{inside}");
+            let component = component(modules, instances);
+            assert!(crate::Examination::of(&component).is_ok(), "{modules:?}");
+            assert_eq!(Class::of(&component), class, "{modules:?} {instances}");
         }
     }
 

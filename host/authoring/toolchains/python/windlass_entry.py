@@ -1,8 +1,6 @@
 """Joins a policy to the contract: settings in, questions in, answers out; what is raised is logged and defers."""
 
 import json
-import sys
-import traceback
 from enum import Enum
 
 import windlass
@@ -96,11 +94,15 @@ def _raised(error):
         words = f"{type(error).__name__}: {error}"
     except BaseException:
         words = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.endswith(("windlass_entry.py", "windlass.py"))]
-    if not own:
-        return words
-    return f"{own[-1].filename.rsplit('/', 1)[-1]}:{own[-1].lineno}: {words}"
+    # Not by the module traceback, which looks for the source's file, and there is no disk.
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename.rsplit("/", 1)[-1]
+        if name not in ("windlass_entry.py", "windlass.py"):
+            place = f"{name}:{step.tb_lineno}: "
+        step = step.tb_next
+    return place + words
 
 
 class Policy:
