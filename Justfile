@@ -85,6 +85,11 @@ test-fleeting *arguments: _programs
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
 
+# The Go module that asks `windlass policy serve`, against the real server. Arguments go to `go test`.
+test-clients-go *arguments: _programs
+    @command -v go >/dev/null || { echo "SKIPPED: the clients in Go need Go: https://go.dev/dl"; exit 0; }; \
+    cd clients/go && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass go test -timeout 20m -count=1 {{ arguments }} ./...
+
 # The alerts of the runner plugin and of the controller, and what their dashboards ask for, by Prometheus' own promtool.
 test-alerts: _promtool
     @promtool=$(command -v promtool || echo {{ promtool }}); \
@@ -277,6 +282,11 @@ bindings: _wasm_target
 # only packages them.
 package *arguments:
     cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
+
+# Makes the messages of the policy server's protocol and their conversions again from the contract in wit/, and from them Go's.
+messages:
+    WINDLASS_WRITE_MESSAGES=1 cargo test --quiet --package windlass-serve --test it contract::
+    cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1
 
 # Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
 policies: _wasm_target

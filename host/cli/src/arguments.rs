@@ -9,6 +9,7 @@ mod examples;
 mod policy_author;
 mod policy_distribution;
 mod policy_proof;
+mod policy_serve;
 mod policy_shadow;
 
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, S
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
 
 pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
+pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
@@ -455,6 +457,8 @@ pub(crate) enum PolicyCommand {
     Status,
     /// What shadows would have decided, held against what was decided, by the decision log
     Shadow(ShadowPolicy),
+    /// Answer questions of other programs over a Unix socket
+    Serve(ServePolicies),
     /// Sign a policy with a key of minisign; the signature goes beside it
     Sign(SignPolicy),
     /// Push a policy to a registry, with its signature

@@ -92,6 +92,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy list", &["windlass policy list"]),
     ("policy status", &["windlass policy status"]),
     ("policy shadow", &["windlass policy shadow --slot rollback"]),
+    (
+        "policy serve",
+        &[
+            "windlass policy serve --listen unix:/run/windlass/policy.sock",
+            "windlass policy serve --listen unix:policy.sock --allow-uid 998",
+        ],
+    ),
     ("policy sign", &["windlass policy sign gentle-retry.wasm --key release.key"]),
     ("policy push", &["windlass policy push gentle-retry.wasm oci://registry.example/team/gentle-retry:1.0.0"]),
     ("policy pull", &["windlass policy pull oci://registry.example/team/gentle-retry:1.0.0 --out gentle-retry.wasm"]),

@@ -5,6 +5,7 @@ mod bench;
 mod diff;
 mod distribute;
 mod prove;
+mod serve;
 mod shadow;
 mod test;
 
@@ -52,6 +53,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),
         PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
+        PolicyCommand::Serve(arguments) => serve::run(context, arguments).await,
         PolicyCommand::Sign(arguments) => distribute::sign(context, &arguments),
         PolicyCommand::Push(arguments) => distribute::push(context, &arguments),
         PolicyCommand::Pull(arguments) => distribute::pull(context, &arguments),

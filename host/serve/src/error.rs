@@ -1,0 +1,44 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The path is longer than the address of a socket can be.
+    #[error("the path {path} is longer than the {most} bytes that the address of a socket has: choose a shorter one")]
+    LongPath {
+        /// The path.
+        path: PathBuf,
+        /// The longest, in bytes.
+        most: usize,
+    },
+    /// The path names no file.
+    #[error("{path} names no file: a socket has a folder and a name in it")]
+    NoName {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else is there.
+    #[error("{path} is there and is no socket: remove it, or choose another path")]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Somebody else listens there.
+    #[error("another program listens on {path}: end it, or choose another path")]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The socket can't be made.
+    #[error("cannot listen on {path}")]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,139 @@
+//! Messages on a stream: a length of 32 bits, the most significant byte first, and so many bytes.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use prost::Message;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The bytes before each message.
+const LENGTH_BYTES: usize = 4;
+/// What a message may have without asking for room.
+const SMALL_BYTES: usize = 64 << 10;
+/// What is read at once.
+const STEP_BYTES: usize = 16 << 10;
+/// A unit of the room for large messages.
+const UNIT_BYTES: usize = 1 << 10;
+
+/// Why no further message comes.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The peer has closed the connection between two messages, has said nothing for long, or is gone.
+    Quietly,
+    /// The peer announced a message of so many bytes.
+    TooLarge(usize),
+    /// The peer began a message and did not end it in time.
+    TooSlow,
+    /// There was no room for a large message.
+    NoRoom,
+}
+
+/// Room for the large messages of all connections together.
+#[derive(Debug)]
+pub(crate) struct Room(Semaphore);
+
+impl Room {
+    pub(crate) fn of(bytes: usize) -> Room {
+        Room(Semaphore::new(bytes / UNIT_BYTES))
+    }
+}
+
+/// What is read from one peer.
+pub(crate) struct Frames {
+    buffer: BytesMut,
+    largest: usize,
+    idle: Duration,
+    time: Duration,
+}
+
+/// A message, and the room that it takes while it is worked on.
+pub(crate) struct Frame<'r> {
+    pub(crate) bytes: Bytes,
+    _room: Option<SemaphorePermit<'r>>,
+}
+
+impl Frames {
+    /// Of messages of at most `largest` bytes, each of which has to come within `time`, and after at most `idle`.
+    pub(crate) fn new(largest: usize, idle: Duration, time: Duration) -> Frames {
+        Frames { buffer: BytesMut::new(), largest, idle, time }
+    }
+
+    /// The next message. What was announced takes memory only as it comes.
+    pub(crate) async fn next<'r>(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        room: &'r Room,
+    ) -> Result<Frame<'r>, Ended> {
+        if self.buffer.is_empty() {
+            match timeout(self.idle, self.fill(stream)).await {
+                Ok(Ok(1..)) => {}
+                Ok(Ok(0) | Err(_)) | Err(_) => return Err(Ended::Quietly),
+            }
+        }
+        let until = Instant::now() + self.time;
+        self.until(stream, LENGTH_BYTES, until).await?;
+        // A length that doesn't fit is too large anyway.
+        let length = usize::try_from(self.buffer.get_u32()).unwrap_or(usize::MAX);
+        if length > self.largest {
+            return Err(Ended::TooLarge(length));
+        }
+        let units = u32::try_from(length.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let taken = match length > SMALL_BYTES {
+            false => None,
+            true => match timeout_at(until, room.0.acquire_many(units)).await {
+                Ok(Ok(taken)) => Some(taken),
+                Ok(Err(_)) | Err(_) => return Err(Ended::NoRoom),
+            },
+        };
+        self.until(stream, length, until).await?;
+        let bytes = self.buffer.split_to(length).freeze();
+        if length > SMALL_BYTES {
+            // What is left would hold on to the memory of the whole.
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        Ok(Frame { bytes, _room: taken })
+    }
+
+    /// Reads until the buffer has so many bytes.
+    async fn until(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        bytes: usize,
+        until: Instant,
+    ) -> Result<(), Ended> {
+        while self.buffer.len() < bytes {
+            match timeout_at(until, self.fill(stream)).await {
+                Err(_) => return Err(Ended::TooSlow),
+                Ok(Ok(0) | Err(_)) => return Err(Ended::Quietly),
+                Ok(Ok(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+        self.buffer.reserve(STEP_BYTES);
+        stream.read_buf(&mut self.buffer).await
+    }
+}
+
+/// A message with its length before it.
+pub(crate) fn framed(message: &impl Message) -> BytesMut {
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(LENGTH_BYTES + length);
+    bytes.put_u32(u32::try_from(length).expect("a response is bounded far below that"));
+    message.encode(&mut bytes).expect("there is room for the message");
+    bytes
+}
+
+/// Sends a message, within this time.
+pub(crate) async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    message: &impl Message,
+    time: Duration,
+) -> io::Result<()> {
+    timeout(time, stream.write_all(&framed(message))).await?
+}

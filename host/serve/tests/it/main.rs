@@ -1,0 +1,5 @@
+//! The server and its messages, from outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
+
+mod contract;
