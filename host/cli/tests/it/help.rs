@@ -8,8 +8,8 @@ use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
 /// Examples that others run: the demo, the simulator and the console have tests of their own, a build needs a compiler
 /// (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving policies does both), and
-/// what goes to a registry and comes from it needs one (distribution.rs).
-const ELSEWHERE: [&str; 8] = [
+/// what goes to a registry and comes from it needs one (distribution.rs), and who is served decisions is (clients/go).
+const ELSEWHERE: [&str; 9] = [
     "windlass console",
     "windlass demo",
     "windlass simulator",
@@ -18,6 +18,7 @@ const ELSEWHERE: [&str; 8] = [
     "windlass policy bench",
     "windlass policy push",
     "windlass policy pull",
+    "windlass policy serve",
 ];
 
 /// What prepares the ground comes first, what takes it away last; the rest between, as the help has it.
