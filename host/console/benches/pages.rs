@@ -101,7 +101,7 @@ fn write_operations(state: &StateDirectory) {
             };
             // Of a thousand, five are there still.
             let ended_by = (number % 200 != 0).then(|| operation_id(number));
-            let at = BEGAN + number * 1_000;
+            let at = i64::try_from(BEGAN + number * 1_000).unwrap();
             operation.execute((operation_id(number), state, ended_by, at)).unwrap();
             for (sequence, (step, phase)) in [
                 ("create-ip", "intent"),
@@ -112,7 +112,7 @@ fn write_operations(state: &StateDirectory) {
             .into_iter()
             .enumerate()
             {
-                entry.execute((operation_id(number), sequence as u64 + 1, step, phase, at)).unwrap();
+                entry.execute((operation_id(number), sequence as i64 + 1, step, phase, at)).unwrap();
             }
         }
     }
