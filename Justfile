@@ -111,6 +111,12 @@ test-rpcplugin: _programs _python
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ python }} -m pytest -q tests/rpcplugin-python
 
+# Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions. What is compiled stays in target/scripts.
+test-scripts *arguments: _programs _python
+    @test -x {{ python }} || exit 0; mkdir -p {{ target }}/scripts; \
+    WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
+        {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
+
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
 test-kubernetes *arguments: _programs _sshd
@@ -220,6 +226,14 @@ image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distro
 bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
     cargo bench --quiet --package windlass-lifecycle --bench lifecycle
+
+# What scripts cost, and that they cost other policies nothing. Needs Node.js and Python.
+bench-scripts: _programs
+    @rm -rf {{ target }}/bench-scripts; for language in javascript python; do \
+        {{ target }}/debug/windlass policy new bench --slot retry --language $language --folder {{ target }}/bench-scripts/$language && \
+        {{ target }}/debug/windlass policy build {{ target }}/bench-scripts/$language; done
+    WINDLASS_BENCH_SCRIPTS="JavaScript={{ target }}/bench-scripts/javascript/bench.wasm Python={{ target }}/bench-scripts/python/bench.wasm" \
+        cargo bench --quiet --package windlass-policy --bench scripts
 
 # How long a proof of the slot `release` takes, over all its questions, and the replay of 100,000 decisions. Some three minutes.
 bench-proof: _wasm_target

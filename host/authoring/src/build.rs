@@ -7,6 +7,7 @@ use serde_json::Value;
 use windlass_guest_build::Build;
 
 use crate::Error;
+use crate::script::{JAVASCRIPT_MANIFEST, PYTHON_MANIFEST, Script};
 
 /// A component that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,23 +20,29 @@ pub struct Built {
     pub bytes: usize,
 }
 
-/// Builds the package in `folder`. The component becomes `out`, or `<package>.wasm` in the folder. Rust's WebAssembly
-/// target is added where it is missing and rustup is there. Cargo's own words go to standard error.
+/// Builds the policy in `folder`: a package in Rust (`Cargo.toml`), a script in JavaScript or TypeScript
+/// (`package.json`) or in Python (`pyproject.toml`). The component becomes `out`, or `<package>.wasm` in the folder.
+/// Rust's WebAssembly target is added where it is missing and rustup is there; what scripts are built with is installed
+/// into the user's cache where it is missing, and `notice` gets a line that says so. Cargo's own words go to standard
+/// error.
 ///
-/// The same sources give the same bytes wherever the folder lies, with the same compiler.
+/// The same sources in Rust give the same bytes wherever the folder lies, with the same compiler.
 ///
 /// # Errors
 /// There is no package, a tool is missing, the package doesn't compile or isn't a policy, a file can't be written.
-pub fn build(folder: &Path, out: Option<&Path>) -> Result<Built, Error> {
+pub fn build(folder: &Path, out: Option<&Path>, notice: &dyn Fn(&str)) -> Result<Built, Error> {
     let file = |path: &Path| {
         let path = path.to_owned();
         move |source| Error::File { path, source }
     };
     let folder = folder.canonicalize().map_err(file(folder))?;
-    let package = Package::of(&folder)?;
+    let source = match Script::of(&folder)? {
+        Some(script) => Source::Script(script),
+        None => Source::Package(Package::of(&folder)?),
+    };
     let out = match out {
         Some(out) => std::path::absolute(out).map_err(file(out))?,
-        None => folder.join(format!("{}.wasm", package.name)),
+        None => folder.join(format!("{}.wasm", source.name())),
     };
     let no_file = || {
         let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a component's file is named `....wasm`");
@@ -45,6 +52,15 @@ pub fn build(folder: &Path, out: Option<&Path>) -> Result<Built, Error> {
         return Err(no_file());
     };
     let stem = stem.strip_suffix(".wasm").filter(|stem| !stem.is_empty()).ok_or_else(no_file)?;
+    let package = match source {
+        Source::Package(package) => package,
+        Source::Script(script) => {
+            script.build(&folder, &out, notice)?;
+            let bytes = std::fs::metadata(&out).map_err(file(&out))?.len();
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            return Ok(Built { package: script.name.as_str().to_owned(), path: out, bytes });
+        }
+    };
     // A folder of its own below the usual one: a cargo that runs there meanwhile, an editor's for example, doesn't wait.
     let target = package.target_directory.join("policy");
     let mut artifacts =
@@ -53,6 +69,27 @@ pub fn build(folder: &Path, out: Option<&Path>) -> Result<Built, Error> {
         .pop()
         .ok_or_else(|| Error::NoPackage { folder: folder.clone(), problem: "cargo built nothing".into() })?;
     Ok(Built { package: package.name, path: artifact.path, bytes: artifact.size })
+}
+
+/// Whether a folder holds what [`build`] makes a policy of, rather than a policy that is used as it is.
+#[must_use]
+pub fn is_built(folder: &Path) -> bool {
+    ["Cargo.toml", JAVASCRIPT_MANIFEST, PYTHON_MANIFEST].iter().any(|manifest| folder.join(manifest).is_file())
+}
+
+/// What is built.
+enum Source {
+    Package(Package),
+    Script(Script),
+}
+
+impl Source {
+    fn name(&self) -> &str {
+        match self {
+            Source::Package(package) => &package.name,
+            Source::Script(script) => script.name.as_str(),
+        }
+    }
 }
 
 /// What cargo says of the folder.
@@ -67,7 +104,7 @@ impl Package {
         let none = |problem: String| Error::NoPackage { folder: folder.to_owned(), problem };
         let manifest = folder.join("Cargo.toml");
         if !manifest.is_file() {
-            return Err(none("there is no Cargo.toml".into()));
+            return Err(none("there is no Cargo.toml, package.json or pyproject.toml".into()));
         }
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let start = |source| {

@@ -39,6 +39,24 @@ pub enum Error {
     #[error(transparent)]
     Build(#[from] windlass_guest_build::Error),
 
+    /// What scripts are built with can't be installed or run.
+    #[error("what the policy is built with cannot be used: {problem}; {remedy}")]
+    Toolchain {
+        /// What failed, in the tool's words.
+        problem: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+
+    /// The script can't be made into a component.
+    #[error("the script in {folder} does not become a policy: {problem}")]
+    Script {
+        /// Its folder.
+        folder: PathBuf,
+        /// In the words of the tool, with places.
+        problem: String,
+    },
+
     /// The embedded contract can't be read: a defect of this program.
     #[error("the contract in this program cannot be read: {0}")]
     Contract(String),
@@ -49,6 +67,9 @@ impl Error {
     #[must_use]
     pub fn is_of_the_source(&self) -> bool {
         use windlass_guest_build::Error as Build;
-        matches!(self, Error::Build(Build::Cargo { .. } | Build::NoModule { .. } | Build::Encode { .. }))
+        matches!(
+            self,
+            Error::Script { .. } | Error::Build(Build::Cargo { .. } | Build::NoModule { .. } | Build::Encode { .. })
+        )
     }
 }

@@ -2,7 +2,7 @@
 //! not know what a policy decides.
 //!
 //! * [`NewPolicy`] writes the folder of a new policy, which needs nothing of this repository.
-//! * [`build`] makes a component of such a folder.
+//! * [`build`] makes a component of such a folder; for scripts with tools that it installs once.
 //! * [`schema`] and [`reference()`] say the contract in `wit/policy` once more: for editors, and for people.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
@@ -13,12 +13,15 @@ mod error;
 mod new;
 mod reference;
 mod schema;
+mod script;
+mod shape;
+mod toolchain;
 
 mod packed {
     include!(concat!(env!("OUT_DIR"), "/packed.rs"));
 }
 
-pub use build::{Built, build};
+pub use build::{Built, build, is_built};
 pub use error::Error;
 pub use new::{Language, NewPolicy, PolicyName};
 pub use reference::reference;

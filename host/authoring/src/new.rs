@@ -7,6 +7,7 @@ use cap_std::fs::Dir;
 use windlass_policy::slots::SlotName;
 
 use crate::schema::{SchemaOf, schema};
+use crate::shape;
 use crate::{Error, packed};
 
 /// The longest name that a policy may have: the contract's bound.
@@ -30,6 +31,25 @@ pub enum Language {
     Rust,
     /// Rules in CEL, which need no compiler.
     Rules,
+    /// A script in JavaScript, built with its interpreter.
+    JavaScript,
+    /// The same with types, which the build takes out.
+    TypeScript,
+    /// A script in Python, built with its interpreter.
+    Python,
+}
+
+impl Language {
+    /// The file that holds the policy; of rules, how its name ends.
+    pub(crate) const fn source(self) -> &'static str {
+        match self {
+            Language::Rust => "src/lib.rs",
+            Language::Rules => ".rules.toml",
+            Language::JavaScript => "policy.js",
+            Language::TypeScript => "policy.ts",
+            Language::Python => "policy.py",
+        }
+    }
 }
 
 /// The name of a policy and of its package: lower-case letters, digits and dashes, beginning with a letter.
@@ -133,6 +153,7 @@ impl NewPolicy {
         let mut files = match self.language {
             Language::Rust => self.rust(&slot),
             Language::Rules => self.rules(&slot),
+            Language::JavaScript | Language::TypeScript | Language::Python => self.script(&slot)?,
         };
         for (name, text) in [(slot.changed_name, slot.changed), ("anything-else-is-deferred", slot.deferred)] {
             files.push(File::of_the_author(format!("fixtures/{name}.json"), text.to_owned()));
@@ -190,6 +211,34 @@ impl NewPolicy {
         ]
     }
 
+    fn script(&self, slot: &Templates) -> Result<Vec<File>, Error> {
+        let [javascript, typescript, python] = slot.scripts;
+        let filled = |template: &str| {
+            self.filled(slot, template).replace("@SOURCE@", self.language.source()).replace("@SETTING@", slot.setting)
+        };
+        let readme = filled(include_str!("../templates/javascript/README.md.template"));
+        let files = if self.language == Language::Python {
+            vec![
+                File::of_the_author("README.md", filled(include_str!("../templates/python/README.md.template"))),
+                File::of_the_author("policy.py", filled(python)),
+                File::packed("pyproject.toml", filled(include_str!("../templates/python/pyproject.toml.template"))),
+                File::packed("windlass.pyi", shape::python(self.slot)?),
+                File::packed(".gitignore", "*.wasm\n__pycache__/\n".to_owned()),
+            ]
+        } else {
+            let source = if self.language == Language::TypeScript { typescript } else { javascript };
+            vec![
+                File::of_the_author("README.md", readme),
+                File::of_the_author(self.language.source(), filled(source)),
+                File::packed("package.json", filled(include_str!("../templates/javascript/package.json.template"))),
+                File::packed("jsconfig.json", include_str!("../templates/javascript/jsconfig.json").to_owned()),
+                File::packed("windlass.d.ts", shape::typescript(self.slot)?),
+                File::packed(".gitignore", "*.wasm\n/node_modules\n".to_owned()),
+            ]
+        };
+        Ok(files)
+    }
+
     /// A template with what every language has.
     fn filled(&self, slot: &Templates, template: &str) -> String {
         template
@@ -239,6 +288,8 @@ struct Templates {
     summary: &'static str,
     source: &'static str,
     rules: &'static str,
+    /// In JavaScript, TypeScript and Python.
+    scripts: [&'static str; 3],
     /// A setting with its default, in TOML.
     setting: &'static str,
     /// The fixture of what it changes, and its name.
@@ -256,6 +307,11 @@ impl Templates {
                     summary: $summary,
                     source: include_str!(concat!("../templates/slots/", $slot, ".rs")),
                     rules: include_str!(concat!("../templates/rules/", $slot, ".toml")),
+                    scripts: [
+                        include_str!(concat!("../templates/scripts/", $slot, ".js")),
+                        include_str!(concat!("../templates/scripts/", $slot, ".ts")),
+                        include_str!(concat!("../templates/scripts/", $slot, ".py")),
+                    ],
                     setting: $setting,
                     changed: include_str!(concat!("../templates/fixtures/", $slot, ".changed.json")),
                     changed_name: $changed,

@@ -56,7 +56,6 @@ impl Console {
     }
 
     /// The pages as a service, for a server that has others.
-    #[must_use]
     pub fn router(self) -> Router {
         routes(Arc::new(self))
     }

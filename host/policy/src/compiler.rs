@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cache::{Cache, CacheKey};
-use crate::engine::Engines;
+use crate::class::Class;
+use crate::engine::{Engines, Purpose};
 use crate::error::{Error, Refusal};
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::compile;
@@ -29,6 +30,8 @@ use crate::slots::CONTRACT_VERSIONS;
 
 /// How long a child may take. One policy takes a few hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for a script, whose interpreter is megabytes of code: 10 to 20 s on two idle cores.
+const PATIENCE_WITH_SCRIPTS: Duration = Duration::from_secs(300);
 /// How often it is looked whether a child has ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest first line of a request, in bytes: the settings are bounded below that.
@@ -39,8 +42,8 @@ const MAX_HEAD_BYTES: u64 = 256 << 10;
 pub struct Compiler {
     program: PathBuf,
     arguments: Vec<OsString>,
-    /// How long a child may take.
-    patience: Duration,
+    /// How long a child may take, with a policy of each class.
+    patience: fn(Class) -> Duration,
 }
 
 /// The first line on the child's standard input. The component follows.
@@ -87,6 +90,13 @@ impl ChildError {
     }
 }
 
+fn patience(class: Class) -> Duration {
+    match class {
+        Class::Small => PATIENCE,
+        Class::Script => PATIENCE_WITH_SCRIPTS,
+    }
+}
+
 impl Compiler {
     /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that
     /// runs now, also when its file has been replaced since.
@@ -100,7 +110,7 @@ impl Compiler {
             false => std::env::current_exe()?,
         };
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Ok(Compiler { program, arguments, patience: PATIENCE })
+        Ok(Compiler { program, arguments, patience })
     }
 
     /// Lets a child put the compiled policy into the cache of this state folder.
@@ -130,7 +140,7 @@ impl Compiler {
                 input.write_all(&request)?;
                 input.write_all(component)
             });
-            let ended = self.wait(&mut child);
+            let ended = self.wait(&mut child, (self.patience)(Class::of(component)));
             // With the child gone, nothing keeps the writer.
             let written = written.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
             ended.and(written.map_err(ChildError::from))
@@ -138,8 +148,8 @@ impl Compiler {
     }
 
     /// Waits for the end of a child, and ends it where it takes too long.
-    fn wait(&self, child: &mut Child) -> Result<(), ChildError> {
-        let latest = Instant::now() + self.patience;
+    fn wait(&self, child: &mut Child, patience: Duration) -> Result<(), ChildError> {
+        let latest = Instant::now() + patience;
         loop {
             if let Some(status) = child.try_wait()? {
                 return match (status.success(), status.signal()) {
@@ -151,7 +161,7 @@ impl Compiler {
             if Instant::now() >= latest {
                 child.kill()?;
                 child.wait()?;
-                return Err(ChildError::TimedOut(self.patience));
+                return Err(ChildError::TimedOut(patience));
             }
             std::thread::sleep(LOOK);
         }
@@ -181,12 +191,9 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
     let (head, component) = (&bytes[..end], &bytes[end + 1..]);
     let Request { settings, limits } = serde_json::from_slice(head).map_err(|error| wrong(&error))?;
     let engines = Engines::new()?;
-    let engine = match limits.fuel {
-        Some(_) => engines.with_fuel()?,
-        None => &engines.plain,
-    };
-    let compiled = compile(engine, component, &settings, &limits, CONTRACT_VERSIONS)?;
-    Cache::open(state)?.put(engine, CacheKey::of(component, &settings), &compiled);
+    let purpose = Purpose { class: Class::of(component), fuel: limits.fuel.is_some() };
+    let compiled = compile(&engines, purpose, component, &settings, &limits, CONTRACT_VERSIONS)?;
+    Cache::open(state)?.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
     Ok(())
 }
 
@@ -212,7 +219,7 @@ mod tests {
     }
 
     fn shell(line: &str) -> Compiler {
-        Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()], patience: PATIENCE }
+        Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()], patience }
     }
 
     fn state() -> (tempfile::TempDir, Dir) {
@@ -232,7 +239,7 @@ mod tests {
             let settings = settings.as_object().unwrap();
             let limits = Limits { fuel, ..Limits::default() };
             let engines = Engines::new().unwrap();
-            let engine = if fuel.is_some() { engines.with_fuel().unwrap() } else { &engines.plain };
+            let engine = engines.get(Purpose { class: Class::Small, fuel: fuel.is_some() }).unwrap();
             let cache = Cache::open(&state).unwrap();
             let key = CacheKey::of(component(), settings);
             assert!(cache.get(engine, key).is_none());
@@ -246,7 +253,7 @@ mod tests {
         for program in ["/bin/false", "/nonexistent/compiler"] {
             let (_folder, state) = state();
             let mut options = HostOptions::new(state);
-            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new(), patience: PATIENCE });
+            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new(), patience });
             let host = Host::new(options).unwrap();
             assert_eq!(host.status().links.len(), SlotName::ALL.len(), "{program}");
         }
@@ -256,9 +263,13 @@ mod tests {
     fn what_a_child_could_not_compile_within_its_time_or_memory_is_refused_and_not_compiled_here() {
         let (_folder, state) = state();
         for (line, patience, words) in [
-            ("kill -9 $$", PATIENCE, "ended that process by signal 9, as too much memory does"),
-            ("kill -6 $$", PATIENCE, "by signal 6"),
-            ("exec sleep 600", Duration::ZERO, "took a process of its own more than 0 s"),
+            (
+                "kill -9 $$",
+                patience as fn(Class) -> Duration,
+                "ended that process by signal 9, as too much memory does",
+            ),
+            ("kill -6 $$", patience, "by signal 6"),
+            ("exec sleep 600", |_| Duration::ZERO, "took a process of its own more than 0 s"),
         ] {
             let mut options = HostOptions::new(state.try_clone().unwrap());
             options.compiler = Some(Compiler { patience, ..shell(line) });

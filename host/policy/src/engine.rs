@@ -1,6 +1,6 @@
 //! Every knob of wasmtime that this host sets, and why. Measurements: wasmtime 48.0.8, x86-64.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use wasmtime::{
     RegallocAlgorithm,
 };
 
+use crate::class::{Class, SMALL, Structure};
 use crate::error::Error;
-use crate::limits::{MAX_MEMORY_BYTES, MAX_TABLE_ELEMENTS};
+use crate::limits::MAX_MEMORY_BYTES;
 
 /// How often the clock ticks by which guests are stopped: the resolution of the time limits.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -28,8 +29,8 @@ pub const DECISION_STACK_BYTES: usize = 2 * STACK_BYTES;
 /// host functions that it calls. Reserved, and touched only as far as it is used.
 const FIBER_STACK_BYTES: usize = 2 << 20;
 
-/// Instances that can exist at once. A decision without I/O holds one for microseconds, so this is about decisions that
-/// wait for a capability (see [`CONCURRENT_WAITING_DECISIONS`]) plus one for each thread.
+/// Instances of small policies that can exist at once. A decision without I/O holds one for microseconds, so this is
+/// about decisions that wait for a capability (see [`CONCURRENT_WAITING_DECISIONS`]) plus one for each thread.
 const INSTANCES: u32 = 256;
 
 /// Decisions that may wait for capabilities at once; more of them queue. Below [`INSTANCES`], so that waiting decisions
@@ -46,10 +47,19 @@ const WARM_SLOTS: u32 = 16;
 /// The size of an instance's own data structures. Policies need a few KiB.
 const INSTANCE_BYTES: usize = 1 << 20;
 
-/// Core modules, memories and tables within one component. `wit-component` makes one guest module with up to two shims.
-const CORE_INSTANCES_PER_COMPONENT: u32 = 16;
-const MEMORIES_PER_COMPONENT: u32 = 2;
-const TABLES_PER_COMPONENT: u32 = 4;
+/// Instances of scripts that can exist at once. Fewer: each has ten times the memory, and takes a thousand times as long.
+const SCRIPT_INSTANCES: u32 = 224;
+
+/// Memory of a script that is reset by copying. A script's memory is megabytes, of which a decision touches some hundred
+/// pages: the kernel is asked which, and only these are copied.
+const SCRIPT_KEEP_RESIDENT_BYTES: usize = MAX_MEMORY_BYTES as usize;
+
+/// Slots that stay warm for a script when they aren't in use.
+const SCRIPT_WARM_SLOTS: u32 = 4;
+
+/// What a script is made of at most: CPython comes as 38 core modules, stubbed QuickJS with three memories.
+const SCRIPT: Structure =
+    Structure { core_instances: 64, memories: 4, tables: 8, table_elements: 50_000, memory_bytes: MAX_MEMORY_BYTES };
 
 /// What the address space of a memory slot is when the usual 4 GiB can't be had (a container with a limit on address
 /// space): the memory itself. Loads and stores are then checked by instructions instead of by guard pages.
@@ -57,44 +67,109 @@ const SMALL_RESERVATION_BYTES: u64 = MAX_MEMORY_BYTES;
 
 /// What [`config`] leaves switched on: WebAssembly 2.0, and constants that are computed. A file is held to it before the
 /// engine sees it, so that it is refused for what it uses.
-pub(crate) const FEATURES: WasmFeatures =
-    WasmFeatures::WASM2.union(WasmFeatures::EXTENDED_CONST).union(WasmFeatures::COMPONENT_MODEL);
+pub(crate) fn features(class: Class) -> WasmFeatures {
+    let both = WasmFeatures::WASM2.union(WasmFeatures::EXTENDED_CONST).union(WasmFeatures::COMPONENT_MODEL);
+    match class {
+        Class::Small => both,
+        // QuickJS is compiled to tail calls.
+        Class::Script => both.union(WasmFeatures::TAIL_CALL),
+    }
+}
 
-/// The engine, and its twin that counts fuel.
+/// What an engine is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    pub(crate) class: Class,
+    /// Whether it counts fuel.
+    pub(crate) fuel: bool,
+}
+
+impl Purpose {
+    const ALL: [Purpose; 4] = [
+        Purpose { class: Class::Small, fuel: false },
+        Purpose { class: Class::Small, fuel: true },
+        Purpose { class: Class::Script, fuel: false },
+        Purpose { class: Class::Script, fuel: true },
+    ];
+}
+
+/// The engine of small policies, and others, each made when it is first asked for: most hosts never need them.
 pub(crate) struct Engines {
-    pub(crate) plain: Engine,
-    fuel: std::sync::OnceLock<Engine>,
+    engines: [OnceLock<Engine>; Purpose::ALL.len()],
+    /// For what a script does once only, in `configure`.
+    quick: OnceLock<Engine>,
+    /// Held while one is made, so that none is made twice.
+    making: parking_lot::Mutex<()>,
     /// Every policy that was loaded holds it, too: whoever can ask one must be able to end it.
     pub(crate) ticker: Arc<Ticker>,
 }
 
 impl Engines {
     pub(crate) fn new() -> Result<Engines, Error> {
-        let plain = new_engine(false)?;
-        let ticker = Ticker::start()?;
-        ticker.add(&plain);
-        Ok(Engines { plain, fuel: std::sync::OnceLock::new(), ticker })
+        let engines = Engines {
+            engines: [const { OnceLock::new() }; Purpose::ALL.len()],
+            quick: OnceLock::new(),
+            making: parking_lot::Mutex::new(()),
+            ticker: Ticker::start()?,
+        };
+        // Every host needs it, and is to say at once where it can't be had.
+        engines.get(Purpose { class: Class::Small, fuel: false })?;
+        Ok(engines)
     }
 
-    /// The engine that counts fuel, made when it is first asked for: most hosts never need it.
-    pub(crate) fn with_fuel(&self) -> Result<&Engine, Error> {
-        if let Some(engine) = self.fuel.get() {
+    /// The engine for policies of this class, with or without fuel.
+    pub(crate) fn get(&self, purpose: Purpose) -> Result<&Engine, Error> {
+        let index = 2 * usize::from(purpose.class == Class::Script) + usize::from(purpose.fuel);
+        self.get_or_make(&self.engines[index], || new_engine(purpose))
+    }
+
+    /// The engine in which a policy takes its settings. A script is compiled for that alone, before its snapshot is
+    /// compiled for deciding: quickly, therefore, and not well. Fuel is not counted there.
+    pub(crate) fn configuring(&self, purpose: Purpose) -> Result<&Engine, Error> {
+        match purpose.class {
+            Class::Small => self.get(purpose),
+            Class::Script => {
+                let quick = || Engine::new(&quick_config()).map_err(Error::Engine);
+                self.get_or_make(&self.quick, quick)
+            }
+        }
+    }
+
+    fn get_or_make<'e>(
+        &self,
+        place: &'e OnceLock<Engine>,
+        make: impl FnOnce() -> Result<Engine, Error>,
+    ) -> Result<&'e Engine, Error> {
+        if let Some(engine) = place.get() {
             return Ok(engine);
         }
-        let engine = new_engine(true)?;
+        let _making = self.making.lock();
+        if let Some(engine) = place.get() {
+            return Ok(engine);
+        }
+        let engine = make()?;
         self.ticker.add(&engine);
-        Ok(self.fuel.get_or_init(|| engine))
+        Ok(place.get_or_init(|| engine))
     }
 }
 
-fn new_engine(fuel: bool) -> Result<Engine, Error> {
-    Engine::new(&config(fuel, None)).or_else(|first| {
+fn new_engine(purpose: Purpose) -> Result<Engine, Error> {
+    Engine::new(&config(purpose, None)).or_else(|first| {
         tracing::warn!(error = %format!("{first:#}"), "little address space: policies get bounds checks instead of guard pages");
-        Engine::new(&config(fuel, Some(SMALL_RESERVATION_BYTES))).map_err(Error::Engine)
+        Engine::new(&config(purpose, Some(SMALL_RESERVATION_BYTES))).map_err(Error::Engine)
     })
 }
 
-fn config(fuel: bool, reservation: Option<u64>) -> Config {
+fn quick_config() -> Config {
+    let mut config = config(Purpose { class: Class::Script, fuel: false }, None);
+    config.cranelift_opt_level(OptLevel::None);
+    config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+    config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    config
+}
+
+fn config(purpose: Purpose, reservation: Option<u64>) -> Config {
+    let Purpose { class, fuel } = purpose;
     let mut config = Config::new();
 
     // Calls: nothing here uses the component model's own concurrency, and without it a call costs 240 ns instead of 917.
@@ -114,7 +189,7 @@ fn config(fuel: bool, reservation: Option<u64>) -> Config {
     config.wasm_relaxed_simd(false);
     config.wasm_multi_memory(false);
     config.wasm_memory64(false);
-    config.wasm_tail_call(false);
+    config.wasm_tail_call(class == Class::Script);
     config.wasm_custom_page_sizes(false);
     config.wasm_wide_arithmetic(false);
     config.shared_memory(false);
@@ -136,26 +211,44 @@ fn config(fuel: bool, reservation: Option<u64>) -> Config {
         config.memory_guard_size(0);
         config.memory_reservation_for_growth(0);
     }
+    let per_component = |most: u64| u32::try_from(most).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(INSTANCES)
-        .total_core_instances(INSTANCES * CORE_INSTANCES_PER_COMPONENT / 2)
-        .total_memories(INSTANCES)
-        .total_tables(INSTANCES * TABLES_PER_COMPONENT)
-        .total_stacks(INSTANCES)
-        .max_component_instance_size(INSTANCE_BYTES)
-        .max_core_instance_size(INSTANCE_BYTES)
-        .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
-        .max_memories_per_component(MEMORIES_PER_COMPONENT)
-        .max_tables_per_component(TABLES_PER_COMPONENT)
-        .max_memories_per_module(1)
-        .max_tables_per_module(2)
+    pool.max_memories_per_module(1)
         .max_memory_size(usize::try_from(MAX_MEMORY_BYTES).unwrap_or(usize::MAX))
-        .table_elements(usize::try_from(MAX_TABLE_ELEMENTS).unwrap_or(usize::MAX))
-        .max_unused_warm_slots(WARM_SLOTS)
-        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
-        .table_keep_resident(KEEP_RESIDENT_BYTES)
-        .async_stack_keep_resident(0)
-        .pagemap_scan(Enabled::No);
+        .async_stack_keep_resident(0);
+    let (instances, core_instances, most) = match class {
+        Class::Small => {
+            pool.max_component_instance_size(INSTANCE_BYTES)
+                .max_core_instance_size(INSTANCE_BYTES)
+                .max_tables_per_module(2)
+                .max_unused_warm_slots(WARM_SLOTS)
+                .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+                .table_keep_resident(KEEP_RESIDENT_BYTES)
+                .pagemap_scan(Enabled::No);
+            (INSTANCES, INSTANCES * per_component(SMALL.core_instances) / 2, SMALL)
+        }
+        Class::Script => {
+            // Above this size an image with holes would not be shared, and each instance would copy it.
+            config.memory_guaranteed_dense_image_size(MAX_MEMORY_BYTES);
+            pool.max_component_instance_size(4 * INSTANCE_BYTES)
+                .max_core_instance_size(4 * INSTANCE_BYTES)
+                .max_tables_per_module(4)
+                .max_unused_warm_slots(SCRIPT_WARM_SLOTS)
+                .linear_memory_keep_resident(SCRIPT_KEEP_RESIDENT_BYTES)
+                .table_keep_resident(KEEP_RESIDENT_BYTES)
+                .pagemap_scan(Enabled::Auto);
+            (SCRIPT_INSTANCES, SCRIPT_INSTANCES * 40, SCRIPT)
+        }
+    };
+    pool.total_component_instances(instances)
+        .total_core_instances(core_instances)
+        .total_memories(instances)
+        .total_tables(instances * 4)
+        .total_stacks(instances)
+        .max_core_instances_per_component(per_component(most.core_instances))
+        .max_memories_per_component(per_component(most.memories))
+        .max_tables_per_component(per_component(most.tables))
+        .table_elements(usize::try_from(most.table_elements).unwrap_or(usize::MAX));
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }
@@ -198,9 +291,9 @@ mod tests {
 
     #[test]
     fn every_engine_can_be_made_also_with_little_address_space() {
-        for fuel in [false, true] {
+        for purpose in Purpose::ALL {
             for reservation in [None, Some(SMALL_RESERVATION_BYTES)] {
-                Engine::new(&config(fuel, reservation)).unwrap();
+                Engine::new(&config(purpose, reservation)).unwrap();
             }
         }
     }

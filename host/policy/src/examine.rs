@@ -2,8 +2,9 @@
 
 use wasmparser::{Encoding, Parser, Payload, Validator};
 
+use crate::class::Class;
 use crate::contract::POLICY_INTERFACE;
-use crate::engine::FEATURES;
+use crate::engine::features;
 use crate::error::Refusal;
 use crate::slots::SlotName;
 use crate::text::{one_line, short};
@@ -27,10 +28,14 @@ impl Examination {
         if let Some((what, remedy)) = not_a_component(bytes) {
             return Err(Refusal::NotAComponent { what, remedy });
         }
-        Validator::new_with_features(FEATURES)
+        Validator::new_with_features(features(Class::of(bytes)))
             .validate_all(bytes)
             .map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))?;
+        Examination::of_validated(bytes)
+    }
 
+    /// The same of a component that has been validated before, which takes most of the time for a large one.
+    pub(crate) fn of_validated(bytes: &[u8]) -> Result<Examination, Refusal> {
         let mut examination = Examination { imports: Vec::new(), exports: Vec::new() };
         let mut depth = 0usize;
         for payload in Parser::new(0).parse_all(bytes) {

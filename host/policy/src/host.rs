@@ -19,6 +19,7 @@ use crate::built_in;
 use crate::cache::Cache;
 use crate::capability::Capability;
 use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies, Shadow};
+use crate::class::Class;
 use crate::compiler::Compiler;
 use crate::configuration::{Link, Mode, Policies, Source};
 use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
@@ -27,7 +28,7 @@ use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
 use crate::kept::Kept;
-use crate::limits::{Limits, MAX_COMPONENT_BYTES};
+use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
@@ -46,7 +47,7 @@ pub struct HostOptions {
     /// What policies can be granted. Default: nothing but the log.
     pub capabilities: Vec<Arc<dyn Capability>>,
     /// The limits of a policy whose link has none of its own.
-    pub limits: Limits,
+    pub limits: ClassLimits,
     /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5. A
     /// built-in default is always asked.
     pub suspend_after: u32,
@@ -73,7 +74,7 @@ impl HostOptions {
             state_dir,
             policy_folder: PathBuf::from("."),
             capabilities: Vec::new(),
-            limits: Limits::default(),
+            limits: ClassLimits::default(),
             suspend_after: 5,
             brake: Brake::default(),
             shadows: ShadowOptions::default(),
@@ -102,7 +103,7 @@ struct Inner {
     _status: StatusWriter,
     loader: Loader,
     kept: Kept,
-    limits: Limits,
+    limits: ClassLimits,
     policy_folder: PathBuf,
     registries: Option<Arc<dyn Fetch>>,
     watch_interval: Duration,
@@ -396,8 +397,13 @@ impl Inner {
         trust: Option<&Trust>,
     ) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
-        let limits = self.limits.with(&link.limits, "limits").map_err(Error::Configuration)?;
-        let contents = self.read(slot, &link.source, limits.component_bytes).map_err(refused)?;
+        let limits = |class: Class| self.limits.of(class).with(&link.limits, "limits").map_err(Error::Configuration);
+        // To which class it belongs is known when it has been read.
+        let most = Class::ALL
+            .into_iter()
+            .map(|class| Ok(limits(class)?.component_bytes))
+            .try_fold(0, |most, next| next.map(|next: u64| next.max(most)))?;
+        let contents = self.read(slot, &link.source, most).map_err(refused)?;
         // Before anything looks into the bytes.
         let trust = trust.filter(|_| link.source != Source::BuiltIn);
         let signed_by = trust.map(|trust| trust.verify(&contents.bytes, &contents.signatures)).transpose();
@@ -409,6 +415,7 @@ impl Inner {
             Some(rules) => (built_in::rules().into(), Link { settings: rules.settings().clone(), ..link.clone() }),
             None => (contents.bytes, link.clone()),
         };
+        let limits = limits(Class::of(&component))?;
         let digest = Digest::of(&component);
         let same = before.filter(|ConfiguredLink { policy, .. }| {
             policy.identity.component == digest && policy.link == effective && policy.limits == limits
@@ -549,7 +556,7 @@ impl Inner {
         }
         let trust = self.generations.current().trust.clone();
         let (link, component) = self.kept.read(identity, trust.as_deref())?;
-        let limits = self.limits.with(&link.limits, "limits")?;
+        let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits")?;
         let policy =
             self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
         let policy = Arc::new(policy);
@@ -635,18 +642,17 @@ fn end_chain(slot: SlotName, chain: &mut Vec<ChainLink>, built_ins: &BuiltIns) {
 }
 
 /// Loads the built-in defaults, side by side: on a first start each has to be compiled.
-fn load_built_ins(loader: &Loader, kept: &Kept, limits: &Limits) -> Result<BuiltIns, Error> {
-    let load =
-        |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
-            let Some(component) = built_in::component(slot) else { return Ok(None) };
-            let link = Link::default();
-            let policy = loader
-                .load(slot, &link, component.into(), limits.clone())
-                .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
-            // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
-            kept.keep(&policy.identity, &link, component, None)?;
-            Ok(Some(Arc::new(policy)))
-        };
+fn load_built_ins(loader: &Loader, kept: &Kept, limits: &ClassLimits) -> Result<BuiltIns, Error> {
+    let load = |slot: SlotName| -> Result<Option<Arc<LoadedPolicy>>, Error> {
+        let Some(component) = built_in::component(slot) else { return Ok(None) };
+        let link = Link::default();
+        let policy = loader
+            .load(slot, &link, component.into(), limits.small.clone())
+            .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
+        // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
+        kept.keep(&policy.identity, &link, component, None)?;
+        Ok(Some(Arc::new(policy)))
+    };
     let mut loaded = std::thread::scope(|scope| {
         let threads = SlotName::ALL.map(|slot| scope.spawn(move || load(slot)));
         threads.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::class::Class;
 use crate::configuration::unknown_key;
 use crate::text::brief;
 
 /// The most linear memory that any policy can be allowed, in bytes: the size of a slot in the engine's pool.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 64 << 20;
-/// The most table elements that any policy can be allowed: the size of a table in the engine's pool.
-pub(crate) const MAX_TABLE_ELEMENTS: u64 = 20_000;
+/// The most table elements that any policy can be allowed: the size of a table in the pool of scripts.
+pub(crate) const MAX_TABLE_ELEMENTS: u64 = 50_000;
 /// The largest component that can be allowed, in bytes.
 pub(crate) const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 /// The longest that a decision may be allowed to compute, in milliseconds.
@@ -57,7 +58,8 @@ limits! {
     /// What one policy may use. Each decision starts with all of it; nothing carries over.
     ///
     /// Two limits hold for the whole engine and can't be set per policy: the stack of a guest is 512 KiB, and at most
-    /// 256 instances exist at once.
+    /// 256 instances of small policies and 224 of scripts exist at once. The defaults here are those of a small policy;
+    /// a script may have more ([`Limits::of_script`]).
     pub struct Limits {
         /// The size of the component's file. Default 4 MiB.
         component_bytes: u64 = 4 << 20, from 1 to MAX_COMPONENT_BYTES;
@@ -107,6 +109,18 @@ fn number(key: &str, value: &Value, place: &str, least: u64, most: u64) -> Resul
 }
 
 impl Limits {
+    /// The defaults for a [script](Class::Script), which brings an interpreter along: 32 MiB of file, 64 MiB of memory,
+    /// 50,000 table elements; the rest is as for every policy.
+    #[must_use]
+    pub fn of_script() -> Limits {
+        Limits {
+            component_bytes: 32 << 20,
+            memory_bytes: MAX_MEMORY_BYTES,
+            table_elements: MAX_TABLE_ELEMENTS,
+            ..Limits::default()
+        }
+    }
+
     /// These limits with the given keys replaced. `place` names the table in errors.
     pub(crate) fn with(&self, overrides: &Map<String, Value>, place: &str) -> Result<Limits, String> {
         let mut limits = self.clone();
@@ -114,6 +128,32 @@ impl Limits {
             limits.set(key, value, place)?;
         }
         Ok(limits)
+    }
+}
+
+/// The limits of policies whose link has none of its own, by their class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassLimits {
+    /// For [`Class::Small`].
+    pub small: Limits,
+    /// For [`Class::Script`].
+    pub script: Limits,
+}
+
+impl Default for ClassLimits {
+    fn default() -> ClassLimits {
+        ClassLimits { small: Limits::default(), script: Limits::of_script() }
+    }
+}
+
+impl ClassLimits {
+    /// Those of a class.
+    #[must_use]
+    pub fn of(&self, class: Class) -> &Limits {
+        match class {
+            Class::Small => &self.small,
+            Class::Script => &self.script,
+        }
     }
 }
 

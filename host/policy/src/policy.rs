@@ -8,6 +8,7 @@ use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift
 use windlass_concurrency::Health;
 
 use crate::call::Guest;
+use crate::class::Class;
 use crate::configuration::{Link, Source};
 use crate::contract::{Adapter, Spoken};
 use crate::decision::PolicyIdentity;
@@ -40,6 +41,7 @@ pub struct LoadedPolicy {
     pub(crate) description: Description,
     pub(crate) link: Link,
     pub(crate) limits: Limits,
+    pub(crate) class: Class,
     pub(crate) instance_pre: InstancePre<Guest>,
     pub(crate) decide_export: ComponentExportIndex,
     /// The version of the contract in which it is asked.
@@ -77,6 +79,11 @@ impl LoadedPolicy {
     /// The version of the contract, `windlass:policy@...`, in which it is asked.
     pub fn contract_version(&self) -> &'static str {
         self.spoken.version
+    }
+
+    /// Which engine runs it.
+    pub fn class(&self) -> Class {
+        self.class
     }
 
     /// Its limits.

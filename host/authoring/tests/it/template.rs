@@ -30,7 +30,7 @@ fn a_policy_is_small_and_the_same_bytes_wherever_its_folder_lies() {
     let folders = [one.path().join("patience"), other.path().join("else where/deeper/patience")];
     let bytes = folders.each_ref().map(|folder| {
         write("patience", SlotName::Retry, folder);
-        let built = build(folder, None).unwrap();
+        let built = build(folder, None, &|_| ()).unwrap();
         assert_eq!(built.package, "patience");
         assert!(built.bytes < 150_000, "{} bytes", built.bytes);
         std::fs::read(folder.join("patience.wasm")).unwrap()

@@ -30,6 +30,14 @@ pub(crate) enum Language {
     Rust,
     /// Conditions in CEL, each with an answer: no compiler needed
     Rules,
+    /// A script with types, built with its interpreter: needs Node.js and npm
+    #[value(name = "typescript")]
+    TypeScript,
+    /// A script, built with its interpreter: needs Node.js and npm
+    #[value(name = "javascript")]
+    JavaScript,
+    /// A script, built with its interpreter: needs Python and pip
+    Python,
 }
 
 #[derive(Debug, Args)]
@@ -70,7 +78,7 @@ pub(crate) enum SchemaOf {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestPolicy {
-    /// A policy's file, or its folder: a Rust package is built first
+    /// A policy's file, or its folder: what is no rules is built first
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     pub(crate) policy: PathBuf,
     /// The folder of the fixtures, or one of them [default: `fixtures` beside the policy]

@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
-    DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus, LoadedPolicy,
-    Outcome, Refusal, RulesFile, Source,
+    Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,
+    LoadedPolicy, Outcome, Refusal, RulesFile, Source,
 };
 
 use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
@@ -92,6 +92,8 @@ struct Inspected {
     file: PathBuf,
     bytes: usize,
     digest: String,
+    /// Which engine runs it and which limits it gets: `small`, or `script` for one that brings an interpreter along.
+    class: Class,
     /// What the policy says about itself; absent when it cannot be made to say it.
     #[serde(flatten)]
     description: Option<Described>,
@@ -148,6 +150,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
     let contract: Vec<String> = examination.contract_versions().into_iter().map(str::to_owned).collect();
     let digest = Digest::of(&bytes).to_string();
     let size = bytes.len();
+    let class = Class::of(&bytes);
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
     let contents: Arc<[u8]> = bytes.into();
     let (description, problem) = match slots.first() {
@@ -165,6 +168,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         file: arguments.file.clone(),
         bytes: size,
         digest,
+        class,
         description,
         slots,
         contract,
@@ -190,6 +194,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         lines.push(("digest", inspected.digest.clone()));
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
+        lines.push(("class", inspected.class.to_string()));
         lines.push(("slots", or_none(&slots)));
         lines.push(("contract", or_none(&inspected.contract)));
         lines.push(("imports", or_none(&inspected.imports)));

@@ -1,5 +1,6 @@
 //! The log a page at a time, newest first, whatever it holds: a page reads the segments that it needs and no others.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -80,7 +81,7 @@ impl DecisionReader {
             read += text.len();
             page.add(&text, filter, before, limit);
         }
-        page.decisions.sort_unstable_by(|one, other| other.id.cmp(&one.id));
+        page.decisions.sort_unstable_by_key(|decision| Reverse(decision.id));
         if page.decisions.len() > limit {
             page.decisions.truncate(limit);
             page.older = page.decisions.last().map(|decision| decision.id);
@@ -140,7 +141,7 @@ impl DecisionPage {
                 None => self.unreadable += 1,
             }
         }
-        lines.sort_unstable_by(|one, other| other.0.cmp(&one.0));
+        lines.sort_unstable_by_key(|(id, _)| Reverse(*id));
         let mut taken = 0;
         for (_, line) in lines.into_iter().filter(|(_, line)| filter.may_let_through(line)) {
             match serde_json::from_str::<DecisionSummary>(line) {
@@ -246,7 +247,7 @@ mod tests {
                     state.write(name, text).unwrap();
                 }
             }
-            all.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
+            all.sort_unstable_by_key(|(id, _)| Reverse(*id));
             let reader = DecisionReader::open(&state).unwrap();
             for slot in [None, Some(SlotName::Retry)] {
                 let filter = DecisionFilter { slot, limit, ..DecisionFilter::default() };

@@ -18,11 +18,12 @@ use windlass_concurrency::Health;
 use crate::cache::{Cache, CacheKey};
 use crate::call::{self, Failure, Guest, link_log, new_store};
 use crate::capability::Capability;
+use crate::class::Class;
 use crate::compiler::Compiler;
 use crate::configuration::{Link, Mode, Source};
 use crate::contract::{POLICY_INTERFACE, Spoken, versions};
 use crate::decision::PolicyIdentity;
-use crate::engine::Engines;
+use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::{Examination, split_version};
 use crate::host_calls::{self, Answers, HostCalls};
@@ -70,19 +71,26 @@ impl Loader {
         if component.len() as u64 > limits.component_bytes {
             return Err(Refusal::TooLarge { bytes: component.len() as u64, limit: limits.component_bytes });
         }
-        let examination = Examination::of(&component)?;
+        let class = Class::of(&component);
+        let purpose = Purpose { class, fuel: limits.fuel.is_some() };
+        let engine = self.engines.get(purpose);
+        let engine = engine.map_err(|error| Refusal::Prepare(error.to_string()))?;
+        check_length(&link.settings)?;
+        let key = CacheKey::of(&component, &link.settings);
+        let cached = self.cache.get(engine, key);
+        // Nothing gets into the cache that wasn't valid.
+        let examination = match &cached {
+            Some(_) => Examination::of_validated(&component)?,
+            None => Examination::of(&component)?,
+        };
         let (spoken, versions) = (Spoken::of::<S>(&examination)?, versions::<S>());
         let slot_export = examination.export(slot.interface(), spoken.version)?.to_owned();
         let granted = grants::accept(&self.capabilities, &link.grants, &versions)?;
         grants::check_imports(&self.capabilities, &granted, &examination, slot, &versions)?;
-        check_length(&link.settings)?;
-
-        let engine = match limits.fuel {
-            Some(_) => self.engines.with_fuel().map_err(|error| Refusal::Prepare(error.to_string()))?,
-            None => &self.engines.plain,
+        let compiled = match cached {
+            Some(compiled) => compiled,
+            None => self.compiled((purpose, engine), key, &component, link, &limits, &versions)?,
         };
-        let key = CacheKey::of(&component, &link.settings);
-        let compiled = self.compiled(engine, key, &component, link, &limits, &versions)?;
         import_types::check(&compiled, &granted)?;
 
         let mut linker = Linker::new(engine);
@@ -111,6 +119,7 @@ impl Loader {
             description,
             link: link.clone(),
             limits,
+            class,
             instance_pre,
             decide_export,
             spoken,
@@ -123,19 +132,16 @@ impl Loader {
         Ok(policy)
     }
 
-    /// The policy configured and compiled: from the cache, by the compiler's process, or here.
+    /// The policy configured and compiled, by the compiler's process or here; and put into the cache.
     fn compiled(
         &self,
-        engine: &Engine,
+        (purpose, engine): (Purpose, &Engine),
         key: CacheKey,
         component: &[u8],
         link: &Link,
         limits: &Limits,
         versions: &[&'static str],
     ) -> Result<Component, Refusal> {
-        if let Some(compiled) = self.cache.get(engine, key) {
-            return Ok(compiled);
-        }
         if let Some((compiler, state)) = &self.compiler {
             match compiler.run(state, component, &link.settings, limits) {
                 Ok(()) => {
@@ -154,7 +160,7 @@ impl Loader {
                 }
             }
         }
-        let compiled = compile(engine, component, &link.settings, limits, versions)?;
+        let compiled = compile(&self.engines, purpose, component, &link.settings, limits, versions)?;
         self.cache.put(engine, key, &compiled);
         Ok(compiled)
     }

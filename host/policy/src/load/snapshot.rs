@@ -12,6 +12,7 @@ use super::description::describe;
 use super::{PolicyExport, failed, function, lacks_function, wrong_type};
 use crate::call::{Guest, link_log, new_store, renew};
 use crate::contract::version_of;
+use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::Examination;
 use crate::limits::Limits;
@@ -24,16 +25,19 @@ const SNAPSHOT_BYTES: usize = usize::MAX;
 const CALLS_TOO_EARLY: &str = "it calls an import, and until a question is put a policy must not call any";
 
 /// A policy of one of these versions of the contract, the newest first, configured and compiled. Takes tens of
-/// milliseconds.
+/// milliseconds; for a script many seconds.
 pub(crate) fn compile(
-    engine: &Engine,
+    engines: &Engines,
+    purpose: Purpose,
     component: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
     versions: &[&'static str],
 ) -> Result<Component, Refusal> {
-    let snapshot = configured(engine, component, settings, limits, versions)?;
-    Component::new(engine, snapshot).map_err(|error| prepare(&error))
+    let made = |error: crate::Error| Refusal::Prepare(error.to_string());
+    let configuring = engines.configuring(purpose).map_err(made)?;
+    let snapshot = configured(configuring, component, settings, limits, versions)?;
+    Component::new(engines.get(purpose).map_err(made)?, snapshot).map_err(|error| prepare(&error))
 }
 
 fn prepare(error: &wasmtime::Error) -> Refusal {

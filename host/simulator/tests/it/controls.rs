@@ -42,11 +42,14 @@ async fn the_log_holds_api_calls_in_order_and_no_controls() {
     caller.advance(2);
     caller.get("/nowhere").await.expect(404);
     let log = caller.get("/_simulator/requests").await.expect(200);
+    // By whose key, in a way that does not tell the key.
+    let key = log[0]["key"].clone();
+    assert_eq!(key.as_str().map(str::len), Some(16), "{log}");
     assert_eq!(
         log,
         json!([
-            {"sequence": 1, "at_ms": 0, "method": "GET", "path": format!("{INSTANCE}/ips"), "query": "page=1", "status": 200, "fault": null},
-            {"sequence": 2, "at_ms": 2000, "method": "GET", "path": "/nowhere", "query": "", "status": 404, "fault": null},
+            {"sequence": 1, "key": key, "at_ms": 0, "method": "GET", "path": format!("{INSTANCE}/ips"), "query": "page=1", "status": 200, "fault": null},
+            {"sequence": 2, "key": key, "at_ms": 2000, "method": "GET", "path": "/nowhere", "query": "", "status": 404, "fault": null},
         ])
     );
     caller.delete("/_simulator/requests").await.expect(204);

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use windlass_policy::{Examination, Host, HostOptions, Limits, Link};
+use windlass_policy::{Examination, Host, HostOptions, Link};
 
 use crate::support::{folder, is_short};
 
@@ -15,7 +15,9 @@ static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
     let folder = folder();
     let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
     let mut options = HostOptions::new(state);
-    options.limits = Limits { configure_time_ms: 200, ..Limits::default() };
+    for limits in [&mut options.limits.small, &mut options.limits.script] {
+        limits.configure_time_ms = 200;
+    }
     let host = Host::new(options).unwrap();
     (folder, host)
 });

@@ -31,6 +31,9 @@ pub(super) fn new(context: &Context, arguments: &NewPolicy) -> Result<(), Failur
     let language = match arguments.language {
         arguments::Language::Rust => windlass_authoring::Language::Rust,
         arguments::Language::Rules => windlass_authoring::Language::Rules,
+        arguments::Language::JavaScript => windlass_authoring::Language::JavaScript,
+        arguments::Language::TypeScript => windlass_authoring::Language::TypeScript,
+        arguments::Language::Python => windlass_authoring::Language::Python,
     };
     let policy = windlass_authoring::NewPolicy { name, slot: arguments.slot, language };
     let files = policy.write(&folder).map_err(|error| match &error {
@@ -69,9 +72,9 @@ pub(super) fn build(context: &Context, arguments: &BuildPolicy) -> Result<(), Fa
     Ok(())
 }
 
-/// Builds a policy's folder. Cargo tells on stderr how it goes.
+/// Builds a policy's folder. Cargo tells on stderr how it goes; so does what installs the tools for scripts.
 pub(super) fn built(folder: &Path, out: Option<&Path>) -> Result<Built, Failure> {
-    windlass_authoring::build(folder, out).map_err(|error| {
+    windlass_authoring::build(folder, out, &|line| eprintln!("{line}")).map_err(|error| {
         let place = folder.display().to_string();
         match &error {
             _ if error.is_of_the_source() => {
@@ -82,6 +85,10 @@ pub(super) fn built(folder: &Path, out: Option<&Path>) -> Result<Built, Failure>
                     "windlass policy new NAME --slot SLOT --language rust; rules (.rules.toml) are used as they are",
                 )
             }
+            Error::Toolchain { problem, remedy } => Failure::usage("what the policy is built with cannot be used")
+                .at(place)
+                .because(problem.clone())
+                .remedy(*remedy),
             _ => Failure::usage("the policy cannot be built").at(place).because(error.to_string()),
         }
     })

@@ -49,7 +49,7 @@ impl Tested {
     fn find(arguments: &TestPolicy) -> Result<Tested, Failure> {
         let named = &arguments.policy;
         let (file, folder) = if named.is_dir() {
-            let file = match named.join("Cargo.toml").is_file() {
+            let file = match windlass_authoring::is_built(named) {
                 true => super::author::built(named, None)?.path,
                 false => the_policy_in(named)?,
             };
