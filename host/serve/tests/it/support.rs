@@ -50,7 +50,7 @@ impl Server {
     pub(crate) async fn with(change: impl FnOnce(&mut ServeOptions)) -> Server {
         let folder = tempfile::Builder::new().prefix("serve").tempdir_in("/tmp").unwrap();
         std::fs::create_dir(folder.path().join("state")).unwrap();
-        windlass_test_guests::lend_compiled(WARM.path(), folder.path().join("state")).unwrap();
+        windlass_test_guests::lend_compiled(WARM.path(), &folder.path().join("state")).unwrap();
         Server::on(folder, change).await
     }
 
