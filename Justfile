@@ -88,7 +88,9 @@ test-fleeting *arguments: _programs
 # The Go module that asks `windlass policy serve`, against the real server. Arguments go to `go test`.
 test-clients-go *arguments: _programs
     @command -v go >/dev/null || { echo "SKIPPED: the clients in Go need Go: https://go.dev/dl"; exit 0; }; \
-    cd clients/go && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass go test -timeout 20m -count=1 {{ arguments }} ./...
+    for module in . generate examples/fleeting; do \
+        (cd clients/go/$module && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
+    done
 
 # The alerts of the runner plugin and of the controller, and what their dashboards ask for, by Prometheus' own promtool.
 test-alerts: _promtool

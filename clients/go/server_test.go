@@ -64,10 +64,11 @@ func (s *server) write(name, text string) {
 }
 
 // start begins to serve, and returns when the socket is there.
-func (s *server) start() {
+func (s *server) start(options ...string) {
 	s.t.Helper()
-	s.process = exec.Command(commandLine(s.t), "--config", filepath.Join(s.folder, "config.toml"),
-		"--state-dir", filepath.Join(s.folder, "state"), "policy", "serve", "--listen", "unix:"+s.socket)
+	arguments := append([]string{"--quiet", "--config", filepath.Join(s.folder, "config.toml"),
+		"--state-dir", filepath.Join(s.folder, "state"), "policy", "serve", "--listen", "unix:" + s.socket}, options...)
+	s.process = exec.Command(commandLine(s.t), arguments...)
 	s.process.Env = append(os.Environ(), "HOME="+s.folder, "SCW_CONFIG_PATH="+filepath.Join(s.folder, "none"))
 	s.process.Stderr = os.Stderr
 	output, err := s.process.StdoutPipe()

@@ -227,3 +227,6 @@ macro_rules! variant {
 }
 
 pub(crate) use {enumeration, growing_enumeration, record, variant};
+
+#[cfg(test)]
+mod tests;

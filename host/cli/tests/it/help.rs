@@ -6,9 +6,10 @@ use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
 use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
-/// Examples that others run: the demo, the simulator and the console have tests of their own, a build needs a compiler
+/// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a build
+/// needs a compiler
 /// (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving policies does both), and
-/// what goes to a registry and comes from it needs one (distribution.rs), and who is served decisions is (clients/go).
+/// what goes to a registry and comes from it needs one (distribution.rs).
 const ELSEWHERE: [&str; 9] = [
     "windlass console",
     "windlass demo",
@@ -16,9 +17,9 @@ const ELSEWHERE: [&str; 9] = [
     "windlass policy build",
     "windlass policy prove",
     "windlass policy bench",
+    "windlass policy serve",
     "windlass policy push",
     "windlass policy pull",
-    "windlass policy serve",
 ];
 
 /// What prepares the ground comes first, what takes it away last; the rest between, as the help has it.

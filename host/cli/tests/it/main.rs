@@ -19,6 +19,7 @@ mod links;
 mod output;
 mod policies;
 mod servers;
+mod serving;
 mod shapes;
 mod support;
 mod tutorial;

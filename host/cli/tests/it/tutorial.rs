@@ -126,7 +126,7 @@ impl Reader {
         self.environment.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
-    fn run(&self, line: &str, typed: Option<&str>) -> Ran {
+    fn command(&self, line: &str) -> Command {
         let binaries = Path::new(BINARY).parent().unwrap().display().to_string();
         let mut command = Command::new("sh");
         // Its progress would stand in the middle of what it prints.
@@ -134,6 +134,11 @@ impl Reader {
         command.args(["-c", &line]).current_dir(&self.folder).env_clear();
         command.env("HOME", self.world.home.path()).env("PATH", format!("{binaries}:/usr/local/bin:/usr/bin:/bin"));
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str, typed: Option<&str>) -> Ran {
+        let mut command = self.command(line);
         let Some(typed) = typed else { return Ran::of(&mut command) };
         let (running, mut keyboard) = Running::at_terminal(command);
         running.until_it_says("[y/N]");
@@ -200,7 +205,7 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 17] = [
+const FOLLOWED: [(&str, &str, &str); 18] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
     ("docs/decisions.md", "# What is decided", ""),
@@ -211,6 +216,7 @@ const FOLLOWED: [(&str, &str, &str); 17] = [
     ("docs/operating.md", "### Before something is removed", "## When something fails"),
     ("docs/operating.md", "## When something fails", "## Output"),
     ("docs/operating.md", "## Output", "<!-- end -->"),
+    ("docs/policy-server.md", "# Policies for programs", "## Who may ask"),
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
     ("docs/rules.md", "# Rules", "## Conditions"),
     ("docs/simulator.md", "# The simulator", ""),
@@ -381,6 +387,22 @@ fn the_page_about_the_simulator_does_what_it_says() {
 #[test]
 fn the_page_about_the_console_does_what_it_says() {
     assert_eq!(impatient().follow(&part("docs/console.md", "# The console")), 2);
+}
+
+#[test]
+fn the_page_about_the_policy_server_does_what_it_says() {
+    let mut reader = impatient();
+    let text = part("docs/policy-server.md", "# Policies for programs");
+    let (files, serve) = text.split_once("```console\n").unwrap();
+    let (serve, rest) = serve.split_once("```").unwrap();
+    assert_eq!(reader.follow(files), 0);
+    let (line, says) = serve.split_once('\n').unwrap();
+    let line = line.strip_prefix("$ ").and_then(|line| line.strip_suffix(" &")).unwrap();
+    let serving = Running::start(&mut reader.command(&format!("exec {line}")));
+    assert_eq!(serving.first_line(), says.trim());
+    assert_eq!(reader.follow(rest), 1);
+    serving.signal("TERM");
+    serving.end().expect(0);
 }
 
 #[test]
