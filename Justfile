@@ -6,7 +6,7 @@ python := target / "python/bin/python"
 chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
 public := """
-    windlass-concurrency windlass-distribution windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
+    windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
     windlass-proof windlass-guest-sdk windlass-guest-build windlass
 """
 

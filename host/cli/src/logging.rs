@@ -2,7 +2,10 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+use windlass_telemetry::Telemetry;
 
 use crate::arguments::Global;
 use crate::output::Color;
@@ -10,8 +13,9 @@ use crate::output::Color;
 /// The variable that overrides `--verbose` and `--quiet` with a filter of its own, as `RUST_LOG` does elsewhere.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";
 
-/// Starts logging as the options say. A filter that cannot be read is an error of usage.
-pub(crate) fn start(global: &Global) -> Result<(), String> {
+/// Starts logging as the options say, and the export of telemetry as the environment says. A filter or a variable that
+/// cannot be read is an error of usage.
+pub(crate) fn start(global: &Global) -> Result<Telemetry, String> {
     let filter = match std::env::var(FILTER_VARIABLE).ok().filter(|filter| !filter.is_empty()) {
         Some(filter) => EnvFilter::try_new(&filter).map_err(|error| format!("{FILTER_VARIABLE}: {error}"))?,
         // Other people's crates are of interest only at the last step.
@@ -31,11 +35,13 @@ pub(crate) fn start(global: &Global) -> Result<(), String> {
             std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         }
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let telemetry = Telemetry::start("windlass", env!("CARGO_PKG_VERSION")).map_err(|error| error.to_string())?;
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(colours)
         .with_target(global.verbose >= 2)
-        .init();
-    Ok(())
+        .with_filter(filter);
+    // Each has a filter of its own: what is exported is not decided by what is logged.
+    tracing_subscriber::registry().with(telemetry.layer()).with(lines).init();
+    Ok(telemetry)
 }

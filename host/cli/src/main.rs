@@ -18,11 +18,15 @@ mod toml_reader;
 mod units;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub(crate) use windlass_inspect::{failure, listing, output};
 
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
+
+/// What a collector has for taking the last traces and metrics. Everything has been told by then.
+const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
@@ -36,7 +40,11 @@ fn main() -> ExitCode {
     commands::detach::begin();
     output::color(arguments.global.color);
     let output = arguments.global.output();
-    let result = logging::start(&arguments.global).map_err(Failure::usage).and_then(|()| commands::run(arguments));
+    let started = logging::start(&arguments.global).map_err(Failure::usage);
+    let (telemetry, result) = match started {
+        Ok(telemetry) => (Some(telemetry), commands::run(arguments)),
+        Err(failure) => (None, Err(failure)),
+    };
     let exit = match result {
         Ok(()) => match output::unwritten() {
             None => None,
@@ -53,6 +61,9 @@ fn main() -> ExitCode {
         }
     };
     commands::detach::end(exit.map_or(0, |exit| exit as u8));
+    if let Some(telemetry) = telemetry {
+        telemetry.shutdown(LAST_EXPORT);
+    }
     exit.map_or(ExitCode::SUCCESS, ExitCode::from)
 }
 

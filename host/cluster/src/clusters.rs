@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
+use tracing::Instrument as _;
 use windlass_lifecycle::{Clock, Lifecycle};
 use windlass_policy::Host;
 use windlass_policy::slots::types::Failure;
@@ -657,12 +658,16 @@ impl Clusters {
 
     /// Runs an operation, and the termination that a deletion meanwhile makes of it.
     pub(crate) async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
-        let ended = perform(&run, start).await;
+        let ended = perform(&run, start).instrument(run.trace.operation()).await;
         let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
         let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
-        drop((run, active));
         let unfinished =
             matches!(ended, Err(Error::LeftOpen { .. } | Error::TakenOver { .. } | Error::Unrecorded { .. }));
+        if !unfinished {
+            let state = ended.as_ref().map_or_else(|_| run.book.lock().operation.state, |outcome| outcome.state);
+            run.trace.closed(state, ended.as_ref().err().map(ToString::to_string).as_deref());
+        }
+        drop((run, active));
         if terminates || unfinished {
             return ended;
         }

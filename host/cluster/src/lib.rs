@@ -42,6 +42,7 @@ mod specification;
 mod stages;
 mod standing;
 mod store;
+mod trace;
 pub mod units;
 
 pub use apply::{ClusterDifference, SpecificationChange, Takes};

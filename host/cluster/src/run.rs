@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use windlass_policy::PinnedPolicies;
 use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -19,6 +20,7 @@ use crate::failure;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, OperationKind, Stage};
 use crate::store::{Change, Fence, StoreError};
+use crate::trace::Trace;
 
 /// The longest single wait between two attempts, whatever a policy says.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -103,6 +105,7 @@ pub(crate) struct Run {
     /// Calls the stages off: by the caller, or because another process requests it.
     pub(crate) cancel: CancellationToken,
     pub(crate) book: Mutex<Book>,
+    pub(crate) trace: Trace,
 }
 
 /// One step of a stage.
@@ -120,7 +123,9 @@ impl Run {
         control: &ClusterControl,
         book: Book,
     ) -> Self {
+        let trace = Trace::of_operation(&book);
         Self {
+            trace,
             shared,
             name: book.cluster.name.clone(),
             fence,
@@ -170,6 +175,7 @@ impl Run {
             change.events.push((at, ClusterHappening::StepBegan { stage, step: words.to_owned(), total }));
         })
         .await?;
+        self.trace.begin_step(stage, words);
         Ok(Step { stage, words })
     }
 
@@ -303,7 +309,8 @@ impl Run {
             group: None,
             server_type: None,
         };
-        let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;
+        let decided = self.policies.decide::<Retry>(question, |_, _| Ok(()));
+        let decision = decided.instrument(self.trace.step(step)).await;
         let wait = match decision.answer.verdict {
             Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => Some(Duration::from_millis(wait).min(LONGEST_WAIT)),
             _ => None,

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{Arguments, Command, Error, RunArguments};
+use windlass_telemetry::Telemetry;
 
 /// Wrong usage or configuration: nothing was touched.
 const WRONG_USAGE: u8 = 2;
+/// What a collector has for taking the last traces and metrics.
+const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -37,7 +41,14 @@ fn main() -> ExitCode {
         Some(_) | None => {}
     }
     windlass_process::spare_memory();
-    windlass_controller::start_logging(arguments.run.log_format);
+    let telemetry = match Telemetry::start("windlass-controller", env!("CARGO_PKG_VERSION")) {
+        Ok(telemetry) => telemetry,
+        Err(error) => {
+            eprintln!("windlass-controller: {error}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
+    windlass_controller::start_logging(arguments.run.log_format, &telemetry);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -48,6 +59,7 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(run(arguments.run));
     // Work that has not reached a safe point stands in the journal: nothing is waited for.
     runtime.shutdown_background();
+    telemetry.shutdown(LAST_EXPORT);
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -11,7 +11,10 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+use windlass_telemetry::Telemetry;
 
 use crate::arguments::LogFormat;
 use crate::{Error, metric_names};
@@ -26,14 +29,17 @@ const SECONDS: [f64; 18] = [
 /// How often the histograms' buffers are emptied when nobody reads the metrics.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Sends everything that is traced to standard error. Does nothing where logging was started before.
-pub fn start_logging(format: LogFormat) {
+/// Sends everything that is traced to standard error, and to the collector where there is one. Does nothing where
+/// logging was started before.
+pub fn start_logging(format: LogFormat, telemetry: &Telemetry) {
     let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    let _ = match format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Text => builder.try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let lines = match format {
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        LogFormat::Text => lines.with_filter(filter).boxed(),
     };
+    // Each has a filter of its own: what is exported is not decided by what is logged.
+    let _ = tracing_subscriber::registry().with(telemetry.layer()).with(lines).try_init();
 }
 
 /// What the probes answer.
@@ -80,7 +86,7 @@ pub(crate) async fn serve_metrics(address: SocketAddr, end: CancellationToken) -
         .map_err(Error::Metrics)?
         .build_recorder();
     let handle = recorder.handle();
-    if metrics::set_global_recorder(recorder).is_err() {
+    if windlass_telemetry::install_recorder(recorder).is_err() {
         tracing::warn!("metrics are counted by somebody else in this process already");
     }
     metric_names::describe();

@@ -153,7 +153,7 @@ async fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    windlass_fleeting::start_logging();
+    windlass_fleeting::start_logging(&windlass_telemetry::Telemetry::default());
     match serve(handshake, Arc::new(InMemory::default())).await {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {

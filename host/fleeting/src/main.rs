@@ -7,9 +7,12 @@ use std::time::Duration;
 use windlass_fleeting::protocol::{EndReason, Handshake, serve};
 use windlass_fleeting::{ProcessEnvironment, ScalewayGroup, adopt, bootstrap, start_logging, version};
 use windlass_policy::{Compiler, compile_for_host};
+use windlass_telemetry::Telemetry;
 
 /// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
 const LEAVE: Duration = Duration::from_millis(1_200);
+/// And what they leave for the last traces and metrics.
+const LAST_EXPORT: Duration = Duration::from_millis(400);
 /// Threads that answer calls and carry operations: the work is waiting, not computing.
 const THREADS: usize = 2;
 
@@ -117,7 +120,11 @@ fn serve_the_host() -> ExitCode {
         Ok(handshake) => handshake,
         Err(error) => return fail(&error),
     };
-    start_logging();
+    let telemetry = match Telemetry::start("fleeting-plugin-scaleway", version::VERSION) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return fail(&error),
+    };
+    start_logging(&telemetry);
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -131,6 +138,7 @@ fn serve_the_host() -> ExitCode {
     });
     // Threads that are still in a blocking call must not keep the process.
     runtime.shutdown_background();
+    telemetry.shutdown(LAST_EXPORT);
     match served {
         Ok(departure) => {
             match departure {

@@ -159,7 +159,8 @@ impl PendingCleanup {
             control.clone(),
             None,
         );
-        clean_up(&run, &self.active, &self.specification).instrument(span).await
+        let traced = run.trace.operation();
+        clean_up(&run, &self.active, &self.specification).instrument(traced).instrument(span).await
     }
 }
 

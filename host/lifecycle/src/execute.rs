@@ -7,6 +7,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 use windlass_policy::slots::rollback::{Action, Step};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::Patch;
@@ -144,29 +145,41 @@ async fn act(
 ) -> Result<Change, Stop> {
     let step = step::Step::Plan(action, resource.name.kind).word();
     run.intend(&step, Some(resource.name.clone()), json!({})).await?;
+    // Several of one name run at once: this is the one that has just begun.
+    let span = run.trace.find(&step).unwrap_or_else(Span::none);
+    change(run, claims, resource, action, &step, local_going, just_read).instrument(span).await
+}
+
+async fn change(
+    run: &Run,
+    claims: &Claims,
+    resource: &Found,
+    action: Action,
+    step: &str,
+    local_going: &BTreeSet<&str>,
+    just_read: bool,
+) -> Result<Change, Stop> {
     let change = match (action, &resource.thing) {
         (Action::Delete, Thing::Server(server)) => {
-            delete_server(run, claims, &step, server, local_going, just_read).await?
+            delete_server(run, claims, step, server, local_going, just_read).await?
         }
-        (Action::Delete, Thing::Ip(ip)) => delete_ip(run, claims, &step, ip).await?,
-        (Action::Delete, Thing::BlockVolume(volume)) => delete_block_volume(run, claims, &step, volume).await?,
-        (Action::Delete, Thing::LocalVolume(volume)) => delete_local_volume(run, claims, &step, volume).await?,
-        (Action::Delete | Action::Detach, Thing::PrivateNic(nic)) => {
-            delete_private_nic(run, claims, &step, nic).await?
-        }
-        (Action::PowerOff, Thing::Server(server)) => power_off(run, claims, &step, server).await?,
-        (Action::Detach, Thing::Ip(ip)) => detach_ip(run, claims, &step, ip).await?,
+        (Action::Delete, Thing::Ip(ip)) => delete_ip(run, claims, step, ip).await?,
+        (Action::Delete, Thing::BlockVolume(volume)) => delete_block_volume(run, claims, step, volume).await?,
+        (Action::Delete, Thing::LocalVolume(volume)) => delete_local_volume(run, claims, step, volume).await?,
+        (Action::Delete | Action::Detach, Thing::PrivateNic(nic)) => delete_private_nic(run, claims, step, nic).await?,
+        (Action::PowerOff, Thing::Server(server)) => power_off(run, claims, step, server).await?,
+        (Action::Detach, Thing::Ip(ip)) => detach_ip(run, claims, step, ip).await?,
         (Action::Detach, Thing::Attached(server)) => {
-            detach_volume(run, &step, &server.get().id, &resource.name.id).await?
+            detach_volume(run, step, &server.get().id, &resource.name.id).await?
         }
         (Action::Detach, Thing::BlockVolume(_) | Thing::LocalVolume(_)) => match &resource.attached_to {
-            Some(server) => detach_volume(run, &step, server, &resource.name.id).await?,
+            Some(server) => detach_volume(run, step, server, &resource.name.id).await?,
             None => Change::Made,
         },
-        (Action::Keep, thing) => mark_kept(run, &step, thing).await?,
+        (Action::Keep, thing) => mark_kept(run, step, thing).await?,
         (Action::Delete | Action::PowerOff | Action::Detach, _) => {
             return Err(Stop::failed(
-                &step,
+                step,
                 failure::of_class(
                     FailureClass::InvalidArguments,
                     "this resource is not proven ours, or cannot be treated so",
@@ -175,7 +188,7 @@ async fn act(
         }
     };
     match change {
-        Change::Made => run.conclude(&step, Some(resource.name.clone()), json!({})).await?,
+        Change::Made => run.conclude(step, Some(resource.name.clone()), json!({})).await?,
         Change::NotOurs => {
             tracing::warn!(operation = %run.id, step, resource = %resource.name, "it is no longer ours: left alone");
             run.note(Note::LeftAlone, Some(resource.name.clone())).await?;

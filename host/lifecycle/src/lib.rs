@@ -62,6 +62,7 @@ mod state_directory;
 mod supervisor;
 mod sweep;
 mod tags;
+mod trace;
 mod undo;
 
 pub use capabilities::scaleway_capabilities;

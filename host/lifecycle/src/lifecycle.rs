@@ -32,6 +32,7 @@ use crate::poller::Poller;
 use crate::run::{Run, StepFailure, Stop};
 use crate::specification::ServerSpecification;
 use crate::state_directory::{Runner, StateDirectory};
+use crate::trace::cause_words;
 use crate::undo::{Report, kept_by, undo};
 use crate::{Error, in_flight, metric_names, tags};
 
@@ -526,6 +527,7 @@ impl Shared {
             })
             .await?;
         active.ended(state.as_str());
+        run.trace.closed(state, cause.map(cause_words).as_deref());
         run.event(Happening::Closed { state });
         Ok(())
     }
@@ -673,6 +675,7 @@ impl PendingCreate {
             control.clone(),
             Some(Duration::from_millis(self.specification.deadline_milliseconds)),
         );
+        let traced = run.trace.operation();
         async move {
             run.event(Happening::Opened);
             let mut creation =
@@ -685,6 +688,7 @@ impl PendingCreate {
                 Err(stop) => Err(left_open(&run, &self.active, stop)),
             }
         }
+        .instrument(traced)
         .instrument(span)
         .await
     }

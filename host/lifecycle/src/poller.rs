@@ -135,6 +135,17 @@ impl Poller {
         step: &str,
         id: &str,
         deadline: Instant,
+        judge: impl FnMut(Option<Server>) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Stop> {
+        run.trace.in_step(step, self.watch(run, step, id, deadline, judge)).await
+    }
+
+    async fn watch<T>(
+        &self,
+        run: &Run,
+        step: &str,
+        id: &str,
+        deadline: Instant,
         mut judge: impl FnMut(Option<Server>) -> Option<Result<T, Failure>>,
     ) -> Result<T, Stop> {
         let shared = self.zone(&run.zone);

@@ -221,6 +221,7 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             control.clone(),
             deadline,
         )
+        .going_on(&operation)
     };
     let corrupt =
         |error: serde_json::Error| Error::journal_row("operations", operation.id.as_str(), "specification", error);
@@ -229,12 +230,14 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             let specification: ServerSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(corrupt)?;
             let run = new_run(Some(Duration::from_millis(specification.deadline_milliseconds)));
-            resume_create(&run, &active, &operation, &specification).await
+            let traced = run.trace.operation();
+            resume_create(&run, &active, &operation, &specification).instrument(traced).await
         }
         OperationKind::CleanupServer => {
             let specification: CleanupSpecification =
                 serde_json::from_value(operation.specification.clone()).map_err(corrupt)?;
-            clean_up(&new_run(None), &active, &specification).await.map(drop)
+            let run = new_run(None);
+            clean_up(&run, &active, &specification).instrument(run.trace.operation()).await.map(drop)
         }
         OperationKind::Sweep => {
             let specification: SweepSpecification =
@@ -243,10 +246,13 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             let mut scope = specification.scope(&shared.owner);
             scope.claims.learn(&entries)?;
             scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
-            sweep::remove(&new_run(None), &active, scope).await.map(drop)
+            let run = new_run(None);
+            sweep::remove(&run, &active, scope).instrument(run.trace.operation()).await.map(drop)
         }
         OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine => {
-            machines::resume(shared, &operation, new_run(None), active).await
+            let run = new_run(None);
+            let traced = run.trace.operation();
+            machines::resume(shared, &operation, run, active).instrument(traced).await
         }
     }
 }

@@ -18,8 +18,9 @@ use crate::cleanup::UNKNOWN_GROUP;
 use crate::control::{Control, Event, Happening};
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
-use crate::journal::{NewEntry, OperationKind, Phase, ResourceName};
+use crate::journal::{NewEntry, Operation, OperationKind, Phase, ResourceName};
 use crate::lifecycle::Shared;
+use crate::trace::Trace;
 use crate::{Error, failure};
 
 /// The longest single wait between two attempts, whatever a policy says.
@@ -117,6 +118,7 @@ pub(crate) struct Run {
     /// When the latest creating call was sent whose effect was not seen.
     lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
+    pub(crate) trace: Trace,
 }
 
 impl Run {
@@ -131,7 +133,9 @@ impl Run {
         control: Control,
         deadline: Option<Duration>,
     ) -> Self {
+        let trace = Trace::of_operation(&shared.owner, &id, kind, &group, &zone, None);
         Self {
+            trace,
             shared,
             id,
             kind,
@@ -146,6 +150,13 @@ impl Run {
             lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The same, of an operation that an earlier process has begun: its trace goes on.
+    pub(crate) fn going_on(mut self, before: &Operation) -> Self {
+        self.trace =
+            Trace::of_operation(&self.shared.owner, &self.id, self.kind, &self.group, &self.zone, Some(before));
+        self
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -324,6 +335,7 @@ impl Run {
     pub(crate) async fn intend(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
         self.check(step)?;
         self.write(step, Phase::Intent, resource, data).await?;
+        self.trace.begin(step);
         self.event(Happening::StepBegan { step: step.to_owned() });
         Ok(())
     }
@@ -332,6 +344,7 @@ impl Run {
     pub(crate) async fn conclude(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
         self.write(step, Phase::Outcome, resource.clone(), data).await?;
         metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "done").increment(1);
+        self.trace.done(step, resource.as_ref());
         self.event(Happening::StepDone { step: step.to_owned(), resource });
         Ok(())
     }
@@ -421,16 +434,20 @@ impl Run {
         F: FnMut(u32) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let began = Instant::now();
-        let mut attempt = 1;
-        loop {
-            self.check(step)?;
-            match self.send(Box::pin(call(attempt))).await.map_err(|ending| ending.stop(step))? {
-                Ok(value) => return Ok(value),
-                Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
-            }
-            attempt += 1;
-        }
+        self.trace
+            .in_step(step, async {
+                let began = Instant::now();
+                let mut attempt = 1;
+                loop {
+                    self.check(step)?;
+                    match self.send(Box::pin(call(attempt))).await.map_err(|ending| ending.stop(step))? {
+                        Ok(value) => return Ok(value),
+                        Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
+                    }
+                    attempt += 1;
+                }
+            })
+            .await
     }
 
     /// Creates something, once: where an answer leaves in doubt whether it exists, it is looked for before the call is
@@ -455,6 +472,23 @@ impl Run {
 
     /// The same; a failure that `stops` names ends the step at once, without asking.
     pub(crate) async fn create_unless<T, F, Fut, L, LFut>(
+        &self,
+        step: &str,
+        server_type: Option<&str>,
+        stops: impl Fn(&Failure) -> bool,
+        call: F,
+        look_up: L,
+    ) -> Result<T, Stop>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
+        L: FnMut() -> LFut,
+        LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
+    {
+        self.trace.in_step(step, self.create_or_find(step, server_type, stops, call, look_up)).await
+    }
+
+    async fn create_or_find<T, F, Fut, L, LFut>(
         &self,
         step: &str,
         server_type: Option<&str>,
@@ -566,7 +600,15 @@ impl Run {
 
     /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again,
     /// a bounded number of times. `Retry-After` is heeded here, too.
-    pub(crate) async fn look<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
+    pub(crate) async fn look<T, F, Fut>(&self, step: &str, look_up: F) -> Result<T, Stop>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
+    {
+        self.trace.in_step(step, self.look_again(step, look_up)).await
+    }
+
+    async fn look_again<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, windlass_scaleway::Error>>,

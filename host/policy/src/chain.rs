@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 use windlass_distribution::Trust;
 
 use crate::brake::Brake;
@@ -155,7 +159,19 @@ impl PinnedPolicies {
         question: S::Question,
         check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
     ) -> Decision<S> {
-        let (record, fallbacks, shadows) = self.ask::<S>(question, &check).await;
+        let span = tracing::trace_span!(
+            "decision",
+            slot = S::NAME.as_str(),
+            decision = Empty,
+            policy = Empty,
+            verdict = Empty,
+            reason = Empty,
+            fallbacks = Empty,
+        );
+        let (record, fallbacks, shadows) = self.ask::<S>(question, &check).instrument(span.clone()).await;
+        if !span.is_disabled() {
+            describe(&span, &record, &fallbacks);
+        }
         let decision = Decision {
             id: record.id,
             answer: record.answer.clone(),
@@ -202,6 +218,37 @@ impl PinnedPolicies {
             lost_before: 0,
         };
         (record, pending.fallbacks, shadows)
+    }
+}
+
+/// What a trace says of a decision.
+fn describe<Q, A: Serialize>(span: &Span, record: &DecisionRecord<Q, A>, fallbacks: &[Fallback]) {
+    span.record("decision", tracing::field::display(&record.id));
+    span.record("policy", tracing::field::display(&record.decided_by));
+    span.record("verdict", verdict(&record.answer));
+    if let Some(reason) = &record.reason {
+        span.record("reason", reason.as_str());
+    }
+    if !fallbacks.is_empty() {
+        let words: Vec<String> = fallbacks.iter().map(ToString::to_string).collect();
+        span.record("fallbacks", words.join("; "));
+    }
+}
+
+/// An answer as JSON, without its reason: the one value that it holds beside, or all of them.
+fn verdict(answer: &impl Serialize) -> String {
+    match serde_json::to_value(answer) {
+        Ok(Value::Object(mut fields)) => {
+            fields.remove("reason");
+            match (fields.len(), fields.values().next()) {
+                (1, Some(Value::String(word))) => word.clone(),
+                (1, Some(value)) => value.to_string(),
+                _ => Value::Object(fields).to_string(),
+            }
+        }
+        Ok(Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        Err(_) => String::new(),
     }
 }
 

@@ -22,4 +22,5 @@ mod servers;
 mod serving;
 mod shapes;
 mod support;
+mod telemetry;
 mod tutorial;

@@ -91,9 +91,12 @@ impl HookInput {
             node: &'i HookNode,
             #[serde(flatten)]
             input: &'i HookInput,
+            // Most servers take no environment over ssh.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            traceparent: Option<String>,
         }
-        let mut json = serde_json::to_vec(&ForNode { node, input: self })
-            .expect("a struct of texts and numbers has no way to fail");
+        let for_node = ForNode { node, input: self, traceparent: super::trace_context() };
+        let mut json = serde_json::to_vec(&for_node).expect("a struct of texts and numbers has no way to fail");
         json.push(b'\n');
         json
     }

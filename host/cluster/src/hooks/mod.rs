@@ -300,6 +300,11 @@ impl Hook {
 }
 
 /// For people: what is run, without anything that could be a secret.
+/// The W3C trace context of the hook that runs here; `None` where no traces are exported.
+pub(crate) fn trace_context() -> Option<String> {
+    windlass_telemetry::traceparent(&tracing::Span::current())
+}
+
 impl fmt::Display for Hook {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.action {

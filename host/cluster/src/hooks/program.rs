@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::input::word;
 use super::output::{CAPTURED_BYTES, Tail};
-use super::{HookInput, HookOutput, HookProblem, ProgramHook};
+use super::{HookInput, HookOutput, HookProblem, ProgramHook, trace_context};
 
 /// What a program sees of windlass's own environment, where it is set.
 pub(super) const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
@@ -62,6 +62,7 @@ pub(super) fn environment(program: &ProgramHook, input: &HookInput) -> Vec<(Stri
         ("WINDLASS_STAGE".to_owned(), word(input.stage).into()),
         ("WINDLASS_ATTEMPT".to_owned(), input.attempt.to_string().into()),
     ]);
+    variables.extend(trace_context().map(|context| ("TRACEPARENT".to_owned(), context.into())));
     variables
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::input::word;
 use super::output::{CAPTURED_BYTES, Tail};
 use super::secret::WebhookSecret;
-use super::{HookInput, HookOutput, HookProblem, WebhookHook};
+use super::{HookInput, HookOutput, HookProblem, WebhookHook, trace_context};
 
 /// Holds the signature: `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`.
 pub(super) const SIGNATURE: &str = "windlass-signature";
@@ -47,8 +47,11 @@ async fn send(
     let body = input.json();
     let delivery = delivery(input);
     let now = jiff::Timestamp::now().as_second();
-    let mut response = client(webhook)?
-        .post(webhook.url.clone())
+    let mut request = client(webhook)?.post(webhook.url.clone());
+    if let Some(context) = trace_context() {
+        request = request.header("traceparent", context);
+    }
+    let mut response = request
         .header(reqwest::header::CONTENT_TYPE, "application/json")
         .header(SIGNATURE, secret.signature(now, &body))
         .header(DELIVERY, &delivery)

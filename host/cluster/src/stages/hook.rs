@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
 use crate::record::{ClusterHappening, Node, Stage};
@@ -80,7 +81,13 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
     let mut next = input(&run.book.lock(), stage, nodes);
     let (mut attempt, mut waited) = (1, Duration::ZERO);
     let (stopped, error) = loop {
-        let error = match run_until_called_off(run, &hook, &next).await {
+        let span = run.trace.hook(step, &hook, &next);
+        let ended = run_until_called_off(run, &hook, &next).instrument(span.clone()).await;
+        if let Err(error) = &ended {
+            span.record("error", tracing::field::display(error));
+        }
+        drop(span);
+        let error = match ended {
             Ok(output) => return finish(run, step, nodes, Some(&output)).await,
             Err(error) => error,
         };

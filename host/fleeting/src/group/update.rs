@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use windlass_lifecycle::{Machine, OperationId, OperationState};
 use windlass_policy::slots::state_mapping::{Action, Question, Server, ServerState, StateDetail};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
@@ -78,7 +79,7 @@ impl Fleet {
     /// The state of every instance, as the policy sees it.
     pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
         let began = Instant::now();
-        let reports = self.looks.now(self.look()).await?;
+        let reports = self.looks.now(self.look().instrument(tracing::trace_span!("update"))).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
         let told = reports.clone();
         Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
@@ -88,7 +89,9 @@ impl Fleet {
     pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
         if !self.looks.is_recent() {
             let fleet = Arc::clone(&self);
-            let look = self.tasks.carry(async move { fleet.looks.unless_recent(fleet.look()).await });
+            let look = self.tasks.carry(async move {
+                fleet.looks.unless_recent(fleet.look().instrument(tracing::trace_span!("update"))).await
+            });
             // One that takes longer goes on without this call.
             let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
         }

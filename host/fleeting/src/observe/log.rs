@@ -19,6 +19,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_policy::cut;
+use windlass_telemetry::Telemetry;
 
 /// Names what is logged, as `target=level` pairs: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_fleeting=trace`.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";
@@ -28,8 +29,9 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 const MAX_FIELDS: usize = 6;
 
 /// Sends everything that is traced to standard error, from `info` on, or as `WINDLASS_LOG` says. A filter that cannot
-/// be read is reported in the log and replaced by the default. Does nothing where logging was started before.
-pub fn start_logging() {
+/// be read is reported in the log and replaced by the default. Does nothing where logging was started before. Spans go
+/// to the collector as well, where there is one.
+pub fn start_logging(telemetry: &Telemetry) {
     let default = || Targets::new().with_default(LevelFilter::INFO);
     let asked = std::env::var(FILTER_VARIABLE).ok();
     let parsed = asked.as_deref().map(str::parse::<Targets>);
@@ -38,7 +40,8 @@ pub fn start_logging() {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (default(), Some(error)),
     };
-    let _ = tracing_subscriber::registry().with(HostLog::new(std::io::stderr()).with_filter(filter)).try_init();
+    let lines = HostLog::new(std::io::stderr()).with_filter(filter);
+    let _ = tracing_subscriber::registry().with(telemetry.layer()).with(lines).try_init();
     // What the standard library writes is no line of the form above, and the host would show it at its finest level.
     std::panic::set_hook(Box::new(log_panic));
     if let Some(error) = refused {

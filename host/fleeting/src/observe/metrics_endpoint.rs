@@ -49,7 +49,7 @@ pub(crate) async fn serve_metrics(address: &MetricsAddress) -> Result<(), Metric
         .map_err(MetricsError::Exporter)?
         .build_recorder();
     let handle = recorder.handle();
-    if metrics::set_global_recorder(recorder).is_err() {
+    if windlass_telemetry::install_recorder(recorder).is_err() {
         tracing::warn!("metrics are counted by somebody else in this process already");
     }
     let upkeep = handle.clone();

@@ -123,6 +123,7 @@ impl Lifecycle {
             control.clone(),
             Some(HELD + shared.limits.claim_settle * 2),
         );
+        let traced = run.trace.operation();
         async move {
             run.event(Happening::Opened);
             for host in &candidates {
@@ -155,6 +156,7 @@ impl Lifecycle {
             shared.close(&run, &active, OperationState::Undone, None, None, Vec::new()).await?;
             Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts })
         }
+        .instrument(traced)
         .instrument(span)
         .await
     }

@@ -115,6 +115,7 @@ impl Lifecycle {
             control.clone(),
             Some(HELD),
         );
+        let traced = run.trace.operation();
         async move {
             run.event(Happening::Opened);
             match order(&run, request).await {
@@ -126,6 +127,7 @@ impl Lifecycle {
                 Err(stop) => Err(left_open(&run, &active, stop)),
             }
         }
+        .instrument(traced)
         .instrument(span)
         .await
     }
@@ -154,9 +156,11 @@ impl Lifecycle {
             control.clone(),
             Some(HELD),
         );
+        let run = run.going_on(&operation);
         let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
         let lost = look_at.saturating_sub(second_look(shared));
-        give_up(&run, &active, &request.claim, cause, Some(lost)).await
+        let traced = run.trace.operation();
+        give_up(&run, &active, &request.claim, cause, Some(lost)).instrument(traced).await
     }
 }
 

@@ -139,7 +139,8 @@ impl Lifecycle {
             control.clone(),
             None,
         );
-        remove(&run, &active, specification.scope(&shared.owner)).instrument(span).await
+        let traced = run.trace.operation();
+        remove(&run, &active, specification.scope(&shared.owner)).instrument(traced).instrument(span).await
     }
 }
 

@@ -292,8 +292,10 @@ impl Run<'_> {
             ("WINDLASS_ATTEMPT", self.input.attempt.to_string()),
         ];
         let theirs = hook.env.iter().flatten().filter(|(key, _)| !key.starts_with("WINDLASS_"));
+        let traced = windlass_telemetry::traceparent(&tracing::Span::current());
         let env: Vec<Value> = theirs
             .map(|(key, value)| json!({"name": key, "value": value}))
+            .chain(traced.map(|context| json!({"name": "TRACEPARENT", "value": context})))
             .chain(own.iter().map(|(key, value)| json!({"name": key, "value": value})))
             .collect();
         let named = |names: &Option<Vec<String>>| -> Vec<Value> {

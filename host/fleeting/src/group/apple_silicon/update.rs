@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use windlass_policy::slots::state_mapping::{Action, Question};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -30,7 +31,7 @@ impl Hosts {
     /// The state of every host, as the policy sees it.
     pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
         let began = Instant::now();
-        let reports = self.looks.now(self.look()).await?;
+        let reports = self.looks.now(self.look().instrument(tracing::trace_span!("update"))).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
         let told = reports.clone();
         Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
@@ -40,7 +41,9 @@ impl Hosts {
     pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
         if !self.looks.is_recent() {
             let hosts = Arc::clone(&self);
-            let look = self.tasks.carry(async move { hosts.looks.unless_recent(hosts.look()).await });
+            let look = self.tasks.carry(async move {
+                hosts.looks.unless_recent(hosts.look().instrument(tracing::trace_span!("update"))).await
+            });
             // One that takes longer goes on without this call.
             let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
         }

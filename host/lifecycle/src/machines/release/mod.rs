@@ -465,18 +465,15 @@ impl<'s> Releasing<'s> {
             _ => OperationState::Done,
         };
         if let Some((run, active)) = self.opened.take() {
+            let refused = self.told.refused.as_ref().filter(|_| state != OperationState::Done);
+            let why = refused.map(|(words, _)| words.clone());
             for reason in self.told.reasons.drain(..) {
                 run.add_reason(reason);
             }
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
-                cause: self
-                    .told
-                    .refused
-                    .as_ref()
-                    .filter(|_| state != OperationState::Done)
-                    .map(|(words, _)| json!(words)),
+                cause: why.as_ref().map(|words| json!(words)),
                 reasons: run.reasons(),
                 report: Some(json!(outcome)),
                 ends: Vec::new(),
@@ -485,6 +482,7 @@ impl<'s> Releasing<'s> {
             };
             self.shared.journal.close(closing).await?;
             active.ended(state.as_str());
+            run.trace.closed(state, why.as_deref());
             run.event(Happening::Closed { state });
         }
         // What earlier askings left open has ended with this one, unless this one has not: then theirs stay, too.

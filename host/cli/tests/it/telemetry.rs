@@ -1,0 +1,191 @@
+//! What a collector gets of real operations against a simulator, and that no collector harms them.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use windlass_telemetry::collector::{Behaviour, Collector, words};
+
+use crate::support::{IMPATIENT, Ran, Running, World, eventually};
+
+const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+/// What no span may hold: the world's key, and a header's value.
+const SECRETS: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "s3cret-value"];
+
+/// A command that exports each span at once.
+fn exporting(world: &World, collector: &str, arguments: &[&str]) -> Command {
+    let mut command = world.command(arguments);
+    command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret-value")
+        .env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1");
+    command
+}
+
+fn of_name<'s>(spans: &'s [Span], name: &str) -> Vec<&'s Span> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+#[track_caller]
+fn one<'s>(spans: &'s [Span], name: &str) -> &'s Span {
+    match of_name(spans, name)[..] {
+        [span] => span,
+        _ => panic!("not one {name} in {:#?}", spans.iter().map(|span| &span.name).collect::<Vec<_>>()),
+    }
+}
+
+fn attributes(span: &Span) -> BTreeMap<String, String> {
+    words(&span.attributes)
+}
+
+/// Each span of a trace but its root stands below another of it.
+#[track_caller]
+fn is_a_tree(spans: &[Span], root: &Span) {
+    for span in spans.iter().filter(|span| span.trace_id == root.trace_id && span.span_id != root.span_id) {
+        let parent = spans.iter().find(|known| known.span_id == span.parent_span_id);
+        assert!(parent.is_some_and(|parent| parent.trace_id == root.trace_id), "{span:#?}");
+    }
+}
+
+#[track_caller]
+fn holds_no_secret(collector: &Collector) {
+    for request in collector.requests() {
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        assert!(SECRETS.iter().all(|secret| !body.contains(secret)), "{body}");
+    }
+}
+
+#[test]
+fn a_creation_is_one_trace_with_its_steps_and_calls_and_their_request_ids() {
+    let world = World::new("100");
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let mut command = exporting(&world, &collector.endpoint(), &[&CREATE[..], &["--output", "json"]].concat());
+    Ran::of(&mut command).expect(0);
+    let spans = collector.spans();
+    let root = one(&spans, "create-server");
+    assert!(root.parent_span_id.is_empty());
+    is_a_tree(&spans, root);
+    let root_words = attributes(root);
+    assert_eq!(root_words["windlass.operation.state"], "done");
+    assert_eq!(root_words["windlass.group"], "ci");
+    assert_eq!(root_words["cloud.availability_zone"], "fr-par-1");
+    let listed = world.json(&["operation", "list"]);
+    assert_eq!(root_words["windlass.operation.id"], listed["operations"][0]["id"].as_str().unwrap());
+    let step = one(&spans, "step power-on");
+    assert_eq!((&step.trace_id, &step.parent_span_id), (&root.trace_id, &root.span_id));
+    let calls: Vec<_> = spans.iter().filter(|span| span.parent_span_id == step.span_id).collect();
+    assert!(calls.iter().any(|call| call.name.starts_with("POST ") && call.name.ends_with("/action")), "{calls:#?}");
+    for call in spans.iter().filter(|span| attributes(span).contains_key("http.request.method")) {
+        assert!(!attributes(call)["scaleway.request_id"].is_empty(), "{call:#?}");
+    }
+    let metrics = collector.metrics();
+    assert!(metrics.iter().any(|metric| metric.name == "windlass_scaleway_calls_total"), "{metrics:#?}");
+    holds_no_secret(&collector);
+}
+
+#[test]
+fn a_failure_shows_the_decisions_about_it_and_why_it_failed() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/servers", "internal-server-error");
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    Ran::of(&mut exporting(&world, &collector.endpoint(), &CREATE)).expect(1);
+    let spans = collector.spans();
+    let root = spans.iter().find(|span| attributes(span).contains_key("windlass.operation.state")).unwrap();
+    is_a_tree(&spans, root);
+    assert_eq!(attributes(root)["windlass.operation.state"], "undone");
+    assert!(root.status.as_ref().unwrap().message.starts_with("create-server: "), "{root:#?}");
+    let decisions = of_name(&spans, "decide retry");
+    assert!(decisions.len() >= 2, "{spans:#?}");
+    let last = attributes(decisions.last().unwrap());
+    assert_eq!(last["windlass.decision.verdict"], "give-up");
+    assert!(last["windlass.decision.policy"].contains("retry"), "{last:?}");
+    assert!(!last["windlass.decision.reason"].is_empty() && !last["windlass.decision.id"].is_empty(), "{last:?}");
+    let step = spans.iter().find(|span| span.span_id == decisions[0].parent_span_id).unwrap();
+    assert_eq!(attributes(step)["windlass.step"], "create-server");
+    assert!(!of_name(&spans, "decide rollback").is_empty(), "{spans:#?}");
+}
+
+#[test]
+fn a_killed_operation_is_continued_in_its_trace_by_who_resumes_it() {
+    let world = World::new("0");
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let create = Running::start(&mut exporting(&world, &collector.endpoint(), &CREATE));
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    eventually("its first steps are exported", || {
+        (!of_name(&collector.spans(), "step power-on").is_empty()).then_some(())
+    });
+    create.signal("KILL");
+    create.end();
+    let before = collector.spans();
+    assert!(before.iter().all(|span| !attributes(span).contains_key("windlass.operation.state")), "{before:#?}");
+    let mut resume = Running::start(&mut exporting(&world, &collector.endpoint(), &["operation", "resume"]));
+    eventually("it ends", || {
+        world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
+        resume.has_ended().then_some(())
+    });
+    resume.end().expect(0);
+    let spans = collector.spans();
+    let root = one(&spans, "create-server");
+    assert!(root.parent_span_id.is_empty());
+    assert_eq!(one(&before, "step power-on").trace_id, root.trace_id);
+    assert_eq!(one(&before, "step power-on").parent_span_id, root.span_id);
+    assert!(root.start_time_unix_nano <= before[0].start_time_unix_nano, "it began with the first process");
+}
+
+#[test]
+fn a_hook_is_told_its_span_and_what_it_makes_can_join_the_trace() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    let hook = world.write("configure.sh", b"#!/bin/sh\necho $TRACEPARENT > traceparent\n");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let specification = "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 1\ntypes = ['DEV1-S']\n\
+        image = 'ubuntu_noble'\n[hooks.configure.program]\ncommand = './configure.sh'\n";
+    let file = world.write("farm.toml", specification.as_bytes());
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let create = ["cluster", "create", file.to_str().unwrap()];
+    Ran::of(&mut exporting(&world, &collector.endpoint(), &create)).expect(0);
+    let told = std::fs::read_to_string(world.home.path().join("traceparent")).unwrap();
+    let spans = collector.spans();
+    let hook = one(&spans, "hook configure");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(told.trim(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
+    let root = one(&spans, "create-cluster");
+    assert_eq!(root.trace_id, hook.trace_id);
+    is_a_tree(&spans, root);
+    let server = spans.iter().find(|span| span.name == "create-server" && !span.links.is_empty()).unwrap();
+    assert_eq!(server.links[0].trace_id, root.trace_id);
+    // Without a collector there is no span to tell of.
+    std::fs::remove_file(world.home.path().join("traceparent")).unwrap();
+    world.run(&["cluster", "scale", "farm", "web=2"]).expect(0);
+    assert_eq!(std::fs::read_to_string(world.home.path().join("traceparent")).unwrap().trim(), "");
+}
+
+#[test]
+fn no_collector_harms_an_operation() {
+    let nobody = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let collectors = [Behaviour::Hangs, Behaviour::Answers(500), Behaviour::Babbles].map(Collector::start);
+    let endpoints = collectors.iter().map(|collector| collector.as_ref().unwrap().endpoint());
+    for endpoint in endpoints.chain([format!("http://{nobody}")]) {
+        let world = World::new("100");
+        let mut command = exporting(&world, &endpoint, &[&CREATE[..], &["--output", "json"]].concat());
+        command.env("WINDLASS_LOG", "trace").env("OTEL_BSP_MAX_QUEUE_SIZE", "1");
+        let ran = Ran::of(&mut command).expect(0);
+        assert!(!ran.json().is_null(), "{endpoint}");
+        assert!(!ran.stderr.contains("s3cret-value"), "{endpoint}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_wrong_variable_ends_the_command_before_anything_is_begun() {
+    let world = World::new("0");
+    let mut command = exporting(&world, "http://127.0.0.1:9", &CREATE);
+    Ran::of(command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"))
+        .expect(2)
+        .says("OTEL_EXPORTER_OTLP_PROTOCOL")
+        .says("http/protobuf");
+    assert_eq!(world.resources(), 0);
+    // Nobody reads the variables of an export that is off.
+    Ran::of(world.command(&["operation", "list"]).env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")).expect(0);
+}

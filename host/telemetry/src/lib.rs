@@ -1,0 +1,25 @@
+//! Traces and metrics as OpenTelemetry's OTLP over HTTP. Knows OTLP, the standard `OTEL_*` variables and the names of
+//! the spans that the crates open; does not know what an operation is, and decides nothing.
+//!
+//! # How it is wired
+//! The other crates open spans of `tracing`, as they write log lines: `operation`, `step`, `scaleway_call`, `decision`
+//! and `hook`. A program that calls `Telemetry::start` and adds its layer to the subscriber turns these into OTLP; the
+//! metrics are those of the `metrics` crate. Where no endpoint is set, nothing is started and no span is enabled.
+//!
+//! # Guarantees
+//! Nothing here ever waits for the collector but the thread of the export and, within a bound, the end of the process.
+//! What does not fit the queue is dropped and counted.
+
+#[cfg(feature = "collector")]
+pub mod collector;
+#[cfg(feature = "otlp")]
+mod otlp;
+#[cfg(feature = "process")]
+mod process;
+mod traceparent;
+
+#[cfg(feature = "otlp")]
+pub use otlp::settings::{Settings, SettingsError};
+#[cfg(feature = "process")]
+pub use process::{Telemetry, TelemetryError, install_recorder};
+pub use traceparent::traceparent;

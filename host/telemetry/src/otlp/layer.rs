@@ -1,0 +1,150 @@
+//! Turns the spans of `tracing` into OTLP's.
+
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::exporter::Queue;
+use super::settings::Sampler;
+use super::span::{Kind, OpenSpan, SpanContext, Value, now, of_operation, random_span_id, random_trace_id};
+
+/// The layer, with its filter: whatever else logs has one of its own, and sees no more spans than before.
+pub(super) fn layer<S>(queue: Queue, sampler: Sampler) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    Box::new(Export { queue, sampler }.with_filter(filter_fn(is_exported)))
+}
+
+fn is_exported(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target().starts_with("windlass_") && Kind::of(metadata.name()).is_some()
+}
+
+struct Export {
+    queue: Queue,
+    sampler: Sampler,
+}
+
+/// Whether the span is the root of an operation's trace.
+struct IsRoot(bool);
+
+impl<S> Layer<S> for Export
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let Some(kind) = Kind::of(attributes.metadata().name()) else { return };
+        let above =
+            span.scope().skip(1).find_map(|above| above.extensions().get::<OpenSpan>().map(|open| open.context));
+        let mut fields = Vec::new();
+        attributes.record(&mut Collector(&mut fields));
+        let mut open = OpenSpan {
+            kind,
+            context: SpanContext { trace_id: [0; 16], span_id: random_span_id(), sampled: false },
+            parent: above.map(|above| above.span_id),
+            link: None,
+            start: now(),
+            fields,
+        };
+        let mut is_root = false;
+        match above {
+            // It has a trace of its own, wherever it began.
+            _ if kind == Kind::Operation => {
+                let key = match open.field("trace") {
+                    Some(Value::Text(key)) => key.clone(),
+                    _ => String::new(),
+                };
+                let (trace_id, root) = of_operation(&key);
+                open.context.trace_id = trace_id;
+                open.link = above;
+                // One that was closed before has its root already: this is another look at what it left.
+                is_root = open.field("again") != Some(&Value::Flag(true));
+                open.parent = (!is_root).then_some(root);
+                if is_root {
+                    open.context.span_id = root;
+                }
+                if let Some(Value::Number(began)) = open.field("began_at") {
+                    open.start = u64::try_from(*began).unwrap_or_default().saturating_mul(1_000_000).min(open.start);
+                }
+                open.context.sampled = self.sampler.samples(trace_id);
+            }
+            Some(above) => {
+                open.context.trace_id = above.trace_id;
+                open.context.sampled = above.sampled;
+            }
+            None => {
+                open.context.trace_id = random_trace_id();
+                open.context.sampled = self.sampler.samples(open.context.trace_id);
+            }
+        }
+        if kind == Kind::Hook {
+            crate::traceparent::publish(id, open.context.traceparent());
+        }
+        let mut extensions = span.extensions_mut();
+        extensions.insert(open);
+        extensions.insert(IsRoot(is_root));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
+            values.record(&mut Collector(&mut open.fields));
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        let mut extensions = span.extensions_mut();
+        let Some(open) = extensions.remove::<OpenSpan>() else { return };
+        if open.kind == Kind::Hook {
+            crate::traceparent::withdraw(&id);
+        }
+        let is_root = extensions.remove::<IsRoot>().is_some_and(|root| root.0);
+        if open.context.sampled
+            && let Some(closed) = open.close(is_root)
+        {
+            self.queue.push(closed);
+        }
+    }
+}
+
+/// Keeps the fields of a span. There are as many as its call site names.
+struct Collector<'f>(&'f mut Vec<(&'static str, Value)>);
+
+impl Collector<'_> {
+    fn keep(&mut self, field: &Field, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == field.name()) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((field.name(), value)),
+        }
+    }
+}
+
+impl Visit for Collector<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.keep(field, Value::text(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.keep(field, Value::Number(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.keep(field, Value::Number(i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.keep(field, Value::Flag(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.keep(field, Value::text(&format!("{value:?}")));
+    }
+}

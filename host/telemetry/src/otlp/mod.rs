@@ -1,0 +1,8 @@
+//! The export: settings, spans, metrics, and the thread that sends them.
+
+pub(crate) mod exporter;
+mod http;
+mod layer;
+pub(crate) mod recorder;
+pub(crate) mod settings;
+mod span;

@@ -1,0 +1,351 @@
+//! What a collector gets, against one on loopback that decodes OTLP or misbehaves.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
+use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
+use tracing::field::Empty;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use windlass_telemetry::collector::{Behaviour, Collector, words};
+use windlass_telemetry::{Settings, Telemetry, traceparent};
+
+/// Longer than anything takes that does not hang.
+const LONG: Duration = Duration::from_secs(120);
+/// Of what hangs.
+const SHORT: Duration = Duration::from_millis(100);
+
+fn telemetry(endpoint: &str, more: &[(&str, &str)]) -> Telemetry {
+    let metrics = ("OTEL_METRICS_EXPORTER", "none");
+    let variables: Vec<_> =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), metrics].into_iter().chain(more.iter().copied()).collect();
+    let settings = Settings::read("windlass", "1.2.3", |name| {
+        variables.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    });
+    Telemetry::with(settings.unwrap().unwrap()).unwrap()
+}
+
+/// Does something in a process of its own, as far as traces go.
+fn traced<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> T {
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(telemetry.layer()), work)
+}
+
+/// What a process exports.
+fn exported(more: &[(&str, &str)], work: impl FnOnce()) -> Vec<Span> {
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let telemetry = telemetry(&collector.endpoint(), more);
+    traced(&telemetry, work);
+    telemetry.shutdown(LONG);
+    collector.spans()
+}
+
+macro_rules! span {
+    ($($rest:tt)*) => { tracing::trace_span!(target: "windlass_test", $($rest)*) };
+}
+
+fn operation(key: &str, began_at: Option<u64>, again: bool) -> tracing::Span {
+    span!(
+        "operation",
+        trace = key,
+        operation = "ci-1",
+        kind = "create-server",
+        began_at,
+        again,
+        state = Empty,
+        error = Empty
+    )
+}
+
+fn named<'s>(spans: &'s [Span], name: &str) -> &'s Span {
+    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name} in {spans:#?}"))
+}
+
+#[test]
+fn an_operation_is_one_trace_with_its_steps_calls_decisions_and_hooks_below_it() {
+    let spans = exported(&[], || {
+        let operation = operation("owner/ci-1", None, false);
+        operation.in_scope(|| {
+            // What only logs stands between without a trace.
+            span!("create-server").in_scope(|| {
+                let step = span!("step", step = "create-ip", outcome = Empty);
+                step.in_scope(|| {
+                    let call =
+                        span!("scaleway_call", method = "POST", path = "/ips", request_id = Empty, class = Empty);
+                    call.record("request_id", "r-1");
+                    call.record("class", "out-of-stock");
+                    span!("decision", slot = "retry", policy = "p 1.0", verdict = "give-up", reason = "full");
+                });
+                step.record("outcome", "failed");
+            });
+            span!("hook", hook = "program x", stage = "configure", attempt = 2_u32);
+        });
+        operation.record("state", "undone");
+        operation.record("error", "create-ip: full");
+    });
+    assert_eq!(spans.len(), 5, "{spans:#?}");
+    let root = named(&spans, "create-server");
+    assert!(spans.iter().all(|span| span.trace_id == root.trace_id && span.trace_id.len() == 16));
+    assert!(root.parent_span_id.is_empty());
+    let step = named(&spans, "step create-ip");
+    assert_eq!(step.parent_span_id, root.span_id);
+    for (name, parent) in [("POST /ips", step), ("decide retry", step), ("hook configure", root)] {
+        assert_eq!(named(&spans, name).parent_span_id, parent.span_id, "{name}");
+    }
+    let of = |name, key: &str| words(&named(&spans, name).attributes).remove(key).unwrap();
+    assert_eq!(of("create-server", "windlass.operation.id"), "ci-1");
+    assert_eq!(of("create-server", "windlass.operation.state"), "undone");
+    assert_eq!(of("step create-ip", "windlass.step.outcome"), "failed");
+    assert_eq!(of("POST /ips", "scaleway.request_id"), "r-1");
+    assert_eq!(of("POST /ips", "error.type"), "out-of-stock");
+    assert_eq!(of("decide retry", "windlass.decision.policy"), "p 1.0");
+    assert_eq!(of("decide retry", "windlass.decision.verdict"), "give-up");
+    assert_eq!(of("decide retry", "windlass.decision.reason"), "full");
+    assert_eq!(of("hook configure", "windlass.hook.attempt"), "2");
+    let status = root.status.as_ref().unwrap();
+    assert_eq!((status.code, status.message.as_str()), (StatusCode::Error as i32, "create-ip: full"));
+    assert!(
+        spans.iter().all(|span| span.start_time_unix_nano > 0 && span.end_time_unix_nano >= span.start_time_unix_nano)
+    );
+}
+
+#[test]
+fn what_a_process_left_is_continued_by_the_next_in_the_same_trace() {
+    let key = "owner/ci-2";
+    let first = exported(&[], || {
+        let operation = operation(key, None, false);
+        operation.in_scope(|| drop(span!("step", step = "create-ip")));
+    });
+    let second = exported(&[], || {
+        let operation = operation(key, Some(1_000), false);
+        operation.in_scope(|| drop(span!("step", step = "delete-ip")));
+        operation.record("state", "unverified");
+    });
+    let third = exported(&[], || {
+        let operation = operation(key, Some(1_000), true);
+        operation.record("state", "undone");
+    });
+    assert_eq!(first.len(), 1, "the root is exported by whoever closes the operation: {first:#?}");
+    let root = named(&second, "create-server");
+    assert_eq!(root.start_time_unix_nano, 1_000_000_000, "it began in the first process");
+    assert_eq!(first[0].trace_id, root.trace_id);
+    assert_eq!(first[0].parent_span_id, root.span_id);
+    let look = named(&third, "create-server");
+    assert_eq!((&look.trace_id, &look.parent_span_id), (&root.trace_id, &root.span_id));
+    assert_ne!(look.span_id, root.span_id);
+    let other = exported(&[], || drop(operation("owner/ci-3", None, false).record("state", "done")));
+    assert_ne!(other[0].trace_id, root.trace_id);
+}
+
+#[test]
+fn an_operation_within_another_has_its_own_trace_with_a_link() {
+    let spans = exported(&[], || {
+        let outer = span!("operation", trace = "farm-1", kind = "create-cluster", state = "done");
+        outer.in_scope(|| drop(operation("owner/ci-4", None, false).record("state", "done")));
+    });
+    let (outer, inner) = (named(&spans, "create-cluster"), named(&spans, "create-server"));
+    assert_ne!(outer.trace_id, inner.trace_id);
+    assert_eq!((&inner.links[0].trace_id, &inner.links[0].span_id), (&outer.trace_id, &outer.span_id));
+}
+
+#[test]
+fn a_hook_is_told_its_own_span_while_it_runs() {
+    let mut told = None;
+    let spans = exported(&[], || {
+        let hook = span!("hook", stage = "start");
+        told = traceparent(&hook);
+        assert_eq!(traceparent(&span!("step", step = "x")), None);
+    });
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(told.unwrap(), format!("00-{}-{}-01", hex(&spans[0].trace_id), hex(&spans[0].span_id)));
+    assert_eq!(traceparent(&span!("hook", stage = "start")), None, "nobody exports");
+}
+
+#[test]
+fn what_is_not_sampled_is_not_exported_and_says_so_to_hooks() {
+    let mut told = None;
+    let spans = exported(&[("OTEL_TRACES_SAMPLER", "always_off")], || {
+        told = traceparent(&span!("hook", stage = "start"));
+    });
+    assert!(spans.is_empty());
+    assert!(told.unwrap().ends_with("-00"));
+}
+
+#[test]
+fn a_field_that_no_table_names_never_leaves_the_process() {
+    let spans = exported(&[], || {
+        drop(span!("scaleway_call", method = "GET", path = "/", token = "s3cret-value"));
+        drop(span!("something_else", token = "s3cret-value"));
+    });
+    assert_eq!(spans.len(), 1);
+    assert!(!format!("{spans:?}").contains("s3cret"), "{spans:?}");
+}
+
+#[test]
+fn the_resource_names_the_program_and_the_headers_are_sent() {
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let more = [("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc"), ("OTEL_SERVICE_NAME", "ci")];
+    let telemetry = telemetry(&collector.endpoint(), &more);
+    traced(&telemetry, || drop(span!("step", step = "x")));
+    telemetry.shutdown(LONG);
+    let request = collector.requests().remove(0);
+    assert_eq!(request.path, "/v1/traces");
+    assert_eq!(request.headers["authorization"], "Bearer abc");
+    assert_eq!(request.headers["content-type"], "application/x-protobuf");
+    let resource = collector.resource();
+    assert_eq!((resource["service.name"].as_str(), resource["service.version"].as_str()), ("ci", "1.2.3"));
+}
+
+/// Log lines of everything, as `WINDLASS_LOG=trace` would show them.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// Ends an export of a hundred spans with room for four, and returns what was logged.
+fn troubled(endpoint: &str) -> String {
+    let lines = Lines::default();
+    let more = [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "4"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "1"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret-value"),
+    ];
+    let telemetry = telemetry(endpoint, &more);
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .with_filter(tracing_subscriber::filter::LevelFilter::TRACE);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(telemetry.layer()).with(log), || {
+        for _ in 0..100 {
+            drop(span!("step", step = "x"));
+        }
+        telemetry.shutdown(SHORT);
+    });
+    lines.text()
+}
+
+#[test]
+fn a_collector_that_hangs_costs_the_spans_and_the_bound_of_the_end_and_nothing_else() {
+    let collector = Collector::start(Behaviour::Hangs).unwrap();
+    let log = troubled(&collector.endpoint());
+    assert!(log.contains("did not take everything in time"), "{log}");
+    assert!(log.contains("spans were not delivered"), "{log}");
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn a_collector_that_is_gone_costs_the_spans_and_nothing_else() {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let log = troubled(&format!("http://{port}"));
+    assert!(log.contains("spans were not delivered"), "{log}");
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn a_collector_that_refuses_is_not_asked_again_with_the_same() {
+    let collector = Collector::start(Behaviour::Answers(500)).unwrap();
+    let telemetry = telemetry(&collector.endpoint(), &[]);
+    traced(&telemetry, || drop(span!("step", step = "x")));
+    telemetry.shutdown(LONG);
+    assert_eq!(collector.requests().len(), 1);
+}
+
+#[test]
+fn an_answer_of_megabytes_is_not_read_and_counts_as_taken() {
+    let collector = Collector::start(Behaviour::Babbles).unwrap();
+    let telemetry = telemetry(&collector.endpoint(), &[("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")]);
+    traced(&telemetry, || {
+        drop(span!("step", step = "x"));
+        drop(span!("step", step = "y"));
+    });
+    telemetry.shutdown(LONG);
+    assert_eq!(collector.spans().len(), 2);
+}
+
+/// Another recorder of the program's: one of each kind, whatever their names.
+#[derive(Clone, Default)]
+struct Beside {
+    counter: Arc<AtomicU64>,
+    gauge: Arc<AtomicU64>,
+    histogram: Arc<AtomicU64>,
+}
+
+struct Records(Arc<AtomicU64>);
+
+impl metrics::HistogramFn for Records {
+    fn record(&self, _: f64) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Recorder for Beside {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(Arc::clone(&self.counter))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(Arc::clone(&self.gauge))
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(Arc::new(Records(Arc::clone(&self.histogram))))
+    }
+}
+
+/// The one test that may install the process's recorder.
+#[test]
+fn metrics_are_counted_for_the_export_and_for_a_recorder_beside() {
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let variables = [("OTEL_METRICS_EXPORTER", "otlp"), ("OTEL_TRACES_EXPORTER", "none")];
+    let telemetry = telemetry(&collector.endpoint(), &variables);
+    assert!(telemetry.layer::<tracing_subscriber::Registry>().is_none());
+    let beside = Beside::default();
+    let seen = beside.clone();
+    windlass_telemetry::install_recorder(beside).unwrap();
+    metrics::describe_counter!("windlass_calls_total", Unit::Count, "Calls");
+    metrics::counter!("windlass_calls_total", "zone" => "fr-par-1").increment(3);
+    metrics::gauge!("windlass_in_flight").set(2.0);
+    metrics::histogram!("windlass_call_seconds").record(0.3);
+    metrics::histogram!("windlass_call_seconds").record(1e9);
+    telemetry.shutdown(LONG);
+    let metrics = collector.metrics();
+    let named = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap();
+    assert_eq!(named("windlass_calls_total").description, "Calls");
+    let Some(metric::Data::Sum(sum)) = &named("windlass_calls_total").data else { panic!("{metrics:?}") };
+    assert!(sum.is_monotonic);
+    assert_eq!(sum.data_points[0].value, Some(number_data_point::Value::AsInt(3)));
+    assert_eq!(words(&sum.data_points[0].attributes)["zone"], "fr-par-1");
+    let Some(metric::Data::Gauge(gauge)) = &named("windlass_in_flight").data else { panic!("{metrics:?}") };
+    assert_eq!(gauge.data_points[0].value, Some(number_data_point::Value::AsDouble(2.0)));
+    let Some(metric::Data::Histogram(histogram)) = &named("windlass_call_seconds").data else { panic!("{metrics:?}") };
+    let point = &histogram.data_points[0];
+    assert_eq!((point.count, point.bucket_counts.len()), (2, point.explicit_bounds.len() + 1));
+    assert_eq!(point.bucket_counts.last(), Some(&1), "beyond all bounds");
+    let seen = [&seen.counter, &seen.gauge, &seen.histogram].map(|seen| seen.load(Ordering::Relaxed));
+    assert_eq!(seen, [3, 2.0_f64.to_bits(), 2]);
+}
