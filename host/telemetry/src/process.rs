@@ -57,9 +57,13 @@ impl Telemetry {
     #[must_use]
     pub fn is_on(&self) -> bool {
         #[cfg(feature = "otlp")]
-        return self.exporter.is_some();
+        {
+            self.exporter.is_some()
+        }
         #[cfg(not(feature = "otlp"))]
-        false
+        {
+            false
+        }
     }
 
     /// The part of the subscriber that exports spans. `None` where no traces are exported.
@@ -69,9 +73,13 @@ impl Telemetry {
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         #[cfg(feature = "otlp")]
-        return self.exporter.as_ref().and_then(crate::otlp::exporter::Exporter::layer);
+        {
+            self.exporter.as_ref().and_then(crate::otlp::exporter::Exporter::layer)
+        }
         #[cfg(not(feature = "otlp"))]
-        None
+        {
+            None
+        }
     }
 
     /// Exports what waits, and ends. Returns within `limit`, whatever the collector does.
@@ -91,7 +99,11 @@ impl Telemetry {
 /// When the process has one already.
 pub fn install_recorder<R: Recorder + Send + Sync + 'static>(recorder: R) -> Result<(), SetRecorderError<R>> {
     #[cfg(feature = "otlp")]
-    return crate::otlp::recorder::install_beside(recorder);
+    {
+        crate::otlp::recorder::install_beside(recorder)
+    }
     #[cfg(not(feature = "otlp"))]
-    metrics::set_global_recorder(recorder)
+    {
+        metrics::set_global_recorder(recorder)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -103,12 +103,15 @@ impl Exporter {
         let queue = settings.traces.is_some().then(|| Queue { spans, lost: Arc::clone(&lost) });
         let metrics = settings.metrics.is_some().then(recorder::install).flatten();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let worker = (Arc::clone(&stop), Arc::clone(&lost));
-        std::thread::Builder::new().name("windlass-telemetry".to_owned()).spawn(move || {
-            let (stop, lost) = worker;
-            runtime.block_on(work(settings, waiting, metrics, &stop, &lost));
-            finish(&end);
-        })?;
+        let thread = {
+            let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
+            move || {
+                runtime.block_on(work(settings, waiting, metrics, &stop, &lost));
+                // Whoever stops the export may have gone on already.
+                let _ = end.try_send(());
+            }
+        };
+        std::thread::Builder::new().name("windlass-telemetry".to_owned()).spawn(thread)?;
         Ok(Self { queue, sampler, stop, lost, ended })
     }
 
@@ -130,11 +133,6 @@ impl Exporter {
             tracing::warn!(spans = lost, "OpenTelemetry: spans were not delivered");
         }
     }
-}
-
-/// Whoever stops the export may have gone on already.
-fn finish(end: &SyncSender<()>) {
-    let _ = end.try_send(());
 }
 
 /// What the thread holds.

@@ -141,7 +141,7 @@ fn quoted(value: &str) -> String {
 
 fn number(variable: &str, value: &str, least: u64, most: u64) -> Result<u64, SettingsError> {
     value
-        .parse()
+        .parse::<u64>()
         .ok()
         .filter(|number| (least..=most).contains(number))
         .ok_or_else(|| wrong(variable, format!("{} is no whole number from {least} to {most}", quoted(value))))
@@ -323,7 +323,7 @@ fn sampler(variables: &Variables<impl Fn(&str) -> Option<String>>) -> Result<Sam
         Some("traceidratio" | "parentbased_traceidratio") => match variables.get(ARGUMENT) {
             None => 1.0,
             Some(text) => text
-                .parse()
+                .parse::<f64>()
                 .ok()
                 .filter(|ratio| (0.0..=1.0).contains(ratio))
                 .ok_or_else(|| wrong(ARGUMENT, format!("{} is no number from 0 to 1", quoted(&text))))?,
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn no_error_and_no_debug_text_shows_a_header_or_a_password() {
         let secret = "s3cret-value";
-        for value in [format!("{secret}"), format!("a={secret}%0a"), format!("a={secret},{secret}")] {
+        for value in [secret.to_owned(), format!("a={secret}%0a"), format!("a={secret},{secret}")] {
             let error = read(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_HEADERS", &value)]).unwrap_err();
             assert!(!format!("{error} {error:?}").contains(secret), "{error}");
         }
