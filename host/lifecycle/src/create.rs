@@ -126,19 +126,21 @@ impl Creation<'_> {
     async fn take_address(&mut self, refused: &BTreeSet<String>) -> Result<(), Stop> {
         let Some(pool) = &self.specification.address_pool else { return Ok(()) };
         let step = "take-address";
-        let began = Instant::now();
-        let mut attempt = 1;
-        loop {
-            self.run.check(step)?;
-            match self.free_address(pool, refused).await {
-                Ok(held) => {
-                    self.pooled_ip = Some(held);
-                    return Ok(());
+        let taken = self.run.trace.in_step(step, async {
+            let began = Instant::now();
+            let mut attempt = 1;
+            loop {
+                self.run.check(step)?;
+                match self.free_address(pool, refused).await {
+                    Ok(held) => return Ok(held),
+                    Err(failed) => self.run.after_failure(step, began, attempt, failed, None).await?,
                 }
-                Err(failed) => self.run.after_failure(step, began, attempt, failed, None).await?,
+                attempt += 1;
             }
-            attempt += 1;
-        }
+        });
+        let held = taken.await?;
+        self.pooled_ip = Some(held);
+        Ok(())
     }
 
     async fn free_address(
@@ -485,12 +487,17 @@ impl Creation<'_> {
     async fn power_on(&self, id: &str) -> Result<(), Stop> {
         let name = self.name(ResourceKind::Server, id);
         self.run.begin(Create::PowerOn, Some(name.clone())).await?;
+        self.run.trace.in_step(POWER_ON, self.tell_until_it_starts(id)).await?;
+        self.run.done(Create::PowerOn, Some(name)).await
+    }
+
+    async fn tell_until_it_starts(&self, id: &str) -> Result<(), Stop> {
         let began = Instant::now();
         let mut attempt = 1;
         loop {
             self.run.check(POWER_ON)?;
             let Err(failed) = self.tell_to_start(id).await else {
-                break;
+                return Ok(());
             };
             if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
                 continue;
@@ -498,7 +505,6 @@ impl Creation<'_> {
             self.run.after_failure(POWER_ON, began, attempt, failed, None).await?;
             attempt += 1;
         }
-        self.run.done(Create::PowerOn, Some(name)).await
     }
 
     /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain

@@ -140,6 +140,7 @@ impl Poller {
         run.trace.in_step(step, self.watch(run, step, id, deadline, judge)).await
     }
 
+    /// What [`Poller::wait`] does within its step.
     async fn watch<T>(
         &self,
         run: &Run,

@@ -488,6 +488,7 @@ impl Run {
         self.trace.in_step(step, self.create_or_find(step, server_type, stops, call, look_up)).await
     }
 
+    /// What [`Run::create_unless`] does within its step.
     async fn create_or_find<T, F, Fut, L, LFut>(
         &self,
         step: &str,
@@ -608,6 +609,7 @@ impl Run {
         self.trace.in_step(step, self.look_again(step, look_up)).await
     }
 
+    /// What [`Run::look`] does within its step.
     async fn look_again<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<T, Stop>
     where
         F: FnMut() -> Fut,
