@@ -167,6 +167,23 @@ pub(crate) async fn change<T, C, CFut, A>(
     run: &Run,
     step: &str,
     id: &str,
+    call: C,
+    judge: impl FnMut(&Server) -> Seen<T>,
+    done: impl Fn(A) -> Option<T>,
+    gone: impl Fn() -> Option<T>,
+) -> Result<Changed<T>, Stop>
+where
+    C: FnMut() -> CFut,
+    CFut: Future<Output = Result<A, windlass_scaleway::Error>>,
+{
+    run.trace.in_step(step, change_within(run, step, id, call, judge, done, gone)).await
+}
+
+/// What [`change`] does within its step.
+async fn change_within<T, C, CFut, A>(
+    run: &Run,
+    step: &str,
+    id: &str,
     mut call: C,
     mut judge: impl FnMut(&Server) -> Seen<T>,
     done: impl Fn(A) -> Option<T>,
