@@ -88,7 +88,7 @@ fn a_creation_is_one_trace_with_its_steps_and_calls_and_their_request_ids() {
 fn a_failure_shows_the_decisions_about_it_and_why_it_failed() {
     let world = World::new("100");
     world.configure(IMPATIENT);
-    world.fault("POST", "/instance/v1/zones/*/servers", "internal-server-error");
+    world.fault("POST", "/instance/v1/zones/*/servers", "quota-exceeded");
     let collector = Collector::start(Behaviour::Takes).unwrap();
     Ran::of(&mut exporting(&world, &collector.endpoint(), &CREATE)).expect(1);
     let spans = collector.spans();
@@ -97,7 +97,7 @@ fn a_failure_shows_the_decisions_about_it_and_why_it_failed() {
     assert_eq!(attributes(root)["windlass.operation.state"], "undone");
     assert!(root.status.as_ref().unwrap().message.starts_with("create-server: "), "{root:#?}");
     let decisions = of_name(&spans, "decide retry");
-    assert!(decisions.len() >= 2, "{spans:#?}");
+    assert!(!decisions.is_empty(), "{spans:#?}");
     let last = attributes(decisions.last().unwrap());
     assert_eq!(last["windlass.decision.verdict"], "give-up");
     assert!(last["windlass.decision.policy"].contains("retry"), "{last:?}");
