@@ -183,6 +183,7 @@ async fn work(
     // A queue of metrics alone is closed from the start.
     let mut open = true;
     while !stop.is_set() {
+        let room = settings.batch.saturating_sub(batch.len()).max(1);
         let due = tokio::select! {
             biased;
             () = stop.told.notified() => break,
@@ -191,7 +192,7 @@ async fn work(
                 false
             }
             _ = spans_due.tick() => true,
-            received = waiting.recv_many(&mut batch, settings.batch.saturating_sub(batch.len()).max(1)), if open => {
+            received = waiting.recv_many(&mut batch, room), if open => {
                 open = received > 0;
                 batch.len() >= settings.batch
             }

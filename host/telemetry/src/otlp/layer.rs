@@ -4,11 +4,11 @@ use std::fmt;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Metadata, Subscriber};
-use tracing_subscriber::Layer;
+use tracing::{Dispatch, Metadata, Span, Subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
 
 use super::exporter::Queue;
 use super::settings::Sampler;
@@ -19,7 +19,18 @@ pub(super) fn layer<S>(queue: Queue, sampler: Sampler) -> Box<dyn Layer<S> + Sen
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
+    crate::traceparent::publish(context_of_hook);
     Box::new(Export { queue, sampler }.with_filter(filter_fn(is_exported)))
+}
+
+/// The context of a hook's span, in the subscriber that the span is of.
+fn context_of_hook(span: &Span) -> Option<String> {
+    let look_up = |(id, dispatch): (&Id, &Dispatch)| {
+        let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
+        let context = span.extensions().get::<OpenSpan>().filter(|open| open.kind == Kind::Hook)?.context;
+        Some(context.traceparent())
+    };
+    span.with_subscriber(look_up).flatten()
 }
 
 fn is_exported(metadata: &Metadata<'_>) -> bool {
@@ -84,9 +95,6 @@ where
                 open.context.sampled = self.sampler.samples(open.context.trace_id);
             }
         }
-        if kind == Kind::Hook {
-            crate::traceparent::publish(id, open.context.traceparent());
-        }
         let mut extensions = span.extensions_mut();
         extensions.insert(open);
         extensions.insert(IsRoot(is_root));
@@ -103,9 +111,6 @@ where
         let Some(span) = context.span(&id) else { return };
         let mut extensions = span.extensions_mut();
         let Some(open) = extensions.remove::<OpenSpan>() else { return };
-        if open.kind == Kind::Hook {
-            crate::traceparent::withdraw(&id);
-        }
         let is_root = extensions.remove::<IsRoot>().is_some_and(|root| root.0);
         if open.context.sampled
             && let Some(closed) = open.close(is_root)

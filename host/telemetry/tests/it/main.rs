@@ -165,8 +165,9 @@ fn a_hook_is_told_its_own_span_while_it_runs() {
         told = traceparent(&hook);
         assert_eq!(traceparent(&span!("step", step = "x")), None);
     });
+    let hook = named(&spans, "hook start");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(told.unwrap(), format!("00-{}-{}-01", hex(&spans[0].trace_id), hex(&spans[0].span_id)));
+    assert_eq!(told.unwrap(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
     assert_eq!(traceparent(&span!("hook", stage = "start")), None, "nobody exports");
 }
 
