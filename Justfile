@@ -235,6 +235,17 @@ bench-scripts: _programs
     WINDLASS_BENCH_SCRIPTS="JavaScript={{ target }}/bench-scripts/javascript/bench.wasm Python={{ target }}/bench-scripts/python/bench.wasm" \
         cargo bench --quiet --package windlass-policy --bench scripts
 
+# Replaces a policy by one in another language, over and over, while eight callers ask, for this many seconds: each question is decided at
+# once, by a policy that was in force, and recorded. Needs Go, Node and Python.
+swaps seconds="60": _programs
+    @rm -rf {{ target }}/swaps; mkdir -p {{ target }}/swaps; for language in rust javascript python; do \
+        {{ target }}/debug/windlass policy new $language --slot retry --language $language --folder {{ target }}/swaps/source/$language && \
+        {{ target }}/debug/windlass policy build {{ target }}/swaps/source/$language --out {{ target }}/swaps/$language.wasm; done
+    {{ target }}/debug/windlass policy new rules --slot retry --language rules --folder {{ target }}/swaps/source/rules
+    cp {{ target }}/swaps/source/rules/*.rules.toml {{ target }}/swaps
+    cd clients/go && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_LANGUAGES={{ target }}/swaps WINDLASS_SWAPS_FOR={{ seconds }}s \
+        go test -timeout 0 -count=1 -v -run TestSwapsBetweenLanguagesLoseNoDecision .
+
 # How long a proof of the slot `release` takes, over all its questions, and the replay of 100,000 decisions. Some three minutes.
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof

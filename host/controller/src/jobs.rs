@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -77,6 +78,8 @@ struct Job {
     kind: JobKind,
     control: Control,
     outcome: Option<Arc<Outcome>>,
+    /// The status that was written before it began, but for the operation.
+    begun_with: Option<Value>,
 }
 
 /// Writes the mirror into an object's status.
@@ -90,19 +93,32 @@ where
     Arc::new(move |operation| {
         let (api, name, uid) = (api.clone(), name.clone(), uid.clone());
         Box::pin(async move {
-            // What went away has to be named.
-            let mut value = json!({
-                "id": null, "step": null, "reason": null, "message": null, "notBefore": null, "resources": null,
-            });
-            if let (Some(all), Ok(serde_json::Value::Object(known))) =
-                (value.as_object_mut(), serde_json::to_value(&operation))
-            {
-                all.extend(known);
-            }
-            let patch = json!({"metadata": {"uid": uid}, "status": {"operation": value}});
+            let patch = json!({"metadata": {"uid": uid}, "status": {"operation": mirrored(&operation)}});
             api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
         })
     })
+}
+
+/// An operation as a patch of the status, whatever stood there before.
+pub(crate) fn mirrored(operation: &OperationStatus) -> Value {
+    // What went away has to be named.
+    let mut value =
+        json!({"id": null, "step": null, "reason": null, "message": null, "notBefore": null, "resources": null});
+    if let (Some(all), Ok(Value::Object(known))) = (value.as_object_mut(), serde_json::to_value(operation)) {
+        all.extend(known);
+    }
+    value
+}
+
+/// A status but for what jobs write into it: by this it is told whether a watch has seen what was written before a job.
+fn beside_operation<S: Serialize>(status: &S) -> Option<Value> {
+    let mut value = serde_json::to_value(status).ok()?;
+    value.as_object_mut()?.remove("operation");
+    // Applied conditions are merged by their type, in any order.
+    if let Some(conditions) = value["conditions"].as_array_mut() {
+        conditions.sort_by(|one, other| one["type"].as_str().cmp(&other["type"].as_str()));
+    }
+    Some(value)
 }
 
 /// The jobs of this process.
@@ -145,6 +161,19 @@ impl Jobs {
     /// The last state of an object's operation: what this process knows, else what the status says.
     pub(crate) fn last(&self, uid: &str, status: Option<&OperationStatus>) -> Option<OperationStatus> {
         self.last.lock().get(uid).or(status).cloned()
+    }
+
+    /// How an object's operation stands when a job begins: to be written with what else is written then.
+    pub(crate) fn beginning(&self, uid: &str, kind: JobKind, status: Option<&OperationStatus>) -> OperationStatus {
+        let now = time(Timestamp::now());
+        OperationStatus {
+            kind: kind.as_str().to_owned(),
+            state: "running".to_owned(),
+            attempt: next_attempt(self.last(uid, status).as_ref(), kind),
+            started_at: Some(now.clone()),
+            updated_at: Some(now),
+            ..OperationStatus::default()
+        }
     }
 
     /// The outcome has been acted upon.
@@ -196,15 +225,26 @@ impl Jobs {
         })
     }
 
-    /// Starts a job, unless the object has one.
-    pub(crate) fn start<W, F>(
+    /// Whether this status is the one that was written before the object's job began, or a later one that differs in
+    /// its operation only.
+    pub(crate) fn has_begun_with<S: Serialize>(&self, uid: &str, status: &S) -> bool {
+        let jobs = self.jobs.lock();
+        let begun_with = jobs.get(uid).and_then(|job| job.begun_with.as_ref());
+        begun_with.is_some() && beside_operation(status).as_ref() == begun_with
+    }
+
+    /// Starts a job, unless the object has one. The operation is as it was written at its `beginning`, together with
+    /// this status.
+    pub(crate) fn start<S, W, F>(
         self: &Arc<Self>,
         uid: &str,
         kind: JobKind,
-        before: Option<&OperationStatus>,
+        operation: OperationStatus,
+        written: Option<&S>,
         mirror: Mirror,
         work: W,
     ) where
+        S: Serialize,
         W: FnOnce(Control, u32) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
@@ -214,17 +254,9 @@ impl Jobs {
             if jobs.contains_key(uid) {
                 return;
             }
-            jobs.insert(uid.to_owned(), Job { kind, control: control.clone(), outcome: None });
+            let begun_with = written.and_then(beside_operation);
+            jobs.insert(uid.to_owned(), Job { kind, control: control.clone(), outcome: None, begun_with });
         }
-        let now = Timestamp::now();
-        let operation = OperationStatus {
-            kind: kind.as_str().to_owned(),
-            state: "running".to_owned(),
-            attempt: next_attempt(before, kind),
-            started_at: Some(time(now)),
-            updated_at: Some(time(now)),
-            ..OperationStatus::default()
-        };
         self.last.lock().insert(uid.to_owned(), operation.clone());
         metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
         let (shared, uid) = (Arc::clone(self), uid.to_owned());
@@ -279,8 +311,6 @@ fn next_attempt(before: Option<&OperationStatus>, kind: JobKind) -> u32 {
 
 /// Follows an operation's events into the status. Ends with the events.
 async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<OperationStatus>>, mirror: Mirror) {
-    let first = progress.lock().clone();
-    write(&mirror, first).await;
     while let Some(event) = events.recv().await {
         note(&mut progress.lock(), &event);
         tokio::time::sleep(MIRROR_INTERVAL).await;
@@ -368,6 +398,32 @@ mod tests {
         (mirror, written)
     }
 
+    fn start<W, F>(jobs: &Arc<Jobs>, uid: &str, kind: JobKind, mirror: Mirror, work: W)
+    where
+        W: FnOnce(Control, u32) -> F + Send + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        jobs.start(uid, kind, jobs.beginning(uid, kind, None), None::<&Value>, mirror, work);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_job_began_with_is_known_whatever_the_order_of_the_conditions() {
+        let jobs = Jobs::new(1, CancellationToken::new());
+        let status = |phase: &str, kinds: [&str; 2], operation: &str| {
+            let conditions: Vec<Value> = kinds.into_iter().map(|kind| json!({"type": kind})).collect();
+            json!({"phase": phase, "conditions": conditions, "operation": {"state": operation}})
+        };
+        let written = status("Releasing", ["Ready", "Released"], "running");
+        assert!(!jobs.has_begun_with("uid", &written));
+        let operation = jobs.beginning("uid", JobKind::Release, None);
+        jobs.start("uid", JobKind::Release, operation, Some(&written), recording().0, |_, _| async {
+            Outcome::LeftOpen
+        });
+        assert!(jobs.has_begun_with("uid", &status("Releasing", ["Released", "Ready"], "done")));
+        assert!(!jobs.has_begun_with("uid", &status("Adopting", ["Released", "Ready"], "done")));
+        assert!(!jobs.has_begun_with("uid", &status("Releasing", ["Released", "Paused"], "done")));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_object_has_one_job_and_its_end_is_written_and_kept() {
         let jobs = Jobs::new(4, CancellationToken::new());
@@ -375,7 +431,7 @@ mod tests {
         let begun = Arc::new(Mutex::new(0));
         for _ in 0..3 {
             let begun = Arc::clone(&begun);
-            jobs.start("uid", JobKind::Adopt, None, Arc::clone(&mirror), move |_, attempt| async move {
+            start(&jobs, "uid", JobKind::Adopt, Arc::clone(&mirror), move |_, attempt| async move {
                 *begun.lock() += attempt;
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 Outcome::Waiting { reason: "NoHost", message: "none".into(), after: Duration::from_secs(30) }
@@ -402,7 +458,7 @@ mod tests {
         let (running, most) = (Arc::new(Mutex::new(0_u32)), Arc::new(Mutex::new(0_u32)));
         for number in 0..10 {
             let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-            jobs.start(&number.to_string(), JobKind::Release, None, Arc::clone(&mirror), move |_, _| async move {
+            start(&jobs, &number.to_string(), JobKind::Release, Arc::clone(&mirror), move |_, _| async move {
                 {
                     let mut running = running.lock();
                     *running += 1;
@@ -427,7 +483,7 @@ mod tests {
     async fn leaving_waits_for_a_safe_point_but_not_for_ever() {
         let jobs = Jobs::new(2, CancellationToken::new());
         let (mirror, _) = recording();
-        jobs.start("a", JobKind::Create, None, mirror, |_, _| std::future::pending());
+        start(&jobs, "a", JobKind::Create, mirror, |_, _| std::future::pending());
         tokio::time::sleep(Duration::from_secs(1)).await;
         let began = tokio::time::Instant::now();
         jobs.leave(Duration::from_secs(25)).await;

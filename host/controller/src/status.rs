@@ -122,10 +122,10 @@ pub(crate) fn bounded(text: String) -> String {
 
 /// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys
 /// that differ are in it, so that two writers of different keys never overwrite each other.
-pub(crate) fn difference<S: Serialize>(old: &S, new: &S) -> Option<Value> {
+pub(crate) fn difference<S: Serialize>(old: &S, new: &S) -> Map<String, Value> {
     let (Ok(Value::Object(old)), Ok(Value::Object(new))) = (serde_json::to_value(old), serde_json::to_value(new))
     else {
-        return None;
+        return Map::new();
     };
     let mut patch = Map::new();
     for (key, value) in &new {
@@ -142,7 +142,7 @@ pub(crate) fn difference<S: Serialize>(old: &S, new: &S) -> Option<Value> {
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
     }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    patch
 }
 
 /// An object within the patch: keys that went away are named with `null`.
@@ -186,13 +186,13 @@ mod tests {
             operation: Some(OperationStatus { kind: "adopt".into(), step: Some("claim".into()), ..Default::default() }),
             ..MachineStatus::default()
         };
-        assert_eq!(difference(&old, &old.clone()), None);
+        assert!(difference(&old, &old.clone()).is_empty());
         let mut new = old.clone();
         new.server_id = None;
         new.ready = true;
-        assert_eq!(difference(&old, &new), Some(json!({"ready": true, "serverID": null})));
+        assert_eq!(Value::Object(difference(&old, &new)), json!({"ready": true, "serverID": null}));
         new.operation.as_mut().unwrap().step = None;
-        let patch = difference(&old, &new).unwrap();
+        let patch = difference(&old, &new);
         assert_eq!(patch["operation"]["step"], Value::Null);
         assert_eq!(patch["operation"]["kind"], "adopt");
     }

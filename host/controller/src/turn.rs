@@ -12,6 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use windlass_lifecycle::Control;
@@ -30,7 +31,7 @@ use crate::kinds::{
 use crate::next_step::Next;
 use crate::outcome::{Outcome, Recovery};
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
-use crate::writes::{overtaken, remove_finalizer, write_status};
+use crate::writes::{overtaken, remove_finalizer, write_with_operation};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
@@ -72,6 +73,8 @@ pub(crate) struct Turn<'a, K> {
     pub(crate) now: Timestamp,
     /// The status as it was written last.
     written: MachineStatus,
+    /// The operation whose beginning was written.
+    beginning: OperationStatus,
 }
 
 /// The moves that each kind makes in its own way.
@@ -94,17 +97,22 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
-/// How an object's job is doing, and the object: as it is now where the job has ended, otherwise as the watch has it. What
-/// an end means is told by what was written when the job began, and the watch may be behind that.
+/// How an object's job is doing, and the object: as the watch has it, or as it is now where the job has ended and the watch
+/// has not brought what was written when the job began, by which it is told what the end means.
 ///
 /// A turn looks at its job once. One that ends in the course of it is the next turn's: were it none to this one, this
 /// one would write that another begins.
 pub(crate) async fn current<K>(object: Arc<K>, context: &Context) -> Result<(Arc<K>, JobView), Error>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug + HasStatus,
+    K::Status: Serialize,
 {
     let job = context.jobs.view(&object.uid().unwrap_or_default());
-    if !matches!(job, JobView::Ended(_)) {
+    let written_before = |object: &Arc<K>| {
+        let status = object.status();
+        status.is_some_and(|status| context.jobs.has_begun_with(&object.uid().unwrap_or_default(), status))
+    };
+    if !matches!(job, JobView::Ended(_)) || written_before(&object) {
         return Ok((object, job));
     }
     let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
@@ -130,6 +138,7 @@ impl<'a, K: Machine> Turn<'a, K> {
             job,
             status: written.clone(),
             written,
+            beginning: OperationStatus::default(),
             above,
             context,
             object,
@@ -197,7 +206,19 @@ impl<'a, K: Machine> Turn<'a, K> {
 
     /// Writes what differs in the status.
     pub(crate) async fn write(&mut self) -> Result<(), Error> {
-        write_status(&self.api, self.object, &self.written, &self.status).await?;
+        self.write_with(None).await
+    }
+
+    /// Writes what differs in the status, and that a job is about to begin.
+    pub(crate) async fn write_beginning(&mut self, kind: JobKind) -> Result<(), Error> {
+        let operation = self.context.jobs.beginning(&self.uid, kind, self.last().as_ref());
+        self.write_with(Some(&operation)).await?;
+        self.beginning = operation;
+        Ok(())
+    }
+
+    async fn write_with(&mut self, beginning: Option<&OperationStatus>) -> Result<(), Error> {
+        write_with_operation(&self.api, self.object, &self.written, &self.status, beginning).await?;
         self.written = self.status.clone();
         Ok(())
     }
@@ -328,7 +349,7 @@ impl<'a, K: Machine> Turn<'a, K> {
             .map_err(Error::kubernetes("telling the Machine that it is to be replaced"))
     }
 
-    /// Starts a job. What it is for has been written before.
+    /// Starts a job. What it is for has been written before, by `write_beginning`.
     pub(crate) fn launch<W, F>(&self, kind: JobKind, work: W)
     where
         W: FnOnce(Control, u32) -> F + Send + 'static,
@@ -336,7 +357,8 @@ impl<'a, K: Machine> Turn<'a, K> {
     {
         let name = self.object.name_any();
         let mirror = mirror_of(self.api.clone(), name.clone(), self.uid.clone());
-        self.context.jobs.start(&self.uid, kind, self.last().as_ref(), mirror, move |control, attempt| {
+        let operation = self.beginning.clone();
+        self.context.jobs.start(&self.uid, kind, operation, Some(&self.written), mirror, move |control, attempt| {
             panic_for_tests("job", &name);
             work(control, attempt)
         });

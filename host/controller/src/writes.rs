@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::kinds::{FINALIZER, conditions};
+use crate::jobs::mirrored;
+use crate::kinds::{FINALIZER, OperationStatus, conditions};
 use crate::status::difference;
 
 /// How long after a write that somebody else's write has overtaken.
@@ -32,16 +33,34 @@ fn is_gone(error: &kube::Error) -> bool {
 }
 
 /// Writes what differs between two statuses. The mirror of the operation is its job's to write.
-///
-/// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server, so
-/// one that somebody else has set meanwhile stays, however old the object is that we have seen.
 pub(crate) async fn write_status<K, S>(api: &Api<K>, object: &K, old: &S, new: &S) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
     S: Serialize,
 {
-    let Some(Value::Object(mut patch)) = difference(old, new) else { return Ok(()) };
+    write_with_operation(api, object, old, new, None).await
+}
+
+/// Writes what differs between two statuses, and, in the same call, how the operation stands that is about to begin.
+///
+/// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server, so
+/// one that somebody else has set meanwhile stays, however old the object is that we have seen.
+pub(crate) async fn write_with_operation<K, S>(
+    api: &Api<K>,
+    object: &K,
+    old: &S,
+    new: &S,
+    operation: Option<&OperationStatus>,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    S: Serialize,
+{
+    let mut patch = difference(old, new);
     patch.remove("operation");
+    if let Some(operation) = operation {
+        patch.insert("operation".to_owned(), mirrored(operation));
+    }
     let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up(new)));
     let name = object.name_any();
     if !patch.is_empty() {

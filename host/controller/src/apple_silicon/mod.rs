@@ -336,7 +336,7 @@ impl Mac<'_> {
         }
         turn.status.policies = turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
         turn.begin_in_project();
-        turn.write().await?;
+        turn.write_beginning(kind).await?;
         let context = Arc::clone(turn.context);
         match (kind, host) {
             (JobKind::Adopt, _) => {

@@ -269,7 +269,7 @@ impl Instance<'_> {
         }
         turn.status.policies = turn.context.policies_in_use(InstanceMachine::SLOTS);
         turn.begin_in_project();
-        turn.write().await?;
+        turn.write_beginning(kind).await?;
         let (context, object) = (Arc::clone(turn.context), turn.object);
         let (Ok(zone), operation) = (self.zone.clone(), self.operation.clone()) else {
             return Ok(Action::requeue(JOB_CHECK));

@@ -396,10 +396,11 @@ impl Cluster<'_> {
         let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));
         let part = context.server_clusters.of(&context, &self.namespace);
         let object = self.object.clone();
-        let last = self.context.jobs.last(&self.uid, None);
+        let (kind, jobs) = (work.job(), &self.context.jobs);
         // The operation writes its own record.
         let silent: Mirror = Arc::new(|_| Box::pin(async { Ok(()) }));
-        self.context.jobs.start(&self.uid, work.job(), last.as_ref(), silent, move |control, _| async move {
+        let beginning = jobs.beginning(&self.uid, kind, None);
+        jobs.start(&self.uid, kind, beginning, None::<&ServerClusterStatus>, silent, move |control, _| async move {
             if let Some(number) = stop_hooks_of
                 && let Err(outcome) = part.stop_hooks(&object, number).await
             {
