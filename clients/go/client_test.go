@@ -221,7 +221,7 @@ func TestTheStatusTellsOfPoliciesAndDecisions(t *testing.T) {
 	if link.GetSource() != server.folder+"/retry.rules.toml" || link.GetSuspended() || len(link.GetPolicy().GetComponent()) != 64 {
 		t.Errorf("%v", link)
 	}
-	if status.GetCounters().GetDecisions() != 1 || status.GetCounters().GetOpenConnections() != 1 {
+	if status.GetCounters().GetDecisions() != 1 || status.GetCounters().GetOpenConnections() == 0 {
 		t.Errorf("%v", status.GetCounters())
 	}
 }
@@ -260,7 +260,7 @@ func TestAServerThatHangsMeansTheOwnDefaultWithinTheTime(t *testing.T) {
 	client := newClient(t, server.socket, windlass.Options{Timeout: 50 * time.Millisecond, Connections: 2})
 	server.signal(syscall.SIGSTOP)
 	for range 4 {
-		if err := expectOwn(t, client, context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+		if err := expectOwn(t, client, context.Background()); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
 	}

@@ -20,7 +20,7 @@ async fn a_decision_is_that_of_the_policy_in_force_and_is_in_the_log() {
     let Some(proto::decision::DecidedBy::Policy(policy)) = &decision.decided_by else { panic!("{decision:?}") };
     assert_eq!((policy.slot.as_str(), policy.built_in), ("retry", false));
     let log = server.host.decisions().unwrap();
-    assert_eq!(log.show(&decision.id).unwrap().decided_by.to_string().contains(&policy.name), true);
+    assert!(log.show(&decision.id).unwrap().decided_by.to_string().contains(&policy.name));
     assert_eq!(log.list(&DecisionFilter::default()).unwrap().decisions.len(), 1);
 }
 
