@@ -19,6 +19,8 @@ use crate::socket::Socket;
 
 /// After a connection could not be taken, as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
+/// At the end: a request that has come may not have been noticed yet.
+const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// How decisions are served.
 #[derive(Clone, Debug)]
@@ -154,10 +156,17 @@ impl Server {
         let limits = &self.options.limits;
         let mut frames = Frames::new(limits.request_bytes, limits.idle_time, limits.request_time);
         loop {
-            let frame = tokio::select! {
-                biased;
-                frame = frames.next(&mut stream, &self.room) => frame,
-                () = self.end.cancelled() => return,
+            let frame = {
+                let next = frames.next(&mut stream, &self.room);
+                tokio::pin!(next);
+                tokio::select! {
+                    biased;
+                    frame = &mut next => frame,
+                    () = self.end.cancelled() => match tokio::time::timeout(LAST_LOOK, next).await {
+                        Ok(frame) => frame,
+                        Err(_) => return,
+                    },
+                }
             };
             let (response, last) = match frame {
                 Ok(frame) => (self.answers.answer(frame.bytes.clone()).await, false),

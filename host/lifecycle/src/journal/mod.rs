@@ -109,10 +109,11 @@ impl Journal {
         // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
         let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
-        let found: i64 = reader.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
+        // One statement: the tables and their version may come from another process between two.
+        let look = "select (select count(*) from sqlite_schema), user_version from pragma_user_version";
+        let (tables, found): (i64, i64) =
+            reader.query_row(look, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
         // Made by a process that has not come to its tables yet, or died before.
-        let tables: i64 =
-            reader.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
         if tables == 0 {
             return Err(Error::JournalAbsent { path });
         }

@@ -416,6 +416,23 @@ async fn an_empty_file_is_a_journal_that_is_still_to_be_made() {
     assert_eq!(Journal::read_only(&state).unwrap().operations(&OperationFilter::default()).unwrap().len(), 1);
 }
 
+#[test]
+fn who_looks_while_a_journal_is_being_made_finds_none_or_all_of_it() {
+    for _ in 0..100 {
+        let (_folder, state) = state();
+        std::thread::scope(|threads| {
+            threads.spawn(|| drop(Journal::open(&state, Durability::Process).unwrap()));
+            loop {
+                match Journal::read_only(&state) {
+                    Ok(_) => break,
+                    Err(Error::JournalAbsent { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_is_no_journal_is_refused_with_its_path() {
     let (folder, state) = state();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use windlass_policy::DecisionFilter;
 use windlass_policy::slots::{Slot, StateMapping};
@@ -112,7 +113,7 @@ async fn no_decision_is_lost_while_policies_are_swapped() {
 
 #[tokio::test]
 async fn a_request_that_has_come_is_answered_before_the_end() {
-    let server = Server::new().await;
+    let server = Server::with(|options| options.limits.drain_time = Duration::from_secs(300)).await;
     let mut client = server.client().await;
     client.waits(b"").await;
     client.send(&asking(100)).await;

@@ -113,17 +113,26 @@ fn status_request() -> Vec<u8> {
 
 #[tokio::test]
 async fn large_requests_share_their_room_and_small_ones_need_none() {
-    let server = Server::with(|options| options.limits.large_requests_bytes = 1 << 20).await;
+    let server = Server::with(|options| {
+        options.limits.large_requests_bytes = 1 << 20;
+        options.limits.request_time = Duration::from_secs(300);
+    })
+    .await;
+    // Its time runs from its first byte, and ends before the holder's.
+    let mut second = server.client().await;
+    let length = (1u32 << 19).to_be_bytes();
+    second.stream.write_all(&length[..1]).await.unwrap();
+    // What was sent before has come to the server when another has its answer.
+    assert_eq!(server.client().await.waits(b"").await, 1);
     let mut holder = server.client().await;
     holder.stream.write_all(&(1u32 << 20).to_be_bytes()).await.unwrap();
     holder.stream.write_all(&[0; 1000]).await.unwrap();
-    // It has come to the server when the next one has an answer.
     assert_eq!(server.client().await.waits(b"").await, 1);
-    let mut second = server.client().await;
-    second.stream.write_all(&(1u32 << 19).to_be_bytes()).await.unwrap();
-    assert_eq!(second.last_error().await, Code::Busy);
+    second.stream.write_all(&length[1..]).await.unwrap();
+    assert_eq!(server.client().await.waits(b"").await, 1);
     // Not before: simulated time passes whenever nobody but a socket is waited for.
     tokio::time::pause();
+    assert_eq!(second.last_error().await, Code::Busy);
     assert_eq!(holder.last_error().await, Code::Timeout);
     tokio::time::resume();
     let mut third = server.client().await;
