@@ -13,7 +13,6 @@
 
 // What runs operations holds futures within futures, whose auto traits the compiler looks through.
 #![recursion_limit = "256"]
-
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod day;
