@@ -10,6 +10,8 @@
 //! Nothing here ever waits for the collector but the thread of the export and, within a bound, the end of the process.
 //! What does not fit the queue is dropped and counted.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 #[cfg(feature = "collector")]
 pub mod collector;
 #[cfg(feature = "otlp")]
