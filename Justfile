@@ -101,9 +101,11 @@ test-alerts: _promtool
     python3 tests/dashboards.py docs/grafana/gitlab-runner.json {{ chart_files }}/dashboard.json > {{ target }}/dashboards.yaml && \
     "$promtool" check rules {{ target }}/dashboards.yaml
 
-# The workflows of GitHub, by zizmor: pinned actions, least rights, nothing of a stranger's in a shell.
+# The workflows of GitHub, by zizmor: pinned actions, least rights, nothing of a stranger's in a shell; and that a fork can move the project's
+# home with one command.
 test-workflows: _python
     @test -x {{ python }} || exit 0; {{ target }}/python/bin/zizmor --offline --no-progress --persona=auditor .github
+    @test -x {{ python }} || exit 0; {{ python }} -m pytest -q tests/workflows
 
 # go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
 test-rpcplugin: _programs _python
@@ -167,10 +169,17 @@ pictures: _wasm_target
     mv {{ target }}/overview-dark.svg docs/pictures/
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
-check: _wasm_target format-check clippy docs deny
+check: _wasm_target format-check home-check clippy docs deny
 
 format:
     cargo fmt --all
+
+# Where the project is at home, as Cargo.toml names it: `just home` tells, and `just home REPOSITORY REGISTRY` moves there, as a fork does.
+home *arguments:
+    @deploy/home {{ arguments }}
+
+home-check:
+    @deploy/home check
 
 format-check:
     cargo fmt --all --check
@@ -297,8 +306,10 @@ package *arguments:
     cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
 
 # Makes the messages of the policy server's protocol and their conversions again from the contract in wit/, and from them Go's.
-messages:
+messages: && _go_messages
     WINDLASS_WRITE_MESSAGES=1 cargo test --quiet --package windlass-serve --test it contract::
+
+_go_messages:
     cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1
 
 # Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
