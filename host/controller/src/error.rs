@@ -31,6 +31,9 @@ pub enum Error {
     /// A policy was refused, or the policy host cannot work.
     #[error("policies: {0}")]
     Policies(#[source] Box<windlass_policy::Error>),
+    /// Registries cannot be used.
+    #[error("registries of policies: {0}")]
+    Registries(#[source] Box<windlass_distribution::Error>),
     /// The journal or the state directory cannot be used.
     #[error(transparent)]
     Lifecycle(#[from] windlass_lifecycle::Error),

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
+use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Control, Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
     scaleway_capabilities,
@@ -287,6 +288,13 @@ fn policy_host(
     // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
     // compiles.
     options.compiler = Compiler::this_program([COMPILE]).ok();
+    let policies = &configuration.policies;
+    let mut registries = RegistryOptions::of_service(policies.registries().clone(), state.handle(), state.path())
+        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    registries.folder = options.policy_folder.clone();
+    registries.trust = policies.trust().cloned();
+    options.registries =
+        Some(Arc::new(Registries::new(registries).map_err(|error| Error::Registries(Box::new(error)))?));
     let refused = |error| Error::Policies(Box::new(error));
     let host = Host::new(options).map_err(refused)?;
     host.configure(&configuration.policies).map_err(refused)?;

@@ -1,7 +1,7 @@
 //! All registries of a configuration: credentials, mirrors, the lock file and the cache put together.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use crate::trust::Trust;
 
 /// How long one artifact may take from all registries together.
 const DEADLINE: Duration = Duration::from_secs(120);
+/// The same where a service waits for it at its start.
+const SERVICE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a credential helper may take.
 const HELPER_DEADLINE: Duration = Duration::from_secs(15);
 
@@ -57,6 +59,20 @@ impl RegistryOptions {
             deadline: DEADLINE,
             helper_deadline: HELPER_DEADLINE,
         }
+    }
+
+    /// The options of a service with a state directory, whose handle and path these are: the cache and the lock file
+    /// `policies.lock` are there, variables are the process's, and one artifact may take half a minute, since the
+    /// service starts only then.
+    ///
+    /// # Errors
+    /// The handle can't be duplicated.
+    pub fn of_service(settings: RegistrySettings, state: &Dir, path: &Path) -> std::io::Result<RegistryOptions> {
+        let mut options = RegistryOptions::new(settings).with_environment_of_process();
+        options.state = Some(state.try_clone()?);
+        options.lock = Some(LockFile::at(path.join("policies.lock")));
+        options.deadline = SERVICE_DEADLINE;
+        Ok(options)
     }
 
     /// The same with the variables of this process.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
+use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Clock, Durability, GroupMember, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind,
     OperationState, Options, OwnerName, Phase as EntryPhase, ResourceKind, StateDirectory, Supervisor,
@@ -116,6 +117,9 @@ pub enum StartError {
     /// A policy was refused, or the policy host cannot work.
     #[error("policies: {0}")]
     Policies(#[from] windlass_policy::Error),
+    /// Registries cannot be used.
+    #[error("registries of policies: {0}")]
+    Registries(#[from] windlass_distribution::Error),
     /// The client cannot be made.
     #[error(transparent)]
     Client(#[from] windlass_scaleway::Error),
@@ -434,9 +438,19 @@ pub(super) fn policy_host(
     options.brake = brake;
     options.capabilities = scaleway_capabilities(client);
     options.compiler = compiler;
+    options.registries = Some(Arc::new(registries(policies, folder, state)?));
     let host = Host::new(options)?;
     host.configure(policies)?;
     Ok(host)
+}
+
+/// From where `path = "oci://..."` is fetched.
+fn registries(policies: &Policies, folder: &Path, state: &StateDirectory) -> Result<Registries, StartError> {
+    let mut options = RegistryOptions::of_service(policies.registries().clone(), state.handle(), state.path())
+        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    options.folder = folder.to_owned();
+    options.trust = policies.trust().cloned();
+    Ok(Registries::new(options)?)
 }
 
 /// What the journal says there is: open operations, and machines that should exist. The latter are listed by Scaleway

@@ -1,5 +1,6 @@
 //! The group on a simulated Scaleway, under simulated time.
 
+mod registry;
 mod zones;
 
 use std::path::{Path, PathBuf};

@@ -128,6 +128,8 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=persistence.enabled=false",
         "--set=grafanaDashboard.enabled=true",
         "--set=namespaceCredentials=scaleway,requireNamespaceCredentials=true",
+        "--set=registryCredentials=registry",
+        "--set=policies.release.path=oci://registry.example/team/release:1,policies.trust.keys.release=RWQ",
     ];
     let rendered = render(&all)?;
     let apply =
@@ -142,6 +144,9 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "emptyDir: {}",
         "grafana_dashboard: \"1\"",
         "--require-namespace-credentials",
+        "DOCKER_CONFIG",
+        "secretName: registry",
+        r#""trust":{"keys":{"release":"RWQ"}}"#,
     ];
     for part in parts {
         ensure!(rendered.contains(part), "no {part:?} in {rendered}");

@@ -1,0 +1,85 @@
+//! Policies from a registry.
+
+use axum::Router;
+use axum::extract::{Path as Part, State as Shared};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse as _;
+use windlass_distribution::ContentDigest;
+use windlass_test_guests::RETRY;
+
+use super::*;
+
+/// A registry with one component under any name and tag; whoever holds the runtime holds it.
+fn registry() -> (tokio::runtime::Runtime, String) {
+    let layer = ContentDigest::of(RETRY.bytes);
+    let length = RETRY.bytes.len();
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
+            "layers":[{{"mediaType":"application/wasm","digest":"{layer}","size":{length}}}]}}"#
+    );
+    let answer = async |Shared(manifest): Shared<String>, Part(path): Part<String>| match path.contains("/manifests/") {
+        true => ([(CONTENT_TYPE, "application/vnd.oci.image.manifest.v1+json")], manifest.into_bytes()).into_response(),
+        false => ([(CONTENT_TYPE, "application/octet-stream")], RETRY.bytes).into_response(),
+    };
+    let router = Router::new().route("/v2/{*path}", axum::routing::get(answer)).with_state(manifest);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    (runtime, address)
+}
+
+fn start(policies: &Policies, state: &StateDirectory) -> Result<Host, StartError> {
+    let client = Client::new(Settings::new(KEY.parse().unwrap())).unwrap();
+    super::super::start::policy_host(policies, Path::new("/nowhere"), Brake::default(), &client, state, None)
+}
+
+fn fetched(policies: serde_json::Value) -> Policies {
+    Policies::from_value(policies).unwrap()
+}
+
+#[test]
+fn a_policy_of_a_registry_decides_also_after_a_restart_without_it() {
+    let (running, address) = registry();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    let policies = fetched(json!({ "retry": { "path": format!("oci://{address}/team/retry:1.0.0") } }));
+    let first = start(&policies, &state).unwrap().status();
+    let lock = std::fs::read_to_string(folder.path().join("policies.lock")).unwrap();
+    assert!(lock.contains("/team/retry:1.0.0") && lock.contains("sha256:"), "{lock}");
+    drop(running);
+    let again = start(&policies, &state).unwrap().status();
+    let asked = |status: windlass_policy::HostStatus| {
+        let link = status.links.into_iter().find(|link| link.slot == SlotName::Retry).unwrap();
+        (link.source, link.policy)
+    };
+    let first = asked(first);
+    assert!(first.0.contains(&address), "{first:?}");
+    assert_eq!(first, asked(again));
+}
+
+#[test]
+fn what_nobody_who_is_trusted_has_signed_is_no_policy_of_a_group() {
+    let (_running, address) = registry();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+    let policies = fetched(json!({
+        "retry": { "path": format!("oci://{address}/team/retry:1.0.0") },
+        "trust": { "keys": { "release": key } },
+    }));
+    let refused = start(&policies, &state).err().unwrap().to_string();
+    assert!(refused.contains("sign"), "{refused}");
+    assert!(!folder.path().join("policies.lock").exists(), "an artifact that is not trusted is locked");
+}
+
+#[test]
+fn a_registry_that_is_gone_before_the_first_start_is_told_by_its_name() {
+    let (running, address) = registry();
+    drop(running);
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    let policies = fetched(json!({ "retry": { "path": format!("oci://{address}/team/retry:1.0.0") } }));
+    let refused = start(&policies, &state).err().unwrap().to_string();
+    assert!(refused.contains(&address), "{refused}");
+}
