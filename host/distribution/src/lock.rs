@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, File};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
@@ -15,6 +18,9 @@ use crate::reference::Reference;
 /// The longest lock file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 const VERSION: u32 = 1;
+/// How often, and after which pause, a writer tries while another one writes: five seconds together.
+const TRIES: u32 = 500;
+const PAUSE: Duration = Duration::from_millis(10);
 const HEADER: &str =
     "# The digest of each tag when it was first used. `windlass policy lock --update` looks them up again.\n";
 
@@ -31,6 +37,15 @@ pub struct LockedTag {
     pub reference: Reference,
     /// The digest of the manifest.
     pub digest: ContentDigest,
+}
+
+/// Held by the only writer. Unlocked, and not only closed: a child process that was started meanwhile may have it open.
+struct Alone(File);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,8 +82,41 @@ impl LockFile {
     /// # Errors
     /// The file is there and can't be used, or can't be written.
     pub fn lock(&self, tags: &[LockedTag]) -> Result<(), Error> {
+        let _alone = self.alone()?;
         let mut locked = self.read()?;
         locked.extend(tags.iter().map(|tag| (tag.reference.to_string(), tag.digest)));
+        self.write(locked)
+    }
+
+    /// Locks a tag unless it is locked already, by whomever, and returns the digest that it is locked to.
+    pub(crate) fn lock_first(&self, tag: &LockedTag) -> Result<ContentDigest, Error> {
+        let _alone = self.alone()?;
+        let mut locked = self.read()?;
+        let reference = tag.reference.to_string();
+        if let Some(digest) = locked.get(&reference) {
+            return Ok(*digest);
+        }
+        locked.insert(reference, tag.digest);
+        self.write(locked)?;
+        Ok(tag.digest)
+    }
+
+    /// Keeps other writers away until it is dropped. The file itself is replaced by each, so its folder is what is
+    /// locked.
+    fn alone(&self) -> Result<Alone, Error> {
+        let folder = self.open().and_then(|(folder, _)| folder.open("."));
+        let folder = folder.map_err(|error| self.unwritable(&error))?;
+        for _ in 0..TRIES {
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Alone(folder)),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+                Err(error) => return Err(self.unwritable(&error.into())),
+            }
+        }
+        Err(self.problem("another process has been writing it for seconds"))
+    }
+
+    fn write(&self, locked: BTreeMap<String, ContentDigest>) -> Result<(), Error> {
         let artifact = locked.into_iter().map(|(reference, digest)| Entry { reference, digest: digest.to_string() });
         let document = Document { version: VERSION, artifact: artifact.collect() };
         let text = toml::to_string(&document).map_err(|error| self.problem(&error.to_string()))?;

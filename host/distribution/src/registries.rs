@@ -258,10 +258,19 @@ impl Fetch for Registries {
         let artifact = self.fetch_from_registries(reference, most)?;
         // What nobody trusted has signed is refused by whoever asked for it, and must not stay locked until then.
         let verify = |trust: &Arc<Trust>| trust.verify(&artifact.contents, &artifact.signatures).is_ok();
-        if self.trust.as_ref().is_none_or(verify) {
-            self.write_lock(reference, artifact.digest)?;
+        if !self.trust.as_ref().is_none_or(verify) {
+            return Ok(artifact);
         }
-        Ok(artifact)
+        let Some(lock) = &self.lock else { return Ok(artifact) };
+        let digest = lock.lock_first(&LockedTag { reference: reference.clone(), digest: artifact.digest })?;
+        if digest == artifact.digest {
+            return Ok(artifact);
+        }
+        // Another process was first, and the tag was moved in between.
+        match self.cached(digest, most) {
+            Some(first) => Ok(first),
+            None => self.fetch_from_registries(&reference.at(digest), most),
+        }
     }
 }
 

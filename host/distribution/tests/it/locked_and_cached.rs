@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_distribution::ContentDigest;
+use windlass_distribution::{ContentDigest, LockFile, LockedTag};
 
 use crate::support::{Home, LAYER, Server, honest, manifest, respond};
 
@@ -131,4 +131,48 @@ fn a_link_in_place_of_the_lock_file_leads_nowhere() {
     symlink(&target, home.lock()).unwrap();
     assert!(home.fetch(&server.by_tag()).unwrap_err().to_string().contains("policies.lock"));
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "version = 1\n");
+}
+
+#[test]
+fn tags_that_are_locked_at_the_same_time_are_all_kept() {
+    let home = Home::new();
+    let tag = |number: usize| LockedTag {
+        reference: format!("oci://registry.example/team/policy:{number}").parse().unwrap(),
+        digest: ContentDigest::of(number.to_string().as_bytes()),
+    };
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            let lock = LockFile::at(home.lock());
+            scope.spawn(move || lock.lock(&[tag(number)]).unwrap());
+        }
+    });
+    for number in 0..32 {
+        let kept = LockFile::at(home.lock()).get(&tag(number).reference).unwrap();
+        assert_eq!(kept, Some(tag(number).digest), "{number}");
+    }
+}
+
+#[test]
+fn who_first_locks_a_tag_that_is_being_moved_decides_for_all() {
+    // Each asks while nothing is locked yet: the one is answered before the tag is moved, the other after.
+    let meeting = Arc::new(std::sync::Barrier::new(2));
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let server = Server::start(move |request, stream| {
+        if !request.line.contains("/manifests/main") {
+            let moved = [ContentDigest::of(b"moved"), manifest(b"moved").1];
+            let moved = moved.iter().any(|digest| request.line.contains(&digest.to_string()));
+            return honest(request, stream, if moved { b"moved" } else { LAYER });
+        }
+        let first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        meeting.wait();
+        honest(request, stream, if first { LAYER } else { b"moved" });
+    });
+    let home = Home::new();
+    let fetch = || home.fetch(&server.by_tag()).unwrap().digest;
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(fetch);
+        (fetch(), other.join().unwrap())
+    });
+    assert_eq!(one, other);
+    assert_eq!(LockFile::at(home.lock()).get(&server.by_tag()).unwrap(), Some(one));
 }
