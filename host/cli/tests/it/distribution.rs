@@ -2,13 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use serde_json::Value;
 use windlass_test_guests::{KEEP_VOLUMES_FOR_INSPECTION, RETRY};
 
-use crate::support::World;
+use crate::support::{Ran, World};
 
 /// The registry's program, built once from `tests/registry-go`; nothing where there is no Go.
 static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -39,14 +39,22 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
 pub struct Registry {
     child: Child,
     pub address: String,
+    lines: BufReader<ChildStdout>,
 }
 
 impl Registry {
     pub fn start(arguments: &[&str]) -> Option<Registry> {
         let mut child = Command::new(PROGRAM.as_ref()?).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Some(Registry { child, address: address.trim().to_owned() })
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut registry = Registry { child, address: String::new(), lines };
+        registry.address = registry.line();
+        Some(registry)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim().to_owned()
     }
 }
 
@@ -91,6 +99,41 @@ fn a_policy_is_pushed_pulled_and_used_by_digest_also_when_the_registry_is_gone()
         assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
         assert!(!world.home.path().join(".config/windlass/config.lock").exists(), "a digest needs no lock");
     }
+}
+
+#[test]
+fn a_registry_with_an_authority_of_its_own_is_reached_behind_a_proxy_and_only_when_both_are_named() {
+    let world = World::new("50");
+    let ca = world.home.path().join("ca.pem");
+    let Some(mut registry) = Registry::start(&["-ca", ca.to_str().unwrap()]) else { return };
+    let secure = registry.line();
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let file = file.to_str().unwrap();
+    let trusting = |host: &str| {
+        world.configure(&format!("[policies.registries.hosts.'{host}']\nca = '{}'\n", ca.display()));
+    };
+    let push = |reference: &str, proxy: &[(&str, &str)]| {
+        let mut command = world.command(&["policy", "push", file, reference]);
+        for variable in ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"] {
+            command.env_remove(variable);
+        }
+        Ran::of(command.envs(proxy.iter().copied()))
+    };
+
+    let direct = format!("oci://{secure}/team/keep:1.0.0");
+    trusting(&secure);
+    push(&direct, &[]).expect(0);
+
+    let proxy = format!("http://{}", registry.address);
+    let behind = "oci://registry.invalid/team/keep:1.0.0";
+    push(behind, &[("HTTPS_PROXY", &proxy)]).expect(2).says("certificate");
+    trusting("registry.invalid");
+    push(behind, &[("HTTPS_PROXY", &proxy)]).expect(0);
+    push(behind, &[]).expect(2).says("registry.invalid");
+    push(behind, &[("HTTPS_PROXY", &proxy), ("NO_PROXY", "registry.invalid")]).expect(2).says("registry.invalid");
+
+    std::fs::write(&ca, "no certificate").unwrap();
+    push(behind, &[("HTTPS_PROXY", &proxy)]).expect(2).says("ca.pem");
 }
 
 #[test]
