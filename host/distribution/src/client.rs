@@ -117,6 +117,10 @@ impl Client {
         }
         if let Some(pem) = ca {
             let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| problem(words(&error)))?;
+            if certificates.is_empty() {
+                let file = settings.ca.as_deref().unwrap_or(Path::new("ca")).display();
+                return Err(Error::Settings(format!("hosts.\"{registry}\".ca: {file}: it holds no PEM certificate")));
+            }
             builder = builder.tls_certs_merge(certificates);
         }
         let http = builder.build().map_err(|error| problem(words(&error)))?;
