@@ -205,7 +205,7 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 18] = [
+const FOLLOWED: [(&str, &str, &str); 19] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
     ("docs/decisions.md", "# What is decided", ""),
@@ -216,6 +216,7 @@ const FOLLOWED: [(&str, &str, &str); 18] = [
     ("docs/operating.md", "### Before something is removed", "## When something fails"),
     ("docs/operating.md", "## When something fails", "## Output"),
     ("docs/operating.md", "## Output", "<!-- end -->"),
+    ("docs/policies-to-production.md", "# From a laptop to production", ""),
     ("docs/policy-server.md", "# Policies for programs", "## Who may ask"),
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
     ("docs/rules.md", "# Rules", "## Conditions"),
@@ -434,6 +435,21 @@ fn distributing_policies_does_what_it_says() {
     std::fs::write(reader.folder.join("registry"), &registry.address).unwrap();
     reader.stand_ins.push(("registry.example".to_owned(), "cat registry".to_owned()));
     assert_eq!(reader.follow(&part("docs/distributing-policies.md", "# Distributing policies")), 6);
+}
+
+#[test]
+fn a_policy_goes_from_a_laptop_to_production_and_back() {
+    let Some(registry) = Registry::start(&[]) else { return };
+    if Command::new("minisign").arg("-v").output().is_err() {
+        eprintln!("SKIPPED: minisign is not installed");
+        return;
+    }
+    let mut reader = Reader::of(World::new("100"));
+    reader.export(CREDENTIALS);
+    std::fs::write(reader.folder.join("registry"), &registry.address).unwrap();
+    reader.stand_ins.push(("registry.example".to_owned(), "cat registry".to_owned()));
+    let commands = reader.follow(&part("docs/policies-to-production.md", "# From a laptop to production"));
+    assert_eq!(commands, 17);
 }
 
 #[test]
