@@ -118,9 +118,8 @@ func (p *pool) put(conn net.Conn) {
 }
 
 func (p *pool) exchange(ctx context.Context, conn net.Conn, id uint64, message []byte) (*policyv1.Response, error) {
-	deadline, _ := ctx.Deadline()
-	conn.SetDeadline(deadline)
-	// Called off: reading and writing end at once.
+	// Called off or out of time: reading and writing end at once. The connection has no deadline of its own, whose timer
+	// might fire a moment before the context's and then be told as another error.
 	done := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	response, err := p.transfer(conn, message)
 	if !done() && err == nil {
