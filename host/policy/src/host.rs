@@ -21,7 +21,7 @@ use crate::capability::Capability;
 use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies, Shadow};
 use crate::class::Class;
 use crate::compiler::Compiler;
-use crate::configuration::{Link, Mode, Policies, Source};
+use crate::configuration::{Link, Mode, Policies};
 use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
 use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
@@ -34,6 +34,7 @@ use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
 use crate::shadow::{ShadowOptions, Shadows};
 use crate::slots::SlotName;
+use crate::source::Source;
 use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
 /// How a host is made.
@@ -301,7 +302,8 @@ impl Host {
                 chain.push(match self.inner.restore(identity) {
                     Ok(policy) => ChainLink::Policy(policy),
                     Err(why) => {
-                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be loaded");
+                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be \
+                            loaded");
                         ChainLink::Unavailable(identity.clone(), why.into())
                     }
                 });
@@ -351,8 +353,8 @@ impl Host {
         status(&self.inner.generations, &self.inner.deciding)
     }
 
-    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows were
-    /// asked, where they have any.
+    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows
+    /// were asked, where they have any.
     pub fn flush_decisions(&self) {
         self.inner.deciding.shadows.flush();
         self.inner.deciding.log.flush();
@@ -514,7 +516,8 @@ impl Inner {
                         known.refused = None;
                     }
                     Ok(loaded) => {
-                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity, "a policy was replaced");
+                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity,
+                            "a policy was replaced");
                         outcome.swapped.push(loaded.policy.identity.clone());
                         *known = loaded;
                     }
@@ -523,7 +526,8 @@ impl Inner {
                         known.stamp = now;
                         let text = error.to_string();
                         if known.refused.as_ref().is_none_or(|(known, _)| *known != text) {
-                            tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be replaced; the last good one stays");
+                            tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be \
+                                replaced; the last good one stays");
                         }
                         known.refused = Some((text, now_ms()));
                         outcome.errors.push(error);

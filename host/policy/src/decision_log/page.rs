@@ -224,7 +224,8 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn pages_one_after_the_other_hold_each_decision_once_in_order(log in logs(), limit in 1_usize..9, most in 1_usize..8_000) {
+        fn pages_one_after_the_other_hold_each_decision_once_in_order(log in logs(), limit in 1_usize..9,
+            most in 1_usize..8_000) {
             let folder = tempfile::tempdir().unwrap();
             let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
             state.create_dir(FOLDER).unwrap();
