@@ -26,6 +26,7 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::completion;
+use crate::configuration::VolumeType;
 use crate::output::{Color, Output, OutputFormat};
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -51,8 +52,9 @@ pub(crate) use cluster::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing touched · \
-3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · 130 interrupted, undone or journalled for the next start.\n\n\
+    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing \
+touched · 3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · \
+130 interrupted, undone or journalled for the next start.\n\n\
 New here? `windlass demo` tells the whole story on an embedded simulator; no account is needed."
 )]
 pub(crate) struct Arguments {
@@ -269,17 +271,6 @@ pub(crate) struct Detach {
     /// Go on in a process of its own, without the terminal, and print how to attach to it; nothing is asked then
     #[arg(long)]
     pub(crate) detach: bool,
-}
-
-/// The kinds of volumes, in the user's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VolumeType {
-    /// Block Storage (`sbs_volume`): network storage that can outlive a server.
-    #[value(alias = "sbs_volume", alias = "sbs")]
-    Block,
-    /// Local storage (`l_ssd`): goes with the server.
-    #[value(alias = "l_ssd")]
-    Local,
 }
 
 /// A volume beside the root volume.

@@ -13,6 +13,7 @@ mod context;
 mod files;
 mod interrupt;
 mod logging;
+mod policy_file;
 mod progress;
 mod toml_reader;
 mod units;
@@ -30,7 +31,7 @@ const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
-    if let Some(code) = completion::answer() {
+    if let Some(code) = completion::answer(<Arguments as clap::CommandFactory>::command) {
         return code;
     }
     let arguments = match Arguments::read() {

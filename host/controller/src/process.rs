@@ -15,17 +15,19 @@ use windlass_lifecycle::{
 use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
-use crate::accounts::Accounts;
+use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, RunArguments, Sweep};
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
-use crate::context::{Context, Settings};
+use crate::context::Context;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
-use crate::server_cluster::{Liveness, ServerClusters};
+use crate::server_cluster::clusters::ServerClusters;
+use crate::server_cluster::store::Liveness;
+use crate::settings::Settings;
 use crate::{Error, controllers, metric_names, names, orphans};
 
 /// So long new work waits for the operations that a dead predecessor left open.
@@ -195,14 +197,26 @@ impl Process {
                 (leases, lease_name(arguments))
             }),
         };
-        let accounts = Arc::new(Accounts::new(
-            self.state.clone(),
-            liveness.clone(),
-            shutdown.clone(),
+        let accounts = Arc::new(Accounts::new(AccountOptions {
+            client: self.client.clone(),
+            scaleway: self.scaleway.clone(),
+            policies: Arc::clone(&self.policies),
+            jobs: Arc::clone(&jobs),
+            settings: self.settings.clone(),
+            state: self.state.clone(),
+            liveness: liveness.clone(),
+            leaving: shutdown.clone(),
             limits,
-            supervision(arguments, self.settings.zone.as_ref()),
+            supervision: supervision(arguments, self.settings.zone.as_ref()),
+        }));
+        let server_clusters = Arc::new(ServerClusters::new(
+            self.client.clone(),
+            self.scaleway.clone(),
+            lifecycle.clone(),
+            Arc::clone(&self.policies),
+            liveness,
+            shutdown.clone(),
         ));
-        let server_clusters = Arc::new(ServerClusters::new(liveness, shutdown.clone()));
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
             let cluster_api =
@@ -309,8 +323,8 @@ async fn owner(client: &Client) -> Result<OwnerName, Error> {
         Err(error) => Err(Error::Option {
             option: "--owner",
             problem: format!(
-                "it is not given, and the namespace kube-system, from which it would be made, cannot be read ({error}): set it to a \
-                 name that no other cluster uses"
+                "it is not given, and the namespace kube-system, from which it would be made, cannot be read \
+                 ({error}): set it to a name that no other cluster uses"
             ),
         }),
     }

@@ -29,7 +29,8 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     };
     let access = Access::new(arguments.listen, arguments.allow_host, token.as_deref()).map_err(|error| {
         Failure::usage(error.to_string()).remedy(format!(
-            "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex 32 > FILE"
+            "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex \
+             32 > FILE"
         ))
     })?;
     let refused = |error: std::io::Error| {

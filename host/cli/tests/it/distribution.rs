@@ -1,4 +1,5 @@
-//! Policies that travel: through a real registry (go-containerregistry's), signed by minisign's own program and by ours.
+//! Policies that travel: through a real registry (go-containerregistry's), signed by minisign's own program and by
+//! ours.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

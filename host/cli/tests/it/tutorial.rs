@@ -2,8 +2,8 @@
 //!
 //! What a page has to say to this test stands in comments before its blocks, which no reader sees:
 //! `<!-- file: NAME -->` makes the block a file; `<!-- typed: TEXT -->` has the last command run at a terminal, and
-//! TEXT typed there; `<!-- given: COMMAND -->` is run before it; `<!-- stands for: WORD = COMMAND -->` has WORD mean the
-//! first line that COMMAND prints, from there on; `<!-- not run: WHY -->` leaves the block out.
+//! TEXT typed there; `<!-- given: COMMAND -->` is run before it; `<!-- stands for: WORD = COMMAND -->` has WORD mean
+//! the first line that COMMAND prints, from there on; `<!-- not run: WHY -->` leaves the block out.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

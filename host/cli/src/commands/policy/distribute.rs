@@ -11,12 +11,12 @@ use windlass_distribution::{
 };
 use windlass_policy::{Examination, Source};
 
-use super::{LARGEST_COMPONENT_BYTES, rules, unusable};
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
 use crate::failure::Failure;
 use crate::files::{Existing, read_bounded, read_text, write_atomically};
 use crate::output::fields;
+use crate::policy_file::{LARGEST_COMPONENT_BYTES, rules, slots_of, unusable};
 
 /// A key, a password or a signature larger than this is none.
 const LARGEST_SIGNATURE_BYTES: u64 = 16 << 10;
@@ -187,7 +187,7 @@ struct Signed {
 pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
     let contents = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    super::slots_of(file, &contents)?;
+    slots_of(file, &contents)?;
     let unusable = |error: minisign::PError| {
         Failure::usage("the key cannot be used; nothing was signed")
             .at(arguments.key.display().to_string())
@@ -234,8 +234,8 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
     Ok(())
 }
 
-/// A key in the form of its file. The library would ask on the terminal for a password that is missing, and refuses keys
-/// of `minisign -G -W`, which have no checksum.
+/// A key in the form of its file. The library would ask on the terminal for a password that is missing, and refuses
+/// keys of `minisign -G -W`, which have no checksum.
 fn secret_key(text: &str, password: Option<String>) -> Result<minisign::SecretKey, minisign::PError> {
     let bad = |words: &str| minisign::PError::new(minisign::ErrorKind::Misc, words);
     let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok());

@@ -79,7 +79,7 @@ impl Signals {
 
 /// Puts the configuration as it is now in place, all of it or nothing.
 fn read_again(context: &Context, host: &Host) {
-    let configured = configuration::load(&context.global, &context.environment).and_then(|configuration| {
+    let configured = configuration::load(context.global.config.as_deref(), &context.environment).and_then(|configuration| {
         Context::new(context.global.clone(), configuration, context.environment.clone()).configure(host)
     });
     match configured {
