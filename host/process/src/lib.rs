@@ -9,8 +9,8 @@
 #[allow(unsafe_code)]
 pub fn spare_memory() {
     const LARGE_BYTES: libc::c_int = 64 << 10;
-    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; the caller
-    // has none yet. Refused values are ignored, and then memory is only used as by default.
+    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; the
+    // caller has none yet. Refused values are ignored, and then memory is only used as by default.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);

@@ -59,9 +59,9 @@ pub enum StartError {
     Protocol(String),
     /// Another plugin process works on the same group.
     #[error(
-        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own in \
-         plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the plugin \
-         of its former registration still runs: restart the runner", path.display()
+        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own \
+         in plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the \
+         plugin of its former registration still runs: restart the runner", path.display()
     )]
     Locked {
         /// The group.
@@ -71,9 +71,9 @@ pub enum StartError {
     },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(
-        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: {found}. \
-         If the host that made them still works, this group needs a `name` of its own, or adopt = false, which leaves \
-         them alone. If their state_dir was lost, adopt = true takes them over", state.display()
+        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
+         {found}. If the host that made them still works, this group needs a `name` of its own, or adopt = false, \
+         which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
     )]
     Strangers {
         /// The group.
@@ -87,8 +87,8 @@ pub enum StartError {
     },
     /// Macs carry the name of this group that this state directory did not claim.
     #[error(
-        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: {found}. \
-         {remedy}", state.display()
+        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: \
+         {found}. {remedy}", state.display()
     )]
     StrangeHosts {
         /// The group.
@@ -269,8 +269,8 @@ fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Result<Option<
     };
     if key.as_ref().is_some_and(|key| key.tag().is_none()) {
         tracing::warn!(
-            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are not \
-             given it: it must be among the project's SSH keys"
+            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are \
+             not given it: it must be among the project's SSH keys"
         );
     }
     Ok(key)
@@ -505,8 +505,8 @@ fn book_of_journal(
     Ok((book, candidates))
 }
 
-/// Where an operation's server is. Of which type a creation made it is seen when it is listed; here it is the first that
-/// was to be tried.
+/// Where an operation's server is. Of which type a creation made it is seen when it is listed; here it is the first
+/// that was to be tried.
 fn place_of(operation: &Operation) -> Result<Place, windlass_lifecycle::Error> {
     let unreadable = |error: InvalidLocation| windlass_lifecycle::Error::Specification {
         field: "zone",

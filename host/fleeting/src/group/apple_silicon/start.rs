@@ -214,9 +214,9 @@ fn settle(
 const OF_OUR_OWNER: &str = "If another host with the same `owner` works on them, this group needs a `name` of its own, \
     or adopt = false, which leaves them alone. If their state_dir was lost, adopt = true takes them over";
 /// What helps where they carry another's.
-const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group needs \
-    a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool by hand, \
-    after a wipe; with `owner` in plugin_config it does not happen again";
+const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group \
+    needs a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool \
+    by hand, after a wipe; with `owner` in plugin_config it does not happen again";
 
 /// The part of a name that no two claims share.
 fn is_unique_part(text: &str) -> bool {
@@ -322,7 +322,8 @@ async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Resu
     {
         tracing::warn!(
             pool = %pool, zone = %configuration.zone,
-            "the pool has no host now: until one carries such a name, nothing can be claimed, and order = true is not set"
+            "the pool has no host now: until one carries such a name, nothing can be claimed, and order = true is not \
+             set"
         );
     }
     Ok(Learned { operating_system: system, names })
