@@ -72,7 +72,8 @@ func distribution(t *testing.T) string {
 func release(t *testing.T, dist, version string) {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	digest, err := releaser.Release(t.Context(), repository+":"+version, releaser.WithDirectory(dist), releaser.WithLogger(quiet))
+	digest, err := releaser.Release(t.Context(), repository+":"+version, releaser.WithDirectory(dist),
+		releaser.WithLogger(quiet))
 	require.NoError(t, err)
 	require.Contains(t, digest, repository+"@sha256:")
 }
@@ -91,8 +92,8 @@ func found(t *testing.T, constraint, folder string) string {
 	return path
 }
 
-// GitLab's own tool makes an artefact of the tree, GitLab's own installer puts it where the runner looks, by each way to
-// name a version, and what lies there is a plugin that starts.
+// GitLab's own tool makes an artefact of the tree, GitLab's own installer puts it where the runner looks, by each way
+// to name a version, and what lies there is a plugin that starts.
 func TestAReleaseIsInstalledByGitLabsOwnInstallerAndStarts(t *testing.T) {
 	cloud := startSimulator(t)
 	dist := distribution(t)

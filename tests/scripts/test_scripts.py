@@ -1,6 +1,7 @@
 """Policies in JavaScript, TypeScript and Python, from `windlass policy new` to their decisions, by the program itself.
 
-What is compiled stays in WINDLASS_SCRIPTS between runs: compiling an interpreter takes many seconds, and is not tested here.
+What is compiled stays in WINDLASS_SCRIPTS between runs: compiling an interpreter takes many seconds, and is not tested
+here.
 """
 
 import json
