@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use minisign::KeyPair;
 use serde_json::json;
-use windlass_distribution::{Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Trust, WASM_MEDIA_TYPE};
+use windlass_distribution::{
+    Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Signature, Trust, WASM_MEDIA_TYPE,
+};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, Host, Link, Policies, Source};
 
@@ -171,7 +173,7 @@ fn what_comes_from_a_registry_is_verified_as_a_file_is() {
     let error = folder.host().configure(&trusting).unwrap_err().to_string();
     assert!(error.contains("fetches nothing from registries"), "{error}");
 
-    let artifact = |signatures: Vec<String>| Artifact {
+    let artifact = |signatures: Vec<Signature>| Artifact {
         digest: ContentDigest::of(b"the manifest"),
         contents: one.clone().into(),
         media_type: WASM_MEDIA_TYPE.into(),
@@ -182,7 +184,7 @@ fn what_comes_from_a_registry_is_verified_as_a_file_is() {
     options.registries = Some(shelf.clone());
     let host = Host::new(options).unwrap();
     assert!(host.configure(&trusting).unwrap_err().to_string().contains("is not signed"));
-    *shelf.0.lock().unwrap() = artifact(vec![release.sign(&one)]);
+    *shelf.0.lock().unwrap() = artifact(vec![Signature::Minisign(release.sign(&one))]);
     host.configure(&trusting).unwrap();
     assert_eq!(waits(&host.pin()), 1);
 }
