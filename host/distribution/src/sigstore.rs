@@ -34,6 +34,14 @@ pub(crate) struct Bundle {
     content: Content,
 }
 
+/// Why a right signature is none of what it should be of.
+pub(crate) enum Other {
+    /// It is of something else, or it cannot be read of what; in words.
+    Subject(String),
+    /// It states something of this type, which is not that it is signed.
+    Statement(String),
+}
+
 enum Content {
     /// Signed is a message, whose digest this is said to be.
     Message(ContentDigest),
@@ -178,29 +186,30 @@ impl Bundle {
     /// Whether it says that it is a signature of what has this digest. Says nothing before the signature was verified.
     ///
     /// # Errors
-    /// What it is a signature of instead.
-    pub(crate) fn check_subject(&self, subject: ContentDigest) -> Result<(), String> {
+    /// What it is a signature of instead, or what it states instead.
+    pub(crate) fn check_subject(&self, subject: ContentDigest) -> Result<(), Other> {
+        let other = |words: String| Err(Other::Subject(words));
         let payload = match &self.content {
             Content::Message(digest) if *digest == subject => return Ok(()),
-            Content::Message(digest) => return Err(format!("it is of {digest}")),
+            Content::Message(digest) => return other(format!("it is of {digest}")),
             Content::Envelope(payload) => payload,
         };
-        let statement: Statement = serde_json::from_slice(payload)
-            .map_err(|error| format!("what it states cannot be read: {}", printable(&error.to_string())))?;
+        let statement: Statement = serde_json::from_slice(payload).map_err(|error| {
+            Other::Subject(format!("what it states cannot be read: {}", printable(&error.to_string())))
+        })?;
         if !STATEMENT_TYPES.contains(&&*statement.kind) {
             let (found, expected) = (printable(&statement.kind), STATEMENT_TYPES[0]);
-            return Err(format!("what it states is of the type {found}, and {expected} is expected"));
+            return other(format!("what it states is of the type {found}, and {expected} is expected"));
         }
         if statement.predicate_type != SIGN_PREDICATE {
-            let found = printable(&statement.predicate_type);
-            return Err(format!("it attests {found}, which is no consent to use it; that would be {SIGN_PREDICATE}"));
+            return Err(Other::Statement(printable(&statement.predicate_type)));
         }
         let named: Vec<&str> =
             statement.subject.iter().filter_map(|subject| subject.digest.sha256.as_deref()).collect();
         match named.first() {
             _ if named.contains(&&*subject.hex()) => Ok(()),
-            Some(other) => Err(format!("it is of sha256:{}", printable(other))),
-            None => Err("it names nothing by its SHA-256 digest".into()),
+            Some(name) => other(format!("it is of sha256:{}", printable(name))),
+            None => other("it names nothing by its SHA-256 digest".into()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::printable;
 use crate::keys::{KeyId, PublicKey, is_signed};
 use crate::manifest::read_manifest;
 use crate::signature::Signature;
-use crate::sigstore::Bundle;
+use crate::sigstore::{Bundle, Other};
 
 /// The most keys, and the most revoked ones.
 const MAX_KEYS: usize = 64;
@@ -97,6 +97,21 @@ pub enum Untrusted {
         /// The words of the verification.
         problem: String,
     },
+    /// A trusted key says something about it, and not that it may be used.
+    #[error(
+        "the key {key} ({name}) attests {statement} of {digest}, which is no consent to its use; `cosign sign` and \
+         `cosign sign-blob` give that"
+    )]
+    Attested {
+        /// What something is said about.
+        digest: ContentDigest,
+        /// Who says it.
+        key: KeyId,
+        /// How the configuration calls the key.
+        name: String,
+        /// The type of what is said.
+        statement: String,
+    },
     /// It is older than the minimum.
     #[error("{name} {version} is older than {minimum}, which `minimum_versions` of [policies.trust] asks for")]
     TooOld {
@@ -118,10 +133,11 @@ impl Untrusted {
         match self {
             Untrusted::Unsigned { .. } | Untrusted::Unknown => 0,
             Untrusted::Malformed { .. } => 1,
-            Untrusted::UnknownKey { .. } => 2,
-            Untrusted::Wrong { .. } => 3,
-            Untrusted::Revoked { .. } => 4,
-            Untrusted::TooOld { .. } => 5,
+            Untrusted::Attested { .. } => 2,
+            Untrusted::UnknownKey { .. } => 3,
+            Untrusted::Wrong { .. } => 4,
+            Untrusted::Revoked { .. } => 5,
+            Untrusted::TooOld { .. } => 6,
         }
     }
 }
@@ -239,7 +255,10 @@ impl Trust {
             let other = bundle.said_of().filter(|said| *said != subject_digest);
             return Err(wrong(other.map_or("the signature is not right".into(), |said| format!("it is of {said}"))));
         }
-        bundle.check_subject(subject_digest).map_err(wrong)?;
+        bundle.check_subject(subject_digest).map_err(|other| match other {
+            Other::Subject(problem) => wrong(problem),
+            Other::Statement(statement) => Untrusted::Attested { digest, key: id, name: name.clone(), statement },
+        })?;
         Ok(SignedBy { key: id, name: name.clone() })
     }
 

@@ -166,7 +166,7 @@ fn a_statement_that_is_no_consent_is_refused_though_a_trusted_key_signed_it() {
     let this = ContentDigest::of(CONTENTS).hex();
     let provenance = "https://slsa.dev/provenance/v1";
     for (statement, expected) in [
-        (statement(&of(&this), provenance), "it attests https://slsa.dev/provenance/v1, which is no consent"),
+        (statement(&of(&this), provenance), ") attests https://slsa.dev/provenance/v1 of sha256:"),
         (
             statement(&of(&this), SIGN).replace(STATEMENT, "https://example.com/x"),
             "is of the type https://example.com/x",
