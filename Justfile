@@ -61,6 +61,8 @@ test *parts: _wasm_target
 # Builds all that the parts below run.
 test-build: _wasm_target
     cargo test --workspace --no-run
+    @command -v go >/dev/null || { echo "SKIPPED: cosign and a registry of others are built with Go: https://go.dev/dl"; exit 0; }; \
+    tests/supply-go/build.sh "{{ target }}/supply/bin"
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
@@ -118,6 +120,10 @@ test-scripts *arguments: _programs _python
     @test -x {{ python }} || exit 0; mkdir -p {{ target }}/scripts; \
     WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
         {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
+
+# The same with the policy of each slot in each language: eight more components, each compiled for half a minute the first time.
+test-scripts-of-every-slot:
+    WINDLASS_SCRIPTS_EVERY_SLOT=1 {{ just_executable() }} test-scripts
 
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
