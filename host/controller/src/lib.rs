@@ -43,6 +43,7 @@ mod arguments;
 mod capacity;
 mod cluster_api;
 mod configuration;
+mod console;
 mod context;
 mod controllers;
 mod crash;
@@ -75,6 +76,7 @@ mod writes;
 
 pub use approvals::print_approvals;
 pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
+pub use console::ConsoleArguments;
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;
 pub use look::look;
