@@ -37,12 +37,12 @@ impl Endpoint {
     pub fn bind(options: ServeOptions) -> Result<Self, Error> {
         options.check()?;
         let token = options.token()?;
+        let certificates = options.asks_for_certificates();
+        let access = Access::guarded(options.listen, options.allow_hosts.clone(), token.as_deref(), certificates)?;
         let tls = match &options.tls {
             Some(files) => Some(Arc::new(Tls::new(files.clone(), token.is_some())?)),
             None => None,
         };
-        let certificates = options.asks_for_certificates();
-        let access = Access::guarded(options.listen, options.allow_hosts.clone(), token.as_deref(), certificates)?;
         let failed = |source| Error::Serve { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;

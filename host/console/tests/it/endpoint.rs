@@ -61,7 +61,7 @@ impl Operator {
 }
 
 fn state(folder: &Path) -> StateDirectory {
-    StateDirectory::open(folder.join("state")).unwrap()
+    StateDirectory::open(&folder.join("state")).unwrap()
 }
 
 /// Waits for what comes by itself.
