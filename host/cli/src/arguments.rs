@@ -622,7 +622,8 @@ pub(crate) struct Simulator {
 /// Show servers, operations, decisions, policies and clusters as web pages, for reading only
 ///
 /// What is shown comes from the state directory; the hosts that work on it are not disturbed, and nothing is changed.
-/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password.
+/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password, or a
+/// client's certificate; where both are there, one is enough. Files are read again when they change.
 #[derive(Debug, Args)]
 pub(crate) struct Console {
     /// The address to listen on; port 0 chooses a free one
@@ -634,6 +635,15 @@ pub(crate) struct Console {
     /// A further name by which the console is asked for, without port, as behind a proxy; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+    /// The certificate by which the console speaks TLS, in PEM, with those between it and its authority
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The authorities of clients' certificates, in PEM: who has one of theirs may look
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) client_ca: Option<PathBuf>,
 }
 
 /// Write what happened into one file, for a ticket or a post-mortem

@@ -13,6 +13,8 @@ use windlass_lifecycle::OwnerName;
 use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
+use crate::console::ConsoleArguments;
+
 /// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
 #[derive(Debug, Parser)]
 // As Kubernetes' own programs do, the last of two wins: a chart's further options come behind its own.
@@ -249,6 +251,9 @@ pub struct RunArguments {
         value_parser = address,
     )]
     pub health_probe_bind_address: Address,
+    /// Where the console is, and for whom.
+    #[command(flatten)]
+    pub console: ConsoleArguments,
     /// How long operations under way get to reach a safe point when the process is to end
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
     pub shutdown_grace: Duration,
@@ -304,7 +309,7 @@ fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     if text == "0" {
         return Ok(Address(None));
     }

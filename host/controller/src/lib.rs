@@ -46,6 +46,7 @@ mod capacity;
 mod catalogue;
 mod cluster_api;
 mod configuration;
+mod console;
 mod context;
 mod controllers;
 mod crash;
@@ -80,6 +81,7 @@ mod writes;
 
 pub use approvals::print_approvals;
 pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
+pub use console::ConsoleArguments;
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;
 pub use look::look;

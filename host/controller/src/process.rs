@@ -19,6 +19,7 @@ use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, RunArguments, Sweep};
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
+use crate::console::serve_console;
 use crate::context::Context;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
@@ -49,6 +50,8 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     if let Some(address) = arguments.health_probe_bind_address.0 {
         serve_health(address, health.clone(), end.clone()).await?;
     }
+    // Also while another leads: it shows what was done here.
+    let _console = serve_console(&arguments.console, &process.state)?;
     metrics::gauge!(metric_names::LEADER).set(0.0);
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);

@@ -21,3 +21,20 @@ pub fn spare_memory() {
 /// Nothing: the allocator here is another than glibc's.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn spare_memory() {}
+
+/// Lets this thread wait for the others of the machine, where they have work: for what may take its time beside what
+/// must not. Only on Linux, where a thread has a priority of its own.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub fn yield_to_other_threads() {
+    const NICE: libc::c_int = 10;
+    // SAFETY: setpriority takes three numbers and has no precondition; 0 is the calling thread. Where it is refused, the
+    // thread works on as it did.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
+
+/// Nothing: a thread has no priority of its own here.
+#[cfg(not(target_os = "linux"))]
+pub fn yield_to_other_threads() {}

@@ -1,49 +1,32 @@
 //! `windlass console`: the state directory as web pages, until it is told to end.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_console::{Access, Console, LEAST_TOKEN_CHARACTERS, serve};
+use windlass_console::{Endpoint, Error, LEAST_TOKEN_CHARACTERS, ServeOptions};
 use windlass_lifecycle::StateDirectory;
 
 use crate::arguments;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::files::read_text;
 use crate::output::print;
 
 /// Where it is where nothing else is said.
-const USUAL: (&str, u16) = ("127.0.0.1", 7474);
-/// The longest file of a token.
-const LARGEST_TOKEN_BYTES: u64 = 4 << 10;
+const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7474);
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Result<(), Failure> {
-    let token = match &arguments.token_file {
-        None => None,
-        Some(path) => {
-            let text = read_text(path, "the token", LARGEST_TOKEN_BYTES)?;
-            Some(text.lines().next().unwrap_or_default().trim().to_owned())
-        }
-    };
-    let access = Access::new(arguments.listen, arguments.allow_host, token.as_deref()).map_err(|error| {
-        Failure::usage(error.to_string()).remedy(format!(
-            "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex \
-             32 > FILE"
-        ))
-    })?;
-    let refused = |error: std::io::Error| {
-        Failure::usage("the console cannot listen")
-            .at(arguments.listen.to_string())
-            .because(error.to_string())
-            .remedy("choose another address with --listen; port 0 takes a free one")
-    };
+    let arguments::Console { listen, token_file, allow_host, tls_certificate, tls_key, client_ca } = arguments;
+    let options = ServeOptions { allow_hosts: allow_host, token_file, ..ServeOptions::new(listen) };
+    let options = options.with_tls(tls_certificate, tls_key, client_ca).map_err(refused)?;
     let state = context.state_directory()?;
-    let listener = TcpListener::bind(arguments.listen).await.map_err(refused)?;
-    let url = format!("http://{}", listener.local_addr().map_err(refused)?);
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(refused)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(refused)?;
+    let endpoint = Endpoint::bind(options).map_err(refused)?;
+    let url = endpoint.url();
+    let deaf = |error: std::io::Error| Failure::usage("signals cannot be listened for").because(error.to_string());
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
     // Programs read this line and go on, so it must come first and be alone on its line.
     match context.output.is_document() {
         true => print(&format!("{}\n", json!({ "url": url }))),
@@ -51,14 +34,31 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     }
     context.output.say(&format!("showing {}; it changes nothing. End: Ctrl-C", state.path().display()));
     let end = CancellationToken::new();
-    let serving = serve(listener, Console::new(state, access), end.clone());
+    let serving = endpoint.serve(state, end.clone());
     tokio::pin!(serving);
     let served = tokio::select! {
         served = &mut serving => served,
         _ = interrupts.recv() => { end.cancel(); serving.await }
         _ = terminations.recv() => { end.cancel(); serving.await }
     };
-    served.map_err(|error| Failure::usage(error.to_string()))
+    served.map_err(refused)
+}
+
+/// Why there is no console, and what helps.
+fn refused(error: Error) -> Failure {
+    let remedy = match &error {
+        Error::Unguarded { .. } | Error::ShortToken { .. } => format!(
+            "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex 32 > \
+             FILE; or --client-ca FILE with --tls-certificate and --tls-key"
+        ),
+        Error::Serve { .. } => "choose another address with --listen; port 0 takes a free one".to_owned(),
+        _ => return Failure::usage(error.to_string()),
+    };
+    let failure = Failure::usage(error.to_string()).remedy(remedy);
+    match std::error::Error::source(&error) {
+        Some(cause) => failure.because(cause.to_string()),
+        None => failure,
+    }
 }
 
 /// A console beside other work of this process.
@@ -80,19 +80,16 @@ impl Beside {
 
 /// Serves the pages of this directory on this machine, on the usual port where it is free.
 pub(crate) async fn beside(state: StateDirectory) -> Result<Beside, Failure> {
-    let refused = |error: std::io::Error| Failure::usage("the console cannot listen").because(error.to_string());
-    let listener = match TcpListener::bind(USUAL).await {
-        Ok(listener) => listener,
-        Err(_) => TcpListener::bind((USUAL.0, 0)).await.map_err(refused)?,
-    };
-    let address = listener.local_addr().map_err(refused)?;
-    let access = Access::new(address, [], None).map_err(|error| Failure::usage(error.to_string()))?;
+    let endpoint = Endpoint::bind(ServeOptions::new(USUAL))
+        .or_else(|_| Endpoint::bind(ServeOptions::new(SocketAddr::new(USUAL.ip(), 0))))
+        .map_err(refused)?;
+    let url = endpoint.url();
     let end = CancellationToken::new();
     let ended = end.clone();
     let serving = tokio::spawn(async move {
-        if let Err(error) = serve(listener, Console::new(state, access), ended).await {
+        if let Err(error) = endpoint.serve(state, ended).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the console is no longer served");
         }
     });
-    Ok(Beside { url: format!("http://{address}"), end, serving })
+    Ok(Beside { url, end, serving })
 }

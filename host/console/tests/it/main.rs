@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod endpoint;
 mod hostile;
 mod world;
 

@@ -44,8 +44,8 @@ impl Changes {
         loop {
             let chunk = self.0.next().await.unwrap().unwrap();
             let text = String::from_utf8_lossy(&chunk).into_owned();
-            // What keeps the connection is no event.
-            if !text.starts_with(':') {
+            // What keeps the connection is no event, nor is the mark of where it begins.
+            if !text.starts_with(':') && !text.starts_with("id:") {
                 return text;
             }
         }

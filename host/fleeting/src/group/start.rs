@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
+use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Clock, Durability, GroupMember, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind,
@@ -129,6 +130,9 @@ pub enum StartError {
     /// Metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The console cannot be served.
+    #[error("console: {0}")]
+    Console(#[source] windlass_console::Error),
     /// A thread of ours broke down.
     #[error("the plugin has a defect: {0}")]
     Defect(#[from] tokio::task::JoinError),
@@ -203,6 +207,7 @@ pub(super) async fn start(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
+    let console = console_of(configuration.console.as_ref(), &state).await?;
     let key = key_of(&connector, &state)?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
@@ -230,7 +235,7 @@ pub(super) async fn start(
     let durability = Durability::default();
     let dependencies =
         Dependencies { client, policies, clock: Clock::System, durability, seed: None, host: takeover::host_name() };
-    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch }).await
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch, console }).await
 }
 
 /// Starts the group on this dependencies.
@@ -243,7 +248,19 @@ pub(super) async fn start_on(
     let (state, lock) = claim(&configuration).await?;
     let key = key_of(&connector, &state)?;
     let learned = check(&dependencies.client, &configuration).await?;
-    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch: None }).await
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch: None, console: None })
+        .await
+}
+
+/// The group's console, where one is configured. Its files are read on a thread for it.
+pub(super) async fn console_of(
+    options: Option<&ServeOptions>,
+    state: &StateDirectory,
+) -> Result<Option<Beside>, StartError> {
+    let Some(options) = options.cloned() else { return Ok(None) };
+    let state = state.clone();
+    let serving = tokio::task::spawn_blocking(move || observe::serve_console(&options, &state));
+    serving.await?.map(Some).map_err(StartError::Console)
 }
 
 fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
@@ -283,6 +300,7 @@ struct Claimed {
     key: Option<KeyPair>,
     learned: Learned,
     watch: Option<windlass_policy::Watch>,
+    console: Option<Beside>,
 }
 
 async fn begin(
@@ -291,7 +309,7 @@ async fn begin(
     dependencies: Dependencies,
     claimed: Claimed,
 ) -> Result<Arc<Fleet>, StartError> {
-    let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch } = claimed;
+    let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch, console } = claimed;
     let Dependencies { client, policies, clock, durability, seed, host } = dependencies;
     refuse_windows(&connector, family)?;
     let members = members(&client, &configuration, &state).await?;
@@ -346,6 +364,7 @@ async fn begin(
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
+        _console: console,
     });
     // In this order: what is open is ended first; only then is it seen what nothing explains.
     let working = Arc::clone(&fleet);

@@ -19,7 +19,7 @@ use crate::group::book::Book;
 use crate::group::ids::Ids;
 use crate::group::looks::Looks;
 use crate::group::pause::Pause;
-use crate::group::start::{StartError, ids, lock, owner_of_group, policy_host};
+use crate::group::start::{StartError, console_of, ids, lock, owner_of_group, policy_host};
 use crate::group::tasks::Tasks;
 use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
@@ -76,6 +76,7 @@ pub(super) async fn start_with(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
+    let console = console_of(configuration.console.as_ref(), &state).await?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
         let (configured, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
@@ -129,6 +130,7 @@ pub(super) async fn start_with(
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
+        _console: console,
     });
     hosts.spawn_supervision();
     Ok(hosts)
