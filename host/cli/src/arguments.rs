@@ -643,6 +643,10 @@ pub(crate) struct Console {
     /// A further name by which the console is asked for, without port, as behind a proxy; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+    /// A folder of policies that recorded decisions can be put to, to see what they would decide. They run in the
+    /// sandbox as any policy, call nobody, and nothing is recorded
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) policies: Option<PathBuf>,
 }
 
 /// Write what happened into one file, for a ticket or a post-mortem

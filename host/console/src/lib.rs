@@ -9,14 +9,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
+mod candidates;
 mod error;
 mod pages;
+mod prices;
 mod read;
 mod report;
 mod server;
 mod timeline;
 
 pub use access::{Access, LEAST_TOKEN_CHARACTERS};
+pub use candidates::Candidates;
 pub use error::Error;
+pub use prices::Prices;
 pub use report::{Report, ReportFormat};
 pub use server::{Console, serve};

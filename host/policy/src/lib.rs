@@ -32,6 +32,7 @@ mod cache;
 mod call;
 mod capability;
 mod chain;
+mod changes;
 mod class;
 mod compiler;
 mod configuration;
@@ -69,6 +70,7 @@ pub use built_in::component as built_in_component;
 pub use configuration::{Link, Mode, Policies, Source};
 pub use rules::RulesFile;
 // Compiling them elsewhere.
+pub use changes::{PolicyChange, PolicyHappening, policy_changes};
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;
@@ -86,9 +88,9 @@ pub use engine::DECISION_STACK_BYTES;
 // What was decided.
 pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
-    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader, DecisionRecord,
-    DecisionSummary, LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter,
-    ShadowRecord, ShadowReport, UnreadRecord, UnreadRecords,
+    Activity, Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader,
+    DecisionRecord, DecisionSummary, LinkRecord, Outcome, PolicyActivity, Redaction, ShadowAgreement, ShadowDifference,
+    ShadowFailure, ShadowFilter, ShadowRecord, ShadowReport, Spread, UnreadRecord, UnreadRecords,
 };
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};

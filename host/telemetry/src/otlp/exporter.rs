@@ -135,6 +135,11 @@ impl Exporter {
     }
 }
 
+/// How long it is until a batch is sent again: what the answer says, and no less than what it is its turn.
+fn pause(retry_after: Option<Duration>, wait: Duration) -> Duration {
+    retry_after.unwrap_or_default().max(wait)
+}
+
 /// What the thread holds.
 struct Sender<'s> {
     settings: &'s Settings,
@@ -254,7 +259,7 @@ impl Sender<'_> {
             }
             self.lost.say("traces", &refusal.words);
             tokio::select! {
-                () = tokio::time::sleep(refusal.retry_after.unwrap_or_default().max(wait)) => {}
+                () = tokio::time::sleep(pause(refusal.retry_after, wait)) => {}
                 // At the end, it is tried once more and given up then.
                 () = self.stop.told.notified() => {}
             }
@@ -282,5 +287,18 @@ impl Sender<'_> {
             metrics::counter!(DROPPED, "signal" => "metrics").increment(1);
             self.lost.say("metrics", &refusal.words);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_as_long_as_the_answer_says_and_twice_as_long_each_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(pause(None, seconds(2)), seconds(2));
+        assert_eq!(pause(Some(seconds(30)), seconds(2)), seconds(30));
+        assert_eq!(pause(Some(seconds(1)), seconds(2)), seconds(2), "a collector that says at once is not believed");
     }
 }
