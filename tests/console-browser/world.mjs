@@ -60,7 +60,7 @@ function start(program, args, find, stream) {
 }
 
 export const startWorld = () =>
-  start(join(TARGET, "debug/examples/console_world"), [], (line) => line.startsWith("{") && JSON.parse(line), "stdout");
+  start(join(TARGET, "debug/examples/console_world"), [join(TARGET, "console-world")], (line) => line.startsWith("{") && JSON.parse(line), "stdout");
 
 export const startDemo = (pace) =>
   start(join(TARGET, "debug/windlass"), ["demo", "--console", "--pace", pace],

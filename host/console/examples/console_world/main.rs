@@ -2,6 +2,8 @@
 //! failed, undone and under way; policies that were swapped, refused, suspended and asked as shadows; and ten thousand
 //! operations around them. A second world holds a thousand hostile texts wherever text from outside can stand.
 //!
+//! Compiled policies are kept in the folder that the first argument names, for the next time.
+//!
 //! Prints the addresses of both consoles as one line of JSON, and serves until its standard input ends.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -40,8 +42,8 @@ const PATIENCE: &str = r#"slot = "retry"
 
 [[rules]]
 name = "stock"
-when = "failure.class == 'out-of-stock' && attempt < 20"
-answer = { wait = 60000 }
+when = "failure.class == 'out-of-stock' && attempt < 4"
+answer = { wait = 20 }
 reason = "stock may come back"
 "#;
 /// Removes whatever it is asked about: the brake holds it back.
@@ -80,6 +82,10 @@ async fn main() {
         path
     };
     let (files, state) = (at("policies"), at("state"));
+    let kept = std::env::args_os().nth(1).map(std::path::PathBuf::from);
+    if let Some(kept) = &kept {
+        copy_compiled(kept, &state);
+    }
     let world = World::new(&state, &files);
     world.policies(&files).await;
     world.servers().await;
@@ -94,6 +100,10 @@ async fn main() {
     let types = world.client.instance(&world.zone).list_server_types().await.unwrap();
     prices.set(world.zone.as_str(), types.into_iter().map(|(name, of)| (name, of.hourly_price)));
     let scratch = at("scratch");
+    copy_compiled(&state, &scratch);
+    if let Some(kept) = &kept {
+        copy_compiled(&state, kept);
+    }
     let host = Host::new(HostOptions::new(Dir::open_ambient_dir(&scratch, ambient_authority()).unwrap())).unwrap();
     let candidates = Candidates::new(Dir::open_ambient_dir(&files, ambient_authority()).unwrap(), host);
     let good = start(&state, end.clone(), |console| console.with_prices(prices).with_candidates(candidates)).await;
@@ -105,6 +115,19 @@ async fn main() {
     // Whoever has started it ends it by closing its input, also by dying.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
     end.cancel();
+}
+
+/// Copies the cache of compiled policies from one state folder to another, with the key that its files are signed with.
+fn copy_compiled(from: &Path, to: &Path) {
+    if !from.join("cache.key").exists() {
+        return;
+    }
+    std::fs::create_dir_all(to.join("cache")).unwrap();
+    std::fs::copy(from.join("cache.key"), to.join("cache.key")).unwrap();
+    for entry in std::fs::read_dir(from.join("cache")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join("cache").join(entry.file_name())).unwrap();
+    }
 }
 
 async fn start(state: &Path, end: CancellationToken, with: impl FnOnce(Console) -> Console) -> String {
@@ -164,7 +187,7 @@ impl World {
             self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
         }
         self.policies.pin().decide::<Retry>(Retry::example(), |_, _| Ok(())).await;
-        std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("60000", "90000")).unwrap();
+        std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("wait = 20", "wait = 30")).unwrap();
         assert_eq!(self.policies.reload().swapped.len(), 1);
         tokio::time::sleep(Duration::from_millis(600)).await;
         std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("out-of-stock", "out_of_stock")).unwrap();

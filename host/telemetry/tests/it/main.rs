@@ -281,8 +281,7 @@ fn a_collector_that_is_busy_is_asked_again_with_the_same_and_nothing_is_lost_or_
     let collector = Collector::start(Behaviour::IsBusyFor(1)).unwrap();
     let telemetry = telemetry(&collector.endpoint(), &[("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")]);
     traced(&telemetry, || drop(span!("step", step = "x")));
-    // While it waits for the next attempt, it is told to end: then it tries at once, and once more only.
-    collector.wait_for(1);
+    collector.wait_for(2);
     telemetry.shutdown(LONG);
     let requests = collector.requests();
     assert_eq!(requests.len(), 2);
