@@ -142,6 +142,25 @@ _sshd:
     apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
 
+# A walk through the console's pages in headless Chromium: as they look in both themes and three widths, without scripts, by keyboard, by axe,
+# and with a thousand hostile texts. Pictures stay in target/console-browser.
+test-console: _wasm_target _chromium
+    @command -v npm >/dev/null || { echo "SKIPPED: the walk through the console needs Node.js 20: https://nodejs.org"; exit 0; }; \
+    chromium=$(command -v chromium || command -v chromium-browser || true); \
+    test -n "$chromium" || { echo "SKIPPED: the walk through the console needs Chromium: apt-get install chromium"; exit 0; }; \
+    cargo build --quiet --package windlass-cli --bin windlass --package windlass-console --example console_world && \
+    cd tests/console-browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
+    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs walk.test.mjs
+
+# Debian's Chromium, where there is none and it can be installed.
+_chromium:
+    #!/usr/bin/env bash
+    set -u
+    if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then exit 0; fi
+    if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
+    apt-cache show chromium >/dev/null 2>&1 || apt-get update -qq || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null || true
+
 # Weeks of two tenants with two keys on one controller, on a real API server: random work, faults, theft, changed keys, kills of both
 # leaders; some twenty seconds a week. `just weeks 50`, `just weeks 1 17` for the seed 17. A violation is told with the week's events.
 weeks count="10" from="1": _programs

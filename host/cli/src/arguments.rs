@@ -644,6 +644,10 @@ pub(crate) struct Console {
     /// The authorities of clients' certificates, in PEM: who has one of theirs may look
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) client_ca: Option<PathBuf>,
+    /// A folder of policies that recorded decisions can be put to, to see what they would decide. They run in the
+    /// sandbox as any policy, call nobody, and nothing is recorded
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) policies: Option<PathBuf>,
 }
 
 /// Write what happened into one file, for a ticket or a post-mortem

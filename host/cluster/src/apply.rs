@@ -215,10 +215,7 @@ impl Clusters {
         nodes: Vec<Node>,
         request: &ScaleRequest,
     ) -> Result<ClusterPlan, Error> {
-        let selection = crate::selection::select(cluster, &nodes, request, &BTreeSet::new())?;
-        let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
-        let unchanged = nodes.into_iter().filter(|node| !changed.contains(node.name.as_str()));
-        let nodes = unchanged.chain(selection.nodes.iter().cloned()).collect();
+        let nodes = crate::dry_run::selected(cluster, nodes, request)?;
         let number = self.next_number(&cluster.name).await?;
         Ok(crate::dry_run::plan(&cluster.specification, nodes, OperationKind::Scale, number, false))
     }

@@ -56,14 +56,20 @@ impl Endpoint {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
 
-    /// Shows this directory until `end`. Streams of events and idle connections do not hold the end up.
+    /// A console on this directory, for those whom this endpoint lets look.
+    #[must_use]
+    pub fn console(&self, state: StateDirectory) -> Console {
+        Console::new(state, self.access.clone())
+    }
+
+    /// Shows this console until `end`. Streams of events and idle connections do not hold the end up.
     ///
     /// # Errors
     /// The address cannot be listened on here.
-    pub async fn serve(self, state: StateDirectory, end: CancellationToken) -> Result<(), Error> {
+    pub async fn serve(self, console: Console, end: CancellationToken) -> Result<(), Error> {
         let failed = |source| Error::Serve { address: self.address, source };
         let listener = tokio::net::TcpListener::from_std(self.listener).map_err(failed)?;
-        let router = Console::new(state, self.access.clone()).until(end.clone()).router();
+        let router = console.until(end.clone()).router();
         let files = Files { options: self.options, access: self.access, tls: self.tls.clone() };
         let looking = files.look_again_until(end.clone());
         tokio::join!(answer(listener, self.tls, router, Times::default(), end), looking);
@@ -76,6 +82,7 @@ impl Endpoint {
     /// # Errors
     /// There is no thread for it.
     pub fn serve_beside(self, state: StateDirectory) -> Result<Beside, Error> {
+        let console = self.console(state);
         let url = self.url();
         let address = self.address;
         let failed = move |source| Error::Serve { address, source };
@@ -93,7 +100,7 @@ impl Endpoint {
             .name("console".to_owned())
             .spawn(move || {
                 windlass_process::yield_to_other_threads();
-                if let Err(error) = runtime.block_on(self.serve(state, ended)) {
+                if let Err(error) = runtime.block_on(self.serve(console, ended)) {
                     tracing::warn!(error = &error as &dyn std::error::Error, "the console is no longer served");
                 }
                 runtime.shutdown_background();

@@ -49,6 +49,14 @@ pub enum Error {
     /// The clusters cannot be read.
     #[error("the clusters cannot be read")]
     Clusters(#[source] windlass_cluster::StoreError),
+    /// The folder of policies that a decision can be put to cannot be read.
+    #[error("the folder of policies: {what}")]
+    Candidates {
+        /// What failed.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// There is nothing of this name or id.
     #[error("there is no {what} {name}")]
     Unknown {

@@ -12,11 +12,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
+mod candidates;
 mod connections;
 mod endpoint;
 mod error;
 mod options;
 mod pages;
+mod prices;
 mod read;
 mod report;
 mod server;
@@ -24,8 +26,10 @@ mod timeline;
 mod tls;
 
 pub use access::{Access, LEAST_TOKEN_CHARACTERS};
+pub use candidates::Candidates;
 pub use endpoint::{Beside, Endpoint};
 pub use error::Error;
 pub use options::{ServeOptions, TlsFiles};
+pub use prices::Prices;
 pub use report::{Report, ReportFormat};
 pub use server::Console;

@@ -30,7 +30,7 @@ use windlass_policy::DecisionFilter;
 use crate::connections::Certified;
 use crate::pages::{self, Frame};
 use crate::read::Source;
-use crate::{Access, Error};
+use crate::{Access, Candidates, Error, Prices};
 
 /// The look of pages.
 pub(crate) const STYLE: &str = include_str!("../assets/console.css");
@@ -83,6 +83,18 @@ impl Console {
     /// Tells nobody of changes any more when this is cancelled.
     pub(crate) fn until(self, end: CancellationToken) -> Self {
         Self { end, ..self }
+    }
+
+    /// The same with what machines cost, which somebody else finds out.
+    #[must_use]
+    pub fn with_prices(self, prices: Prices) -> Self {
+        Self { source: self.source.with_prices(prices), ..self }
+    }
+
+    /// The same with policies that decisions can be put to.
+    #[must_use]
+    pub fn with_candidates(self, candidates: Candidates) -> Self {
+        Self { source: self.source.with_candidates(candidates), ..self }
     }
 
     /// The pages as a service, for a server that has others.
@@ -212,15 +224,24 @@ async fn decisions(State(console): State<Arc<Console>>, Query(which): Query<Whic
     shown(&console, "Decisions", "/decisions", content.await)
 }
 
-async fn decision(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Response {
+#[derive(Debug, Default, Deserialize)]
+struct WhichPolicy {
+    policy: Option<String>,
+}
+
+async fn decision(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<String>,
+    Query(which): Query<WhichPolicy>,
+) -> Response {
     let (source, of) = (Arc::clone(&console), id.clone());
-    let content = reading(&console, move || Ok(pages::decision(&source.source.decision(&of)?))).await;
+    let content = reading(&console, move || Ok(pages::decision(&source.source.decision(&of, which.policy.as_deref())?))).await;
     shown(&console, &id, "/decisions", content)
 }
 
 async fn policies(State(console): State<Arc<Console>>) -> Response {
     let source = Arc::clone(&console);
-    let content = reading(&console, move || Ok(pages::policies(&source.source.hosts()?))).await;
+    let content = reading(&console, move || Ok(pages::policies(&source.source.policies()?))).await;
     shown(&console, "Policies", "/policies", content)
 }
 

@@ -246,7 +246,7 @@ impl Host {
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
-        self.inner.deciding.status.changed();
+        self.inner.deciding.status.configured();
         Ok(())
     }
 

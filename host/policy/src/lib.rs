@@ -35,6 +35,7 @@ mod call;
 mod capability;
 mod chain;
 mod checked;
+mod changes;
 mod class;
 mod compiler;
 mod configuration;
@@ -77,6 +78,7 @@ pub use configuration::{Link, Mode, Policies};
 pub use rules::RulesFile;
 pub use source::Source;
 // Compiling them elsewhere.
+pub use changes::{PolicyChange, PolicyHappening, policy_changes};
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;
@@ -94,9 +96,9 @@ pub use engine::DECISION_STACK_BYTES;
 pub use failure_kind::FailureKind;
 // What was decided.
 pub use decision_log::{
-    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader, DecisionRecord,
-    DecisionSummary, LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter,
-    ShadowRecord, ShadowReport, UnreadRecord, UnreadRecords,
+    Activity, Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader,
+    DecisionRecord, DecisionSummary, LinkRecord, Outcome, PolicyActivity, Redaction, ShadowAgreement, ShadowDifference,
+    ShadowFailure, ShadowFilter, ShadowRecord, ShadowReport, Spread, UnreadRecord, UnreadRecords,
 };
 pub use guest::{LogLevel, LogLine};
 pub use host_calls::HostCall;

@@ -34,7 +34,7 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
     let mut stage = Stage::set(arguments.seed, arguments.pace)?;
     let mut console = None;
     if arguments.console {
-        let serving = crate::commands::console::beside(stage.state()?).await?;
+        let serving = crate::commands::console::beside(stage.state()?, stage.client.clone()).await?;
         output.say(&format!("Look at it: {}", serving.url));
         console = Some(serving);
     }

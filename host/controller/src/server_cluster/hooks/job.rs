@@ -505,6 +505,12 @@ mod tests {
         assert!(env.contains(&("LEVEL", "2")) && env.contains(&("WINDLASS_STAGE", "decommission")));
         let inputs: Vec<_> = env.iter().filter(|(name, _)| *name == "WINDLASS_INPUT").collect();
         assert_eq!(inputs, [&("WINDLASS_INPUT", "/windlass/input.json")]);
+        // Where spans are exported, it is told its own.
+        assert!(!env.iter().any(|(name, _)| *name == "TRACEPARENT"), "{env:?}");
+        let (job, told) = windlass_telemetry::collector::in_a_hook(async { run.job("j") }).await;
+        let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        let context: Vec<_> = env.iter().filter(|one| one["name"] == "TRACEPARENT").map(|one| &one["value"]).collect();
+        assert_eq!(context, [&json!(told)]);
     }
 
     #[test]
