@@ -14,6 +14,8 @@ mod files;
 mod interrupt;
 mod logging;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod toml_reader;
 mod units;
 
