@@ -16,7 +16,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 REPOSITORY = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
 
-LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: |(?:src|srcset)=\")(?P<target>[^)\s\"]+)", re.MULTILINE)
+# A span of code is no link, whatever stands in it.
+LINK = re.compile(
+    r"(?P<code>(?P<ticks>`+)[^`].*?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<before>\]\(|^\[[^\]]+\]: |(?:src|srcset)=\")(?P<target>[^)\s\"]+)",
+    re.MULTILINE | re.DOTALL,
+)
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"(?P<more>[^>]*)>\s*</picture>'
@@ -53,7 +58,7 @@ def page_text(page):
     """A page's text with its links as on the site."""
 
     def link(match):
-        return match["before"] + moved(match["target"], page)
+        return match["code"] or match["before"] + moved(match["target"], page)
 
     def prose(text):
         text = PICTURE.sub(

@@ -12,17 +12,21 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.ids, self.links, self.text = set(), [], []
+        self.ids, self.links, self.prose, self.code, self.in_code = set(), [], [], [], 0
 
     def handle_starttag(self, tag, attributes):
+        self.in_code += tag == "code"
         for name, value in attributes:
             if name == "id" or (tag == "a" and name == "name"):
                 self.ids.add(value)
             elif name in ("href", "src") and value:
                 self.links.append(value)
 
+    def handle_endtag(self, tag):
+        self.in_code -= tag == "code"
+
     def handle_data(self, data):
-        self.text.append(data)
+        (self.code if self.in_code else self.prose).append(data)
 
 
 def main(site):
@@ -47,8 +51,10 @@ def main(site):
                 problems.append(f"{where}: {link}: there is no such file")
             elif parts.fragment and target in pages and urllib.parse.unquote(parts.fragment) not in pages[target].ids:
                 problems.append(f"{where}: {link}: there is no such section")
-        if "<!--" in "".join(page.text):
+        if "<!--" in "".join(page.prose):
             problems.append(f"{where}: a comment for the tests shows")
+        if "/blob/main/" in "".join(page.code):
+            problems.append(f"{where}: code was taken for a link")
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{len(pages)} pages, {seen} links, {len(problems)} problems")

@@ -13,9 +13,9 @@ mod context;
 mod files;
 mod interrupt;
 mod logging;
-mod progress;
 #[cfg(test)]
-mod reference;
+mod pages;
+mod progress;
 mod toml_reader;
 mod units;
 
