@@ -322,7 +322,7 @@ policies: _wasm_target
 # exit codes, metrics, the chart's values, the definitions and their fields.
 reference: _wasm_target
     WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk
-    WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-pages --test it
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-reference --test it
     WINDLASS_BLESS=1 cargo test --quiet --package windlass-cli --bin windlass pages::
     WINDLASS_BLESS=1 cargo test --quiet --package windlass-controller --test it pages::
     WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --package windlass-controller --lib definitions

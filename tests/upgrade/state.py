@@ -77,29 +77,27 @@ class World:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
 
-    def run(self, *arguments, code=0):
+    def run(self, *arguments, codes=(0,)):
         process = self.start(*arguments)
         said, _ = process.communicate()
-        assert process.returncode == code, f"{arguments} ended with {process.returncode}\n{said}"
+        assert process.returncode in codes, f"{arguments} ended with {process.returncode}\n{said}"
         return said
 
-    def create(self, group, *more, code=0):
+    def create(self, group, *more, codes=(0,)):
         options = ["--group", group, "--type", "DEV1-S", "--image", "ubuntu_noble"]
-        return self.run("server", "create", *options, *more, code=code)
+        return self.run("server", "create", *options, *more, codes=codes)
 
-    def kill_in(self, method, part, *arguments):
-        """Runs a command until it has sent such a request, which is not answered, and kills it there."""
+    def start_until(self, method, end, *arguments):
+        """Starts a command, and waits until it has sent a request whose path ends so."""
         before = len(self.control("GET", "requests"))
         process = self.start(*arguments)
         for _ in range(6000):
             requests = self.control("GET", "requests")[before:]
-            if any(request["method"] == method and part in request["path"] for request in requests):
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-                return
+            if any(request["method"] == method and request["path"].endswith(end) for request in requests):
+                return process
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.01)
-        raise AssertionError(f"{arguments} never sent {method} {part}")
+        raise AssertionError(f"{arguments} never sent {method} ...{end}")
 
     def database(self, name):
         return contextlib.closing(sqlite3.connect(self.home / STATE / name))
@@ -110,53 +108,80 @@ def live(world):
     action = "/instance/v1/zones/*/servers/*/action"
     world.create("web", "--count", "2")
     world.fault("POST", action, "internal-server-error")
-    world.create("failing", code=1)
+    world.create("failing", codes=(1,))
     world.control("DELETE", "faults")
     servers = json.loads(world.run("server", "list", "--group", "web", "--output", "json"))
     servers = servers["servers"] if isinstance(servers, dict) else servers
     world.run("server", "delete", servers[0]["id"], "--yes")
     world.run("cluster", "create", "farm.toml")
-    # Its answer is lost, and so is that of each look-up: its last call may still take effect.
-    world.fault("POST", "/instance/v1/zones/*/servers", "dropped-connection", effect="after")
-    world.create("lost", code=1)
+    # No answer comes, and nothing is found: the call may still take effect, so a second look is due later.
+    world.fault("POST", "/instance/v1/zones/*/servers", "dropped-connection")
+    world.create("lost", codes=(1, 3))
     world.control("DELETE", "faults")
-    # Killed while the power is being switched on: nobody has the answer.
+    # Killed while the power is being switched on, and while a server is being made: nobody has the answers. Both at once,
+    # or the second would end what the first has left.
     world.fault("POST", action, "delay:600000")
-    world.kill_in("POST", "/action", "server", "create", "--group", "open", "--type", "DEV1-S", "--image", "ubuntu_noble")
-    world.kill_in("POST", "/action", "cluster", "scale", "farm", "workers=3", "--yes")
+    options = ["--group", "open", "--type", "DEV1-S", "--image", "ubuntu_noble"]
+    creation = world.start_until("POST", "/action", "server", "create", *options)
+    world.fault("POST", "/instance/v1/zones/*/servers", "delay:600000")
+    scaling = world.start_until("POST", "/servers", "cluster", "scale", "farm", "workers=3", "--yes")
+    for process in (creation, scaling):
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
     world.control("DELETE", "faults")
 
 
 def told(world):
     """What the program itself says of it."""
-    def document(*arguments):
-        return json.loads(world.run(*arguments, "--output", "json"))
+    def document(kind, *fields):
+        arguments = ["--limit", "1000"] if kind == "decision" else []
+        entries = json.loads(world.run(kind, "list", *arguments, "--output", "json"))[f"{kind}s"]
+        return [{field: entry[field] for field in fields} for entry in entries]
 
     return {
-        "operations": document("operation", "list"),
-        "servers": document("server", "list"),
-        "clusters": document("cluster", "list"),
-        "decisions": document("decision", "list", "--limit", "1000"),
+        "operations": document("operation", "id", "kind", "state"),
+        "servers": document("server", "id", "name", "group"),
+        "decisions": document("decision", "id", "slot"),
+    }
+
+
+def at_scaleway(world):
+    """What is needed to make the same there again."""
+    all_ = world.control("GET", "resources")
+    assert not all_["private_nics"] and not all_["ssh_keys"]
+
+    def server(one):
+        return {
+            **{key: one[key] for key in ("id", "name", "commercial_type", "tags", "state")},
+            "image": one["image"]["id"],
+            "public_ips": [address["id"] for address in one["public_ips"]],
+            "volumes": [volume["id"] for volume in one["volumes"].values()],
+        }
+
+    return {
+        "servers": [server(one) for one in all_["servers"]],
+        "ips": [{key: one[key] for key in ("id", "type", "tags")} for one in all_["ips"]],
+        "volumes": [{key: one[key] for key in ("id", "tags")} for one in all_["volumes"]],
     }
 
 
 def freeze(world, folder):
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "decisions", ignore_errors=True)
     for name in ("journal", "clusters"):
         with world.database(f"{name}.sqlite") as database:
             version = database.execute("pragma user_version").fetchone()[0]
             lines = [*database.iterdump(), f"pragma user_version = {version};"]
         (folder / f"{name}.sql").write_text("\n".join(lines) + "\n")
     shutil.copytree(world.home / STATE / "decisions", folder / "decisions")
-    documents = {"resources.json": world.control("GET", "resources"), "told.json": told(world)}
-    for name, document in documents.items():
-        (folder / name).write_text(json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n")
+    for name, document in {"resources.json": at_scaleway(world), "told.json": told(world)}.items():
+        (folder / name).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
     for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
         if path.is_file():
             text = path.read_text()
-            for secret in (str(world.home), KEY, os.uname().nodename):
-                assert secret not in text, f"{path} holds {secret}"
+            for private in (str(world.home), KEY, os.environ["HOME"]):
+                assert private not in text, f"{path} holds {private}"
 
 
 def main():

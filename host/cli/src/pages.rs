@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use windlass_test_pages::{cell, commands, hold, wrapped};
+use windlass_test_reference::{cell, commands, hold, wrapped};
 
 use crate::arguments::Arguments;
 use crate::configuration;

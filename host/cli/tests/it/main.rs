@@ -24,3 +24,4 @@ mod shapes;
 mod support;
 mod telemetry;
 mod tutorial;
+mod upgrade;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::CommandFactory as _;
 use serde_json::Value;
 use windlass_controller::Arguments;
-use windlass_test_pages::{cell, commands, hold, repository, wrapped};
+use windlass_test_reference::{cell, commands, hold, repository, wrapped};
 
 #[test]
 fn the_page_of_the_commands_is_made_of_the_command_line() {

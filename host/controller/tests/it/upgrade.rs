@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use windlass_controller::definitions;
-use windlass_test_pages::repository;
+use windlass_test_reference::repository;
 
 /// A bound of the schema, and whether another value of it still lets in what this one did.
 fn is_as_wide(bound: &str, older: &Value, newer: &Value) -> bool {

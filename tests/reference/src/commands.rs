@@ -111,11 +111,11 @@ fn meaning(argument: &Arg) -> String {
     let shown: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();
     let is_switch = !matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     if !is_switch && !argument.is_hide_possible_values_set() && !shown.is_empty() {
-        let named = |value: &&&clap::builder::PossibleValue| {
+        let named = |value: &clap::builder::PossibleValue| {
             let help = value.get_help().map(|help| format!(" ({})", cell(help.to_string().trim_end_matches('.'))));
             format!("`{}`{}", value.get_name(), help.unwrap_or_default())
         };
-        parts.push(format!("One of {}", shown.iter().map(named).collect::<Vec<_>>().join(", ")));
+        parts.push(format!("One of {}", shown.into_iter().map(named).collect::<Vec<_>>().join(", ")));
     }
     let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if !is_switch && !argument.is_hide_default_value_set() && !defaults.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use windlass_test_pages::{cell, hold, repository, wrapped};
+use windlass_test_reference::{cell, hold, repository, wrapped};
 
 /// The crates that count, and which programs serve what they count.
 const CRATES: [(&str, &str); 7] = [
