@@ -48,10 +48,16 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "",
         &[
-            ("owner", "Whose resources they are: the value of the owner tag, of lower-case letters, digits and dashes. \
-                Absent: made once and kept in the state directory"),
-            ("state_dir", "Journal, decision log and caches. Absent: `$XDG_STATE_HOME/windlass`, else \
-                `~/.local/state/windlass`. `--state-dir` and `WINDLASS_STATE_DIR` come first"),
+            (
+                "owner",
+                "Whose resources they are: the value of the owner tag, of lower-case letters, digits and dashes. \
+                Absent: made once and kept in the state directory",
+            ),
+            (
+                "state_dir",
+                "Journal, decision log and caches. Absent: `$XDG_STATE_HOME/windlass`, else \
+                `~/.local/state/windlass`. `--state-dir` and `WINDLASS_STATE_DIR` come first",
+            ),
             ("api_url", "Where Scaleway's API is. `--api-url` and `SCW_API_URL` come first"),
             ("profile", "The profile of Scaleway's own configuration file. `--profile` and `SCW_PROFILE` come first"),
             ("zone", "The availability zone. `--zone` and `SCW_DEFAULT_ZONE` come first"),
@@ -86,7 +92,10 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "policies.SLOT",
         &[
-            ("path", "A component (`.wasm`), rules (`.rules.toml`) or a reference (`oci://`). Absent: the built-in default"),
+            (
+                "path",
+                "A component (`.wasm`), rules (`.rules.toml`) or a reference (`oci://`). Absent: the built-in default",
+            ),
             ("settings", "What the policy's own settings are: `windlass policy inspect FILE` shows them"),
             ("grants", "Imports that the policy may use, for example `\"windlass:scaleway/look-ups\"`"),
             ("on_failure", "What decides where this policy fails: `\"default\"` or `\"keep\"`"),
@@ -97,10 +106,16 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "policies",
         &[
-            ("trust", "Keys without whose signature nothing is loaded: \
-                [use and trust](distributing-policies.md#use-and-trust)"),
-            ("registries", "Credentials, mirrors and certificates: \
-                [reach a registry](distributing-policies.md#reach-a-registry)"),
+            (
+                "trust",
+                "Keys without whose signature nothing is loaded: \
+                [use and trust](distributing-policies.md#use-and-trust)",
+            ),
+            (
+                "registries",
+                "Credentials, mirrors and certificates: \
+                [reach a registry](distributing-policies.md#reach-a-registry)",
+            ),
         ],
     ),
 ];
@@ -125,7 +140,11 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     let all = "[server]\n[limits]\n[policies.retry]\n";
     configuration::parse(all, Path::new("config.toml")).expect("valid");
     let slot = |key: String| key.replace("policies.retry", "policies.SLOT");
-    let is_slot = |key: &String| key.matches('.').count() == 1 && key.starts_with("policies.") && !KEYS[4].1.iter().any(|(own, _)| key.ends_with(own));
+    let is_slot = |key: &String| {
+        key.matches('.').count() == 1
+            && key.starts_with("policies.")
+            && !KEYS[4].1.iter().any(|(own, _)| key.ends_with(own))
+    };
     let tables = ["server", "limits", "policies"];
     let read: BTreeSet<String> = ASKED.with_borrow(|asked| {
         asked.iter().filter(|key| !is_slot(key) && !tables.contains(&key.as_str())).cloned().map(slot).collect()

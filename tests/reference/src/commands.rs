@@ -41,7 +41,11 @@ fn section(command: &Command, above: &[&str], page: &mut String) {
     if below.is_empty() || !own.is_empty() {
         let usage = command.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
-        let _ = write!(page, "\n```text\n{}\n```\n", textwrap::fill(usage, textwrap::Options::new(100).subsequent_indent("    ")));
+        let _ = write!(
+            page,
+            "\n```text\n{}\n```\n",
+            textwrap::fill(usage, textwrap::Options::new(100).subsequent_indent("    "))
+        );
     }
     if !own.is_empty() {
         page.push('\n');

@@ -44,8 +44,16 @@ fn breaks(older: &Value, newer: &Value, place: &str, found: &mut Vec<String>) {
         }
     }
     const BOUNDS: [&str; 10] = [
-        "minimum", "minLength", "minItems", "minProperties", "maximum", "maxLength", "maxItems", "maxProperties",
-        "pattern", "format",
+        "minimum",
+        "minLength",
+        "minItems",
+        "minProperties",
+        "maximum",
+        "maxLength",
+        "maxItems",
+        "maxProperties",
+        "pattern",
+        "format",
     ];
     for bound in BOUNDS.into_iter().filter(|bound| !newer[bound].is_null()) {
         if !is_as_wide(bound, &older[bound], &newer[bound]) {
