@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Upgrades for real and goes back: `both_ways.py OLDER NEWER [POLICY...]`, two programs, and policies of the older one.
 
-The older one leaves its work in the middle; the newer one has to read all of it, finish it and lose nothing. Going back,
-the older one either works on, or refuses with both versions in its message and changes nothing.
+The older one leaves its work in the middle; the newer one has to read all of it, finish it and lose nothing. Going
+back, the older one either works on, or refuses with both versions in its message and changes nothing.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ def upgrade(world, older, newer, policies):
     world.run("cluster", "terminate", "farm", "--yes")
     for group in groups - {"farm"}:
         world.run("server", "delete", "--group", group, "--yes")
-    left = {kind: len(all_) for kind, all_ in world.control("GET", "resources").items() if all_ and kind != "gone_apple_silicon_servers"}
+    left = {kind: len(all_) for kind, all_ in world.control("GET", "resources").items() if all_}
     assert not left, f"left at Scaleway: {left}"
     print("removed by the newer one: nothing is left")
     print("1 passed, 0 failed")

@@ -118,8 +118,8 @@ def live(world):
     world.fault("POST", "/instance/v1/zones/*/servers", "dropped-connection")
     world.create("lost", codes=(1, 3))
     world.control("DELETE", "faults")
-    # Killed while the power is being switched on, and while a server is being made: nobody has the answers. Both at once,
-    # or the second would end what the first has left.
+    # Killed while the power is being switched on, and while a server is being made: nobody has the answers. Both at
+    # once, or the second would end what the first has left.
     world.fault("POST", action, "delay:600000")
     options = ["--group", "open", "--type", "DEV1-S", "--image", "ubuntu_noble"]
     creation = world.start_until("POST", "/action", "server", "create", *options)

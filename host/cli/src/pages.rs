@@ -13,8 +13,8 @@ use crate::toml_reader::ASKED;
 
 #[test]
 fn the_page_of_the_commands_is_made_of_the_command_line() {
-    let introduction = "Every command and option, as `windlass help` has them. The examples are run by a test. [How it \
-        is used](operating.md), [what it writes as JSON](json-output.md), [its exit codes](exit-codes.md).";
+    let introduction = "Every command and option, as `windlass help` has them. The examples are run by a test. [How it is \
+        used](operating.md), [what it writes as JSON](json-output.md), [its exit codes](exit-codes.md).";
     let page = format!(
         "# Commands of `windlass`\n\n<!-- Generated from the command line: just reference -->\n\n{}\n{}",
         wrapped(introduction),
@@ -35,11 +35,14 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     }
     let after = Arguments::documented().get_after_help().map(ToString::to_string).unwrap_or_default();
     assert!(after.starts_with(&format!("{help}.\n")), "{after}");
-    page += "\nWhat was begun and is not finished is told by [`windlass operation list --open`](operating.md#when-something-fails);\n\
-        the next command goes on with it. A command that only looks ends with 0 also where it finds something wrong, but for\n\
-        `doctor`, `policy check`, `policy test`, `policy prove`, `policy diff` and `conformance`, whose findings end with 1.\n\n\
-        `windlass-controller` and `fleeting-plugin-scaleway` end with 0 when they were told to end, with 1 when they failed, and\n\
-        with 2 on wrong usage or configuration. What they had begun is journalled for the next start.\n";
+    let more = "What was begun and is not finished is told by [`windlass operation list \
+        --open`](operating.md#when-something-fails); the next command goes on with it. A command that only \
+        looks ends with 1 where it finds something wrong, as `doctor` and `conformance` do, and with 2 where \
+        what it was given cannot be used, as `policy check` does.";
+    let others = "`windlass-controller` and `fleeting-plugin-scaleway` end with 0 when they were told to end, with 1 \
+        when they failed, and with 2 on wrong usage or configuration. What they had begun is journalled for \
+        the next start.";
+    let _ = write!(page, "\n{}\n\n{}\n", wrapped(more), wrapped(others));
     hold("docs/exit-codes.md", &page);
 }
 
@@ -100,7 +103,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("grants", "Imports that the policy may use, for example `\"windlass:scaleway/look-ups\"`"),
             ("on_failure", "What decides where this policy fails: `\"default\"` or `\"keep\"`"),
             ("mode", "`\"decide\"`, or `\"shadow\"`: asked and recorded, and never decides"),
-            ("limits", "Other limits than the slot's: [which there are](writing-policies.md#limits)"),
+            ("limits", "Other limits than the slot's: [which there are](writing-policies.md#put-it-in-place)"),
         ],
     ),
     (
@@ -155,10 +158,11 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     assert_eq!(read, described);
 
     let mut page = "# Configuration\n\n<!-- Generated from the code: just reference -->\n\n".to_owned();
-    let introduction = "`windlass` reads `--config FILE`, else `WINDLASS_CONFIG`, else `$XDG_CONFIG_HOME/windlass/config.toml`, \
-        else `~/.config/windlass/config.toml`; all of it may be left out. Paths in it are relative to its folder. A key that does \
-        not exist is refused with the nearest that does. [An example](operating.md#configuration). `windlass config show` \
-        tells what is in force, and where each value comes from.";
+    let introduction = "`windlass` reads `--config FILE`, else `WINDLASS_CONFIG`, else \
+        `$XDG_CONFIG_HOME/windlass/config.toml`, else `~/.config/windlass/config.toml`; all of it may be \
+        left out. Paths in it are relative to its folder. A key that does not exist is refused with the \
+        nearest that does. [An example](operating.md#configuration). `windlass config show` tells what is in \
+        force, and where each value comes from.";
     let _ = writeln!(page, "{}", wrapped(introduction));
     for (table, keys) in KEYS {
         let title = match *table {
@@ -174,9 +178,10 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
             page += "\nWhat `server create` uses where its options say nothing.\n";
         }
     }
-    let more = "The runner plugin has [keys of its own](gitlab-runner-keys.md) in `plugin_config`; `policies` is the same there, as \
-        TOML or JSON. The controller takes [options](controller-commands.md), and `policies` as YAML or JSON from the file that \
-        `--config` names; its Helm chart has [values](kubernetes-chart.md). Traces and metrics are configured by OpenTelemetry's own \
+    let more = "The runner plugin has [keys of its own](gitlab-runner-keys.md) in `plugin_config`; `policies` is the \
+        same there, as TOML or JSON. The controller takes [options](controller-commands.md), and `policies` \
+        as YAML or JSON from the file that `--config` names; its Helm chart has \
+        [values](kubernetes-chart.md). Traces and metrics are configured by OpenTelemetry's own \
         [variables](telemetry.md).";
     let _ = write!(page, "\n## The other programs\n\n{}\n", wrapped(more));
     hold("docs/configuration.md", &page);

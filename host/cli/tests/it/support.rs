@@ -308,7 +308,8 @@ impl World {
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
-             X-Auth-Token: 11111111-1111-1111-1111-111111111111\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             X-Auth-Token: 11111111-1111-1111-1111-111111111111\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .expect("sent");
