@@ -40,8 +40,8 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
         looks ends with 1 where it finds something wrong, as `doctor` and `conformance` do, and with 2 where \
         what it was given cannot be used, as `policy check` does.";
     let others = "`windlass-controller` and `fleeting-plugin-scaleway` end with 0 when they were told to end, with 1 \
-        when they failed, and with 2 on wrong usage or configuration. What they had begun is journalled for \
-        the next start.";
+        when they failed, and with 2 on wrong usage; so does the controller where its configuration or \
+        credentials cannot be used. What they had begun is journalled for the next start.";
     let _ = write!(page, "\n{}\n\n{}\n", wrapped(more), wrapped(others));
     hold("docs/exit-codes.md", &page);
 }
