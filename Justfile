@@ -5,6 +5,8 @@ target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
 chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
+mdbook := "0.5.4"
+git_cliff := "2.14.2"
 public := """
     windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
     windlass-proof windlass-guest-sdk windlass-guest-build windlass
@@ -341,6 +343,35 @@ _go_messages:
 policies: _wasm_target
     WINDLASS_WRITE_POLICIES=1 cargo test --quiet --package windlass-test-guests --test it prebuilt::
 
-# Makes docs/slots.md and the SDK's example questions again from the contract and the host's types, after a change there.
+# Makes the pages of the reference again from the code, after a change there: slots and the SDK's example questions, commands, configuration,
+# exit codes, metrics, the chart's values, the definitions and their fields.
 reference: _wasm_target
     WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-reference --test it
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-cli --bin windlass pages::
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-controller --test it pages::
+    WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --package windlass-controller --lib definitions
+
+# The site of the documentation, by mdBook, into target/site: `just site`, `just site --open`.
+site *arguments: _mdbook
+    python3 docs/site/assemble.py {{ target }}/site-source
+    mdbook build {{ target }}/site-source --dest-dir {{ target }}/site {{ arguments }}
+
+# The site, and whether each of its links leads to a page and a section that exist. Nothing outside is asked.
+test-site: site
+    python3 docs/site/check.py {{ target }}/site
+
+# mdBook takes some minutes to build, once.
+_mdbook:
+    @mdbook --version 2>/dev/null | grep -qx "mdbook v{{ mdbook }}" || \
+        cargo install --locked mdbook --version {{ mdbook }} --no-default-features --features search
+
+# The commits since the last release, by what they do, as the ground of a section of CHANGELOG.md: `just changelog`, `just changelog v0.1.0..`.
+changelog *arguments="--unreleased":
+    @command -v git-cliff >/dev/null || cargo install --locked git-cliff --version {{ git_cliff }} --no-default-features
+    @git-cliff --config cliff.toml {{ arguments }}
+
+# Upgrades the state of an older revision for real, and goes back: it builds that one's command line (some ten minutes the first time), has it
+# die in the middle of its work, and lets this version finish. `just test-upgrade`, `just test-upgrade v0.1.0`.
+test-upgrade *revision: _wasm_target
+    @tests/upgrade/run {{ revision }}

@@ -176,7 +176,7 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
     };
     let mut failure = Failure::usage(format!("the configuration has {count}; nothing was done"))
         .at(file.display().to_string())
-        .remedy("correct the file; docs/operating.md lists every key");
+        .remedy("correct the file; docs/configuration.md lists every key");
     for problem in problems {
         let key = if problem.key.is_empty() { String::new() } else { format!("'{}' ", problem.key) };
         failure = failure.because(format!("line {}: {key}{}", problem.line, problem.message));

@@ -13,6 +13,8 @@ mod context;
 mod files;
 mod interrupt;
 mod logging;
+#[cfg(test)]
+mod pages;
 mod policy_file;
 mod progress;
 mod toml_reader;

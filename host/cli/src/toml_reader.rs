@@ -62,6 +62,14 @@ fn short(words: String) -> String {
     windlass_policy::cut(words, 512)
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Every key that this thread has asked for, whether it was there or not.
+    pub(crate) static ASKED: std::cell::RefCell<std::collections::BTreeSet<String>> = const {
+        std::cell::RefCell::new(std::collections::BTreeSet::new())
+    };
+}
+
 /// One table being read.
 pub(crate) struct TableReader<'r, 't> {
     table: &'r DeTable<'t>,
@@ -81,6 +89,8 @@ impl<'r, 't> TableReader<'r, 't> {
     /// The value as it stands, with its place.
     pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'t>>> {
         self.asked.push(key);
+        #[cfg(test)]
+        ASKED.with_borrow_mut(|asked| asked.insert(self.path_of(key)));
         self.table.get(key)
     }
 

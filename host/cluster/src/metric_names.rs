@@ -1,6 +1,6 @@
 //! The names under which this crate counts.
 
-/// Ended operations, by `kind` and `outcome`.
+/// Counter `kind`, `outcome`: operations on clusters that ended.
 pub const OPERATIONS: &str = "windlass_cluster_operations_total";
-/// How long they took, in seconds, by `kind` and `outcome`.
+/// Histogram `kind`, `outcome`: seconds that they took.
 pub const OPERATION_SECONDS: &str = "windlass_cluster_operation_seconds";

@@ -2,22 +2,22 @@
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-/// Objects, by `kind` and `state`: the phase of a machine, the state of a cluster of servers, `none` where nothing is
-/// recorded yet. Counted every 15 s.
+/// Gauge `kind`, `state`: objects; the state is the phase of a machine or the state of a cluster of servers, `none` where
+/// nothing is recorded yet. Counted every 15 s.
 pub const OBJECTS: &str = "windlass_objects";
-/// Reconciles, by `kind` and `outcome` (`done`, `failed`).
+/// Counter `kind`, `outcome` (`done`, `failed`): reconciles.
 pub const RECONCILES: &str = "windlass_reconciles_total";
-/// How long reconciles take, in seconds, by `kind`.
+/// Histogram `kind`: seconds that reconciles take.
 pub const RECONCILE_SECONDS: &str = "windlass_reconcile_seconds";
-/// Work on machines that is under way in the background, by `kind` (`adopt`, `release`, ...).
+/// Gauge `kind` (`adopt`, `release`, ...): work on machines that is under way in the background.
 pub const JOBS: &str = "windlass_jobs_in_flight";
-/// Releases that ended, by `outcome` (`returned-to-pool`, `deletion-scheduled`, `terminated`, `kept`, ...).
+/// Counter `outcome` (`returned-to-pool`, `deletion-scheduled`, `terminated`, `kept`, ...): releases that ended.
 pub const RELEASES: &str = "windlass_releases_total";
-/// Hosts that carry a claim of ours which no object explains, by `zone`.
+/// Gauge `zone`: hosts that carry a claim of ours which no object explains.
 pub const ORPHANS: &str = "windlass_orphaned_hosts";
-/// Instance servers with our tags that no object explains, by `zone`.
+/// Gauge `zone`: Instance servers with our tags that no object explains.
 pub const ORPHANED_SERVERS: &str = "windlass_orphaned_servers";
-/// Whether this process leads: 1 or 0.
+/// Gauge: whether this process leads, 1 or 0.
 pub const LEADER: &str = "windlass_leader";
 
 pub(crate) fn describe() {

@@ -25,11 +25,23 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Exit; 5] = [Exit::Undone, Exit::Usage, Exit::Left, Exit::Unwritten, Exit::Interrupted];
+
     /// The one with this code; none for success and for what no command of ours ends with.
     pub fn of_code(code: u8) -> Option<Self> {
-        [Exit::Undone, Exit::Usage, Exit::Left, Exit::Unwritten, Exit::Interrupted]
-            .into_iter()
-            .find(|exit| *exit as u8 == code)
+        Self::ALL.into_iter().find(|exit| *exit as u8 == code)
+    }
+
+    /// What it says, as help and manual have it.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Exit::Undone => "failed and undone completely",
+            Exit::Usage => "wrong usage or configuration, nothing touched",
+            Exit::Left => "failed and something is left, which is listed",
+            Exit::Unwritten => "done, and the result could not be written on stdout",
+            Exit::Interrupted => "interrupted, undone or journalled for the next start",
+        }
     }
 }
 

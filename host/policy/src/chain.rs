@@ -202,7 +202,7 @@ impl PinnedPolicies {
         let (answer, decided_by) = pending.close(&question);
         let id = self.deciding.ids.next();
         let duration = started.elapsed();
-        metrics::histogram!("windlass_policy_decision_seconds", "slot" => S::NAME.as_str())
+        metrics::histogram!(crate::metric_names::DECISION_SECONDS, "slot" => S::NAME.as_str())
             .record(duration.as_secs_f64());
         let record = DecisionRecord {
             id,
@@ -394,9 +394,9 @@ impl<S: Slot> PendingDecision<S> {
         let name = link.identity().name.to_string();
         if failure.kind == FailureKind::Brake {
             let (slot, policy) = (S::NAME.as_str(), name.clone());
-            metrics::counter!("windlass_policy_brakes_total", "slot" => slot, "policy" => policy).increment(1);
+            metrics::counter!(crate::metric_names::BRAKES, "slot" => slot, "policy" => policy).increment(1);
         }
-        metrics::counter!("windlass_policy_failures_total", "slot" => S::NAME.as_str(), "policy" => name).increment(1);
+        metrics::counter!(crate::metric_names::FAILURES, "slot" => S::NAME.as_str(), "policy" => name).increment(1);
         if let ChainLink::Policy(policy) = link
             && failure.kind != FailureKind::Suspended
         {

@@ -56,6 +56,7 @@ mod json_text;
 mod kept;
 mod limits;
 mod load;
+pub mod metric_names;
 mod policy;
 mod policy_log;
 mod replay;

@@ -257,7 +257,7 @@ where
 fn tell<S: Slot>(place: &ShadowPlace, shadow: &ShadowRecord<S::Answer>) {
     let name = place.policy.identity.name.to_string();
     let (slot, agreement) = (S::NAME.as_str(), shadow.agreement.as_str());
-    metrics::counter!("windlass_policy_shadows_total", "slot" => slot, "policy" => name, "agreement" => agreement)
+    metrics::counter!(crate::metric_names::SHADOWS, "slot" => slot, "policy" => name, "agreement" => agreement)
         .increment(1);
 }
 

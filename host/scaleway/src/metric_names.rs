@@ -1,20 +1,20 @@
 //! The names under which calls are counted. Labels have few values: `path` is the template of the path
 //! (`/instance/v1/zones/{zone}/servers/{server_id}`), never an id.
 
-/// Counter of finished calls. Labels: `method`, `path`, `status` (HTTP status, or `none` when no answer came) and
-/// `class` (`ok`, or the [`ErrorClass`](crate::ErrorClass) in the contract's spelling).
+/// Counter `method`, `path`, `status` (HTTP status, or `none` when no answer came), `class` (`ok`, or the
+/// [`ErrorClass`](crate::ErrorClass) in the contract's spelling): finished calls.
 pub const CALLS: &str = "windlass_scaleway_calls_total";
 
-/// Histogram of seconds from sending to the whole answer. Labels: `method`, `path`.
+/// Histogram `method`, `path`: seconds from sending to the whole answer.
 pub const CALL_SECONDS: &str = "windlass_scaleway_call_seconds";
 
-/// Histogram of seconds that calls waited for the client's own rate and concurrency limits. No labels.
+/// Histogram: seconds that calls waited for the client's own rate and concurrency limits.
 pub const QUEUE_SECONDS: &str = "windlass_scaleway_queue_seconds";
 
-/// Gauge of calls under way. No labels.
+/// Gauge: calls under way.
 pub const CALLS_IN_FLIGHT: &str = "windlass_scaleway_calls_in_flight";
 
-/// Counter of lists that had to be read again because they were shorter than they said. Label: `path`.
+/// Counter `path`: lists that had to be read again because they were shorter than they said.
 pub const LISTS_READ_AGAIN: &str = "windlass_scaleway_lists_read_again_total";
 
 /// Describes these metrics to the recorder that the program has installed: unit and one line each.

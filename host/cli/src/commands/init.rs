@@ -244,7 +244,7 @@ fn written(wanted: &Wanted, global: &Global) -> Result<String, Failure> {
     }
     let keys = toml::to_string(&table)
         .map_err(|error| Failure::undone("the configuration cannot be made").because(error.to_string()))?;
-    Ok(format!("# Written by `windlass init`; docs/operating.md lists every key.\n{keys}"))
+    Ok(format!("# Written by `windlass init`; docs/configuration.md lists every key.\n{keys}"))
 }
 
 /// Asks a file of rules a question that it answers otherwise than the built-in default.

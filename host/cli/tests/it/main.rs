@@ -25,3 +25,4 @@ mod shapes;
 mod support;
 mod telemetry;
 mod tutorial;
+mod upgrade;

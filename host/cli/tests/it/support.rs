@@ -304,13 +304,19 @@ impl World {
 
     /// One of the simulator's controls.
     pub fn control(&self, method: &str, path: &str, body: &str) -> Value {
+        self.call(method, &format!("/_simulator/{path}"), body)
+    }
+
+    /// A call as Scaleway takes it, by somebody else than the program.
+    pub fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let host = self.url.strip_prefix("http://").expect("a URL");
         let mut stream = TcpStream::connect(host).expect("connected");
         stream.set_read_timeout(Some(LIMIT)).expect("set");
         write!(
             stream,
-            "{method} /_simulator/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+             X-Auth-Token: 11111111-1111-1111-1111-111111111111\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .expect("sent");

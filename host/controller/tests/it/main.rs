@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod pages;
+mod upgrade;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

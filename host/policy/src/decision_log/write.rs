@@ -228,7 +228,7 @@ impl DecisionLog {
             queue.lost += 1;
             queue.lost_in_all += 1;
             drop(queue);
-            metrics::counter!("windlass_decision_records_lost_total").increment(1);
+            metrics::counter!(crate::metric_names::RECORDS_LOST).increment(1);
             return;
         }
         queue.records += 1;
@@ -364,7 +364,7 @@ impl Writer {
             && let Err(error) = self.append_text(&chunk.text)
         {
             tracing::error!(%error, records = chunk.lines, "cannot write to the decision log");
-            metrics::counter!("windlass_decision_log_errors_total").increment(1);
+            metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
             // A new segment next time: the end of this one may be torn.
             self.segment = None;
             self.lost += chunk.told;
@@ -393,7 +393,7 @@ impl Writer {
     fn lose(&mut self, records: u64) {
         self.lost += records;
         self.shared.queue.lock().lost_in_all += records;
-        metrics::counter!("windlass_decision_records_lost_total").increment(records);
+        metrics::counter!(crate::metric_names::RECORDS_LOST).increment(records);
     }
 
     fn open_segment(&mut self) -> io::Result<&mut (File, u64)> {
@@ -429,7 +429,7 @@ impl Writer {
             let Some(records) = drop_segment(&self.folder, name)? else { return Ok(false) };
             if records > 0 {
                 self.shared.queue.lock().dropped_in_all += records;
-                metrics::counter!("windlass_decision_records_dropped_total").increment(records);
+                metrics::counter!(crate::metric_names::RECORDS_DROPPED).increment(records);
                 let segment = name.to_string_lossy();
                 tracing::info!(%segment, records, "the oldest decisions make room in the log");
             }

@@ -24,6 +24,7 @@ use super::span::{Value, attribute};
 
 /// The first wait before a batch is sent again; each next one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Counter `signal` (`traces`, `metrics`): spans and exports that did not arrive.
 const DROPPED: &str = "windlass_telemetry_dropped_total";
 
 /// What is shared with whoever makes spans.
