@@ -49,7 +49,10 @@ def sha256(path):
 
 @functools.cache
 def commit_time():
-    return int(run("git", "show", "--no-patch", "--format=%ct", "HEAD", cwd=ROOT))
+    """When the commit was made that the release says it is of."""
+    definition = json.loads((RELEASE / "provenance.intoto.json").read_text())["predicate"]["buildDefinition"]
+    commit = definition["resolvedDependencies"][0]["digest"]["gitCommit"]
+    return int(run("git", "show", "--no-patch", "--format=%ct", commit, cwd=ROOT))
 
 
 def published():
