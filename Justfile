@@ -258,6 +258,38 @@ image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distro
     done
     echo "SKIPPED: none of docker, podman and buildah works here; the program alone is dist/image/windlass-controller"
 
+# Makes everything that a release consists of into dist/vVERSION, or into `--output FOLDER`; publishes nothing. docs/releasing.md.
+release version *arguments:
+    @deploy/release/release {{ version }} {{ arguments }}
+
+# Whether two builds of a release are equal byte for byte, and if not, what differs.
+release-compare one other:
+    @deploy/release/compare {{ one }} {{ other }}
+
+# Makes a release of the tree as it is, installs it in every way that a user may, runs the main job and removes it: an hour or two on two
+# cores. WINDLASS_RELEASE_PROFILE=release is quicker, WINDLASS_RELEASE_ARCHITECTURES=amd64 halves it.
+test-release: _release_packages _programs _python
+    rm -rf {{ target }}/release-rehearsal
+    deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-rehearsal
+    WINDLASS_RELEASE_REQUIRED=1 tests/release/run {{ target }}/release-rehearsal
+
+# The same of the development build, for this machine alone: without static programs, crates and Kubernetes. Two minutes or three.
+test-packages: _programs _python
+    @command -v go >/dev/null || { echo "SKIPPED: the tools that make a release are built with Go: https://go.dev/dl"; exit 0; }; \
+    test -x {{ python }} || exit 0; rm -rf {{ target }}/release-packages; \
+    WINDLASS_RELEASE_PROGRAMS={{ target }}/debug deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-packages && \
+    tests/release/run {{ target }}/release-packages --without-kubernetes
+
+# Debian's packages that a release and its rehearsal need, where apt can install them.
+_release_packages:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || exit 0
+    dpkg --add-architecture arm64
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        musl-tools gcc-aarch64-linux-gnu musl-dev:arm64 qemu-user-static mmdebstrap rpm minisign lintian >/dev/null
+
 # The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
 bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary

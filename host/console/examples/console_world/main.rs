@@ -105,8 +105,8 @@ async fn main() {
     }
     let host = Host::new(HostOptions::new(Dir::open_ambient_dir(&scratch, ambient_authority()).unwrap())).unwrap();
     let candidates = Candidates::new(Dir::open_ambient_dir(&files, ambient_authority()).unwrap(), host);
-    let good = start(&state, end.clone(), |console| console.with_prices(prices).with_candidates(candidates)).await;
-    let hostile = start(&hostile, end.clone(), |console| console).await;
+    let good = start(&state, end.clone(), |console| console.with_prices(prices).with_candidates(candidates));
+    let hostile = start(&hostile, end.clone(), |console| console);
     println!(
         "{}",
         json!({ "world": good, "hostile": hostile, "hostile_texts": hostile_texts, "operations": OPERATIONS })
