@@ -69,7 +69,7 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
         .execute(
             "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at,
                  updated_at)
-             select 'ci-under0way001', kind, grouping, zone, owner, specification, policies, runner, 'open', created_at,
+             select 'ci-0nderway0001', kind, grouping, zone, owner, specification, policies, runner, 'open', created_at,
                  updated_at from operations where state = 'open' limit 1",
             [],
         )
@@ -79,7 +79,7 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
         .execute(
             "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, reasons,
                  created_at, updated_at)
-             select 'web-under0way02', 'cleanup-server', grouping, zone, owner,
+             select 'web-0nderway0002', 'cleanup-server', grouping, zone, owner,
                  json_object('creation', id, 'server', null), policies, runner, 'open', '[\"the runner no longer wants it\"]',
                  created_at, updated_at
              from operations where grouping = 'web' and ended_by is null and state = 'done' limit 1",
