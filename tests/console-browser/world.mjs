@@ -139,7 +139,7 @@ export async function pages(base) {
     const { text } = await get(path);
     for (const row of text.split("<tr>").slice(1)) {
       const [id] = found(row, /href="\/operations\/([^"?]+)"/g);
-      const cells = found(row, /<td>(?:<span[^>]*>)?([a-z-]*)</g);
+      const cells = found(row, /<td[^>]*>(?:<span[^>]*>)?([a-z-]*)</g);
       if (id && !kinds.has(cells.slice(0, 3).join())) kinds.set(cells.slice(0, 3).join(), id);
     }
   }

@@ -142,8 +142,12 @@ fn told(error: &windlass_policy::Error) -> String {
     let mut words = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(of) = cause {
-        words.push_str(": ");
-        words.push_str(&of.to_string());
+        // Some say their cause themselves.
+        let more = of.to_string();
+        if !words.contains(&more) {
+            words.push_str(": ");
+            words.push_str(&more);
+        }
         cause = of.source();
     }
     words

@@ -291,14 +291,11 @@ impl Source {
         Ok((machines, more))
     }
 
-    /// The type that was made: of several that were asked for, the one that the journal names last.
+    /// The type that was made: of one that was asked for that one, else the one that the journal names last.
     fn type_of(&self, operation: &Operation) -> Result<Option<String>, Error> {
-        let asked = &operation.specification;
-        let types = asked.get("types").and_then(Value::as_array);
-        match types.map(Vec::as_slice) {
-            None | Some([]) => return Ok(asked.get("type").and_then(Value::as_str).map(str::to_owned)),
-            Some([only]) => return Ok(only.as_str().map(str::to_owned)),
-            Some(_) => {}
+        let types = operation.specification.get("types").and_then(Value::as_array);
+        if let Some([only]) = types.map(Vec::as_slice) {
+            return Ok(only.as_str().map(str::to_owned));
         }
         let Some(journal) = self.journal()? else { return Ok(None) };
         let entries = journal.entries(&operation.id).map_err(Error::Journal)?;

@@ -19,7 +19,6 @@ use futures::FutureExt as _;
 use maud::Markup;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -235,7 +234,8 @@ async fn decision(
     Query(which): Query<WhichPolicy>,
 ) -> Response {
     let (source, of) = (Arc::clone(&console), id.clone());
-    let content = reading(&console, move || Ok(pages::decision(&source.source.decision(&of, which.policy.as_deref())?))).await;
+    let content =
+        reading(&console, move || Ok(pages::decision(&source.source.decision(&of, which.policy.as_deref())?))).await;
     shown(&console, &id, "/decisions", content)
 }
 
@@ -329,8 +329,8 @@ impl Drop for Follower {
 
 /// What pages look like; none where it cannot be told.
 async fn mark(console: Arc<Console>) -> Option<String> {
-    let mark = tokio::task::spawn_blocking(move || console.source.mark().ok()).await.ok().flatten()?;
-    Some(Sha256::digest(mark.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    let mark = tokio::task::spawn_blocking(move || console.source.mark()).await.ok()?;
+    Some(format!("{mark:016x}"))
 }
 
 /// Looks whether something has changed, for as long as anybody is told of it.

@@ -27,7 +27,8 @@ const PRICE_INTERVAL: Duration = Duration::from_secs(1);
 const PRICE_PAUSE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Result<(), Failure> {
-    let arguments::Console { listen, token_file, allow_host, tls_certificate, tls_key, client_ca, policies } = arguments;
+    let arguments::Console { listen, token_file, allow_host, tls_certificate, tls_key, client_ca, policies } =
+        arguments;
     let options = ServeOptions { allow_hosts: allow_host, token_file, ..ServeOptions::new(listen) };
     let options = options.with_tls(tls_certificate, tls_key, client_ca).map_err(refused)?;
     let state = context.state_directory()?;

@@ -64,5 +64,27 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
             )
             .unwrap();
     }
+    // What is under way stays so, whatever its process does: a creation, and the removal of a server.
+    let copied = transaction
+        .execute(
+            "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at,
+                 updated_at)
+             select 'ci-0nderway0001', kind, grouping, zone, owner, specification, policies, runner, 'open', created_at,
+                 updated_at from operations where state = 'open' limit 1",
+            [],
+        )
+        .unwrap();
+    assert_eq!(copied, 1);
+    transaction
+        .execute(
+            "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, reasons,
+                 created_at, updated_at)
+             select 'web-0nderway0002', 'cleanup-server', grouping, zone, owner,
+                 json_object('creation', id, 'server', null), policies, runner, 'open', '[\"the runner no longer wants it\"]',
+                 created_at, updated_at
+             from operations where grouping = 'web' and ended_by is null and state = 'done' limit 1",
+            [],
+        )
+        .unwrap();
     transaction.commit().unwrap();
 }

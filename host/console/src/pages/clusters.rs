@@ -95,7 +95,11 @@ fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
 fn planned(plan: &ClusterPlan) -> Markup {
     let nothing = plan.make.is_empty() && plan.remove.is_empty() && plan.hooks.is_empty();
     html! {
-        h3 { "A " (plan.operation) }
+        h3 { @match plan.operation.as_str() {
+            "scale" => "A scaling to what its specification says",
+            "terminate" => "A termination",
+            _ => "Its creation",
+        } }
         @if nothing { p.none { "Nothing: everything is as its specification says." } } @else {
             ul {
                 @if !plan.make.is_empty() { li { "makes " (plan.make.join(", ")) } }
@@ -126,9 +130,9 @@ fn stages(nodes: &[Node]) -> BTreeMap<&'static str, usize> {
 /// How far a node is on its way.
 fn stage(node: &Node) -> &'static str {
     match node.state.as_str() {
-        "running" if node.started => "running: started",
-        "running" if node.configured => "running: configured",
-        "running" => "running: hooks to come",
+        "running" if node.started => "started",
+        "running" if node.configured => "configured",
+        "running" => "running, hooks to come",
         other => other,
     }
 }

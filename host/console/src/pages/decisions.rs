@@ -152,7 +152,7 @@ fn pretty(value: &serde_json::Value) -> String {
 }
 
 fn lines(title: &str, lines: &[String]) -> Markup {
-    html! { section { h2 { (title) } @for line in lines { p.line { (line) } } } }
+    html! { section { h2 { (title) } @for line in lines { p.line { (line.replace("`--raw` has", "the data below have")) } } } }
 }
 
 /// A policy's part.

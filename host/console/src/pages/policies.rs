@@ -27,7 +27,7 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
                 @if host.status.dropped_records > 0 { p { (host.status.dropped_records) " old records made room for newer ones." } }
                 (table(
                     &format!("Policies of process {}", host.process),
-                    &["slot", "asked", "policy", "version", "component", "in place for", "is", "why", "says of itself"],
+                    &["slot", "asked", "policy", "version", "component/settings", "in place for", "is", "why", "says of itself"],
                     &host.status.links.iter().map(link).collect::<Vec<_>>(),
                 ))
             }
@@ -40,7 +40,7 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
                     "nothing else: the last good one, or the next of the chain, decides." }
                 (table(
                     "Versions over time",
-                    &["at", "slot", "asked", "what happened", "policy", "component", "why or from where", "host"],
+                    &["at", "slot", "asked", "what happened", "policy", "component/settings", "why or from where", "host"],
                     &changes.iter().map(change).collect::<Vec<_>>(),
                 ))
             }
@@ -64,7 +64,10 @@ fn link(link: &LinkStatus) -> Vec<Markup> {
 }
 
 fn component(policy: &PolicyIdentity) -> Markup {
-    html! { span.id title=(policy.component.to_string()) { (policy.component.short()) } }
+    let settings: String = policy.settings.to_string().chars().take(6).collect();
+    html! { span.id title=(format!("component {}, settings {}", policy.component, policy.settings)) {
+        (policy.component.short()) "/" (settings)
+    } }
 }
 
 /// What they did lately: answers, failures, the brake, agreement as a shadow, time and fuel.

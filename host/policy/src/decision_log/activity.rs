@@ -7,8 +7,9 @@ use serde::Deserialize;
 
 use super::read::{DecisionReader, id_of};
 use super::record::{Agreement, LinkRecord, Outcome};
-use crate::decision::{DecisionId, FailureKind, PolicyIdentity};
+use crate::decision::{DecisionId, PolicyIdentity};
 use crate::error::Error;
+use crate::failure_kind::FailureKind;
 
 /// What policies did in the newest decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
