@@ -62,7 +62,7 @@ impl<'plane> Installation<'plane> {
         let file = self.scene.folder().join("values.json");
         std::fs::write(&file, all.to_string())?;
         let file = file.to_str().context("UTF-8")?;
-        let mut arguments = vec![verb, RELEASE_NAME, &self.chart, "--namespace", SYSTEM, "--values", file];
+        let mut arguments = vec![verb, RELEASE_NAME, self.chart.as_str(), "--namespace", SYSTEM, "--values", file];
         if self.chart.starts_with("oci://") {
             arguments.push("--plain-http");
         }
