@@ -405,5 +405,5 @@ changelog *arguments="--unreleased":
 
 # Upgrades the state of an older revision for real, and goes back: it builds that one's command line (some ten minutes the first time), has it
 # die in the middle of its work, and lets this version finish. `just test-upgrade`, `just test-upgrade v0.1.0`.
-test-upgrade *revision: _wasm_target
+test-upgrade *revision: _programs
     @tests/upgrade/run {{ revision }}

@@ -80,7 +80,7 @@ fn leaves(schema: &Value, above: &[String], found: &mut Vec<Vec<String>>) {
     match schema["properties"].as_object() {
         Some(properties) => {
             for (key, below) in properties {
-                leaves(below, &[above, &[key.clone()]].concat(), found);
+                leaves(below, &[above, std::slice::from_ref(key)].concat(), found);
             }
         }
         None => found.push(above.to_vec()),

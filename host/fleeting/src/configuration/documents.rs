@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::reader::KEYS;
 use super::{GroupConfiguration, ProcessEnvironment};
 
 /// The blocks of TOML in a page that hold runners.
@@ -42,23 +41,4 @@ fn what_the_documents_configure_is_accepted() {
             panic!("{place}: {error}");
         }
     }
-}
-
-/// The keys that stand in the first column of a page's tables.
-fn first_column(page: &str) -> Vec<&str> {
-    let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).map(|(first, _)| first);
-    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
-}
-
-#[test]
-fn every_key_stands_on_a_page_and_every_key_on_the_page_exists() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |path: &str| std::fs::read_to_string(repository.join(path)).unwrap();
-    let (keys, macs) = (read("docs/gitlab-runner-keys.md"), read("docs/gitlab-runner-apple-silicon.md"));
-    let explained = [first_column(&keys), first_column(&macs)].concat();
-    let missing: Vec<_> = KEYS.iter().filter(|key| !explained.contains(key)).collect();
-    assert!(missing.is_empty(), "no table explains {missing:?}");
-    let own = keys.split("## GitLab's own keys").next().unwrap();
-    let unknown: Vec<_> = first_column(own).into_iter().filter(|key| !KEYS.contains(key)).collect();
-    assert!(unknown.is_empty(), "the page explains keys that are not read: {unknown:?}");
 }

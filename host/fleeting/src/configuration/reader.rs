@@ -14,7 +14,7 @@ use super::{ProcessEnvironment, duration};
 const LONGEST_WORDS: usize = 1024;
 
 /// Every key, for the message about one that does not exist.
-pub(super) const KEYS: &[&str] = &[
+const KEYS: &[&str] = &[
     "access_key",
     "adopt",
     "calls_per_second",
