@@ -211,8 +211,11 @@ impl Registries {
         let looked_up = self.blocking(reference, async {
             let mut errors = Vec::new();
             for registry in self.in_order(reference) {
-                let client = self.client(registry, reference, Access::Pull).await?;
-                match client.bundles(reference, artifact.digest).await {
+                let asked = async {
+                    let client = self.client(registry, reference, Access::Pull).await?;
+                    client.bundles(reference, artifact.digest).await
+                };
+                match asked.await {
                     Ok(bundles) => {
                         artifact.signatures.extend(of_manifest(&bundles, manifest));
                         if self.is_trusted(&artifact) {

@@ -83,11 +83,8 @@ impl Client {
                 StatusCode::OK => is_index(&response),
                 status if missing.contains(&status) || status == StatusCode::NOT_ACCEPTABLE => false,
                 _ => {
-                    return Err(self
-                        .expect(response, &[], "the list of signatures")
-                        .await
-                        .err()
-                        .unwrap_or_else(|| self.problem("it lists no signatures".into())));
+                    self.expect(response, &[], "the list of signatures").await?;
+                    break;
                 }
             };
             if !is_api && page == 0 {
@@ -133,7 +130,7 @@ impl Client {
                 None | Some(EMPTY_CONFIG) => &mut found.perhaps,
                 Some(_) => continue,
             };
-            let digest = listed.digest.parse().map_err(|expected| none(format!("{expected}")))?;
+            let digest = listed.digest.parse::<ContentDigest>().map_err(|expected| none(expected.to_owned()))?;
             // One more than is looked at, so that it is known that there are more.
             if !into.contains(&digest) && into.len() <= MAX_BUNDLES {
                 into.push(digest);
@@ -172,7 +169,7 @@ impl Client {
         if layer.size > limit {
             return Err(Error::TooLarge { registry: self.registry.clone(), what: "signature", limit });
         }
-        let blob: ContentDigest = layer.digest.parse().map_err(|expected| self.problem(format!("{expected}")))?;
+        let blob = layer.digest.parse::<ContentDigest>().map_err(|expected| self.problem(expected.to_owned()))?;
         let url = self.url(&format!("{}/blobs/{blob}", reference.repository()))?;
         let response = self.send(Method::GET, url, HeaderMap::new(), None).await?;
         let response = self.expect(response, &[StatusCode::OK], &format!("the signature {blob}")).await?;

@@ -192,7 +192,7 @@ fn a_list_without_end_is_left_off() {
     let key = Cosign::new();
     let trust = only(&key);
     // More entries than are looked at: the bundle among the first is found, one behind them is not.
-    for (place, found) in [(0, true), (100, false)] {
+    for (place, found) in [(0, true), (15, true), (16, false), (100, false)] {
         let mut shelf = shelf();
         let mut listed: Vec<Value> = (0..100)
             .map(|number: u32| {

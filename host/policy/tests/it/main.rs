@@ -10,7 +10,7 @@ mod chains;
 mod contract;
 /// Keys and bundles as cosign makes them.
 #[path = "../../../distribution/tests/it/cosign.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod cosign;
 mod crowds;
 mod deciding;

@@ -11,7 +11,7 @@ use super::*;
 
 /// Keys and bundles as cosign makes them.
 #[path = "../../../../distribution/tests/it/cosign.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod cosign;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
