@@ -12,19 +12,17 @@ use std::path::Path;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, ObjectMeta};
+use kube::api::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, InstanceMachine, ServerCluster, ServerClusterStatus};
-use crate::kubernetes::connect;
+use crate::kubernetes::{api, connect, for_each};
 
 /// The name of the ConfigMap.
 pub(crate) const NAME: &str = "windlass-approvals";
-/// Objects of one page of a listing.
-const PAGE: u32 = 500;
 
 /// Whether an administrator lets the object use what this key names.
 pub(crate) async fn approved(context: &Context, key: &str, namespace: &str, name: &str) -> Result<bool, Error> {
@@ -108,18 +106,13 @@ async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<K>, Err
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
 {
-    let api: Api<K> =
-        namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
-    let mut parameters = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
-    loop {
-        let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the machines"))?;
-        all.extend(page.items);
-        match page.metadata.continue_ {
-            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
-            _ => return Ok(all),
-        }
-    }
+    for_each(&api::<K>(client, namespace), "listing the machines", |object| {
+        all.push(object);
+        Ok(())
+    })
+    .await?;
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -2,12 +2,17 @@
 
 use std::path::Path;
 
+use kube::api::ListParams;
 use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
 
 use crate::Error;
 
 /// Who we are in events, in the Lease's history and to the API server.
 pub(crate) const CONTROLLER: &str = "windlass-controller";
+
+/// Objects of one page of a listing.
+const PAGE: u32 = 500;
 
 /// What is appended to the client's own user agent.
 pub(crate) fn user_agent() -> String {
@@ -49,5 +54,25 @@ where
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// Lists objects page by page and visits each. `doing` says in an error what was listed.
+pub(crate) async fn for_each<K>(
+    api: &Api<K>,
+    doing: &'static str,
+    mut visit: impl FnMut(K) -> Result<(), Error>,
+) -> Result<(), Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&parameters).await.map_err(Error::kubernetes(doing))?;
+        page.items.into_iter().try_for_each(&mut visit)?;
+        match page.metadata.continue_ {
+            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
+            _ => return Ok(()),
+        }
     }
 }

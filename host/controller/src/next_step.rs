@@ -53,3 +53,19 @@ impl Next {
         Self::Wait { phase, reason, message, after: Some(after) }
     }
 }
+
+#[cfg(test)]
+impl Next {
+    /// The decision in one word, with its reason.
+    pub(crate) fn word(&self) -> String {
+        match self {
+            Next::Wait { reason, .. } => format!("Wait {reason}"),
+            Next::Start(kind) => format!("Start {}", kind.as_str()),
+            Next::Provisioned { trouble: Some((reason, _)) } => format!("Provisioned {reason}"),
+            Next::Provisioned { trouble: None } => "Provisioned".to_owned(),
+            Next::Pause(_) => "Pause".to_owned(),
+            Next::LookAgain { .. } => "LookAgain".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}

@@ -41,13 +41,13 @@ pub enum HookAction {
     Webhook(WebhookHook),
     /// A command on each node.
     Ssh(SshHook),
-    /// What only the embedding program's own [`RunHooks`] can run, in words for people. No specification can be written
-    /// with it, and [`HookRunner`] refuses it.
+    /// What only the embedding program's own [`RunHooks`](super::RunHooks) can run, in words for people. No
+    /// specification can be written with it, and [`HookRunner`](super::HookRunner) refuses it.
     Foreign(String),
 }
 
-/// A program on windlass's own machine. It reads [`HookInput`] as JSON on its stdin and says by its exit code how it
-/// ended: 0 is done, 75 (`EX_TEMPFAIL`) asks to be tried again, everything else is a failure.
+/// A program on windlass's own machine. It reads [`HookInput`](super::HookInput) as JSON on its stdin and says by its
+/// exit code how it ended: 0 is done, 75 (`EX_TEMPFAIL`) asks to be tried again, everything else is a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramHook {
@@ -68,8 +68,8 @@ pub struct ProgramHook {
     pub pass_environment: Vec<String>,
 }
 
-/// An HTTP POST of [`HookInput`] as JSON, signed. An answer of 2xx is done, everything else a failure; redirects are
-/// not followed.
+/// An HTTP POST of [`HookInput`](super::HookInput) as JSON, signed. An answer of 2xx is done, everything else a
+/// failure; redirects are not followed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookHook {
@@ -87,8 +87,8 @@ pub struct WebhookHook {
     pub plain_http: bool,
 }
 
-/// A command over ssh on each node. It reads [`HookInput`] as JSON on its stdin, with the node itself as `node`; exit
-/// codes are read as a program's.
+/// A command over ssh on each node. It reads [`HookInput`](super::HookInput) as JSON on its stdin, with the node itself
+/// as `node`; exit codes are read as a program's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SshHook {

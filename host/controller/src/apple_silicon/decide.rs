@@ -291,19 +291,6 @@ mod tests {
         }
     }
 
-    /// The decision in one word, with its reason.
-    fn word(next: &Next) -> String {
-        match next {
-            Next::Wait { reason, .. } => format!("Wait {reason}"),
-            Next::Start(kind) => format!("Start {}", kind.as_str()),
-            Next::Provisioned { trouble: Some((reason, _)) } => format!("Provisioned {reason}"),
-            Next::Provisioned { trouble: None } => "Provisioned".to_owned(),
-            Next::Pause(_) => "Pause".to_owned(),
-            Next::LookAgain { .. } => "LookAgain".to_owned(),
-            other => format!("{other:?}"),
-        }
-    }
-
     #[test]
     fn a_living_object_is_decided_upon_as_the_table_says() {
         let alone = above(Standing::Alone);
@@ -372,7 +359,7 @@ mod tests {
             // What is provisioned stays so when something above it goes.
             (Observed { host_id: Some("h"), sight: Sight::There(&here), ..seen(&no_owner) }, "Provisioned"),
         ] {
-            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+            assert_eq!(decide(&observed).word(), expected, "{observed:#?}");
         }
     }
 
@@ -421,7 +408,7 @@ mod tests {
             (Observed { sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
             (Observed { sight: Sight::Unseen, ..deleted(&alone) }, "Wait ListingFailed"),
         ] {
-            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+            assert_eq!(decide(&observed).word(), expected, "{observed:#?}");
         }
     }
 }

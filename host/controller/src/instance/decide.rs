@@ -189,18 +189,6 @@ mod tests {
         }
     }
 
-    fn word(next: &Next) -> String {
-        match next {
-            Next::Wait { reason, .. } => format!("Wait {reason}"),
-            Next::Start(kind) => format!("Start {}", kind.as_str()),
-            Next::Provisioned { trouble: Some((reason, _)) } => format!("Provisioned {reason}"),
-            Next::Provisioned { trouble: None } => "Provisioned".to_owned(),
-            Next::Pause(_) => "Pause".to_owned(),
-            Next::LookAgain { .. } => "LookAgain".to_owned(),
-            other => format!("{other:?}"),
-        }
-    }
-
     #[test]
     fn every_situation_has_its_decision() {
         let alone = above(Standing::Alone);
@@ -248,7 +236,7 @@ mod tests {
             (Observed { above: &paused, ..deleted }, "Pause"),
             (Observed { finalizer: false, ..deleted }, "Nothing"),
         ] {
-            assert_eq!(word(&decide(&observed)), expected, "{observed:#?}");
+            assert_eq!(decide(&observed).word(), expected, "{observed:#?}");
         }
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 use windlass_lifecycle::{Control, Reclaim, ReclaimMode, ReclaimRequest};
 use windlass_scaleway::Zone;
 
-use super::known::{Account, Counts, PAGE, Watch, about};
+use super::known::{Account, Counts, Watch, about};
 use crate::Error;
 use crate::arguments::Orphans;
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, annotations};
+use crate::kubernetes::for_each;
 use crate::names::{ProviderId, claim, claim_prefix};
 
 /// Who is alive, and the zones in which they are.
@@ -21,28 +21,21 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
     let api: Api<AppleSiliconMachine> = Api::all(context.client.clone());
     let (mut live, mut zones) = (BTreeSet::new(), BTreeSet::new());
     zones.extend(context.settings.zone.clone());
-    let mut parameters = ListParams::default().limit(PAGE);
-    loop {
-        let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the living machines"))?;
-        for object in &page.items {
-            // One that waits for an approval names its host in the annotation.
-            live.extend(object.annotations().get(annotations::CLAIM).cloned());
-            let own = claim(&context.settings.owner, &object.name_any(), &object.uid().unwrap_or_default())?;
-            live.insert(own.to_string());
-            if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
-                live.insert(provider.id().to_owned());
-                zones.insert(provider.zone().clone());
-            }
-            if let Some(status) = &object.status {
-                live.extend(status.server_id.clone());
-            }
-            zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+    for_each(&api, "listing the living machines", |object| {
+        // One that waits for an approval names its host in the annotation.
+        live.extend(object.annotations().get(annotations::CLAIM).cloned());
+        let own = claim(&context.settings.owner, &object.name_any(), &object.uid().unwrap_or_default())?;
+        live.insert(own.to_string());
+        if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
+            live.insert(provider.id().to_owned());
+            zones.insert(provider.zone().clone());
         }
-        match page.metadata.continue_ {
-            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
-            _ => return Ok((live, zones)),
-        }
-    }
+        zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+        live.extend(object.status.and_then(|status| status.server_id));
+        Ok(())
+    })
+    .await?;
+    Ok((live, zones))
 }
 
 /// Tells of a host whose claim nobody explains, and gives it back after a while where that is configured.

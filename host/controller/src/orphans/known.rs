@@ -52,9 +52,6 @@ pub(super) struct Counts {
     pub(super) servers: BTreeMap<Zone, usize>,
 }
 
-/// Objects of one page of a listing.
-pub(super) const PAGE: u32 = 500;
-
 /// Orphans have no object: their events are told of the Lease.
 pub(super) fn about(watch: &Watch) -> ObjectReference {
     ObjectReference {

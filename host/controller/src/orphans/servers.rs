@@ -6,10 +6,11 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use windlass_scaleway::types::instance::Server;
 
-use super::known::{Account, Counts, PAGE, Watch, about};
+use super::known::{Account, Counts, Watch, about};
 use crate::Error;
 use crate::context::Context;
 use crate::kinds::{InstanceMachine, ServerCluster, annotations};
+use crate::kubernetes::for_each;
 use crate::names::ProviderId;
 use crate::server_fields::operation_of;
 
@@ -20,24 +21,18 @@ const KEPT: &str = "windlass-kept";
 async fn explained(context: &Context, account: &mut Account) -> Result<BTreeSet<String>, Error> {
     let mut explained = BTreeSet::new();
     let machines: Api<InstanceMachine> = Api::all(context.client.clone());
-    let mut parameters = ListParams::default().limit(PAGE);
-    loop {
-        let page = machines.list(&parameters).await.map_err(Error::kubernetes("listing the living instances"))?;
-        for object in page.items {
-            explained.extend(object.annotations().get(annotations::OPERATION).cloned());
-            account.zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
-            if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
-                account.zones.insert(provider.zone().clone());
-                explained.insert(provider.id().to_owned());
-            }
-            let status = object.status.unwrap_or_default();
-            explained.extend(status.server_id.into_iter().chain(status.creation));
+    for_each(&machines, "listing the living instances", |object| {
+        explained.extend(object.annotations().get(annotations::OPERATION).cloned());
+        account.zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+        if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
+            account.zones.insert(provider.zone().clone());
+            explained.insert(provider.id().to_owned());
         }
-        match page.metadata.continue_ {
-            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
-            _ => break,
-        }
-    }
+        let status = object.status.unwrap_or_default();
+        explained.extend(status.server_id.into_iter().chain(status.creation));
+        Ok(())
+    })
+    .await?;
     let clusters: Api<ServerCluster> = Api::all(context.client.clone());
     let clusters = clusters.list(&ListParams::default()).await;
     for object in clusters.map_err(Error::kubernetes("listing the living clusters of servers"))? {
