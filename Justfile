@@ -63,6 +63,8 @@ test *parts: _wasm_target
 # Builds all that the parts below run.
 test-build: _wasm_target
     cargo test --workspace --no-run
+    @command -v go >/dev/null || { echo "SKIPPED: cosign and a registry of others are built with Go: https://go.dev/dl"; exit 0; }; \
+    tests/supply-go/build.sh "{{ target }}/supply/bin"
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 test-rust *arguments: _wasm_target
@@ -121,6 +123,10 @@ test-scripts *arguments: _programs _python
     WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
         {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
 
+# The same with the policy of each slot in each language: eight more components, each compiled for half a minute the first time.
+test-scripts-of-every-slot:
+    WINDLASS_SCRIPTS_EVERY_SLOT=1 {{ just_executable() }} test-scripts
+
 # The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
 # modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
 test-kubernetes *arguments: _programs _sshd
@@ -137,6 +143,25 @@ _sshd:
     [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && trap 'rm -f "$policy"' EXIT; }
     apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
+
+# A walk through the console's pages in headless Chromium: as they look in both themes and three widths, without scripts, by keyboard, by axe,
+# and with a thousand hostile texts. Pictures stay in target/console-browser.
+test-console: _wasm_target _chromium
+    @command -v npm >/dev/null || { echo "SKIPPED: the walk through the console needs Node.js 20: https://nodejs.org"; exit 0; }; \
+    chromium=$(command -v chromium || command -v chromium-browser || true); \
+    test -n "$chromium" || { echo "SKIPPED: the walk through the console needs Chromium: apt-get install chromium"; exit 0; }; \
+    cargo build --quiet --package windlass-cli --bin windlass --package windlass-console --example console_world && \
+    cd tests/console-browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
+    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs walk.test.mjs
+
+# Debian's Chromium, where there is none and it can be installed.
+_chromium:
+    #!/usr/bin/env bash
+    set -u
+    if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then exit 0; fi
+    if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
+    apt-cache show chromium >/dev/null 2>&1 || apt-get update -qq || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null || true
 
 # Weeks of two tenants with two keys on one controller, on a real API server: random work, faults, theft, changed keys, kills of both
 # leaders; some twenty seconds a week. `just weeks 50`, `just weeks 1 17` for the seed 17. A violation is told with the week's events.
@@ -232,6 +257,38 @@ image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distro
         exec "$builder" build --build-arg BASE="{{ base }}" --tag "{{ name }}" --file host/controller/Containerfile dist/image
     done
     echo "SKIPPED: none of docker, podman and buildah works here; the program alone is dist/image/windlass-controller"
+
+# Makes everything that a release consists of into dist/vVERSION, or into `--output FOLDER`; publishes nothing. docs/releasing.md.
+release version *arguments:
+    @deploy/release/release {{ version }} {{ arguments }}
+
+# Whether two builds of a release are equal byte for byte, and if not, what differs.
+release-compare one other:
+    @deploy/release/compare {{ one }} {{ other }}
+
+# Makes a release of the tree as it is, installs it in every way that a user may, runs the main job and removes it: an hour or two on two
+# cores. WINDLASS_RELEASE_PROFILE=release is quicker, WINDLASS_RELEASE_ARCHITECTURES=amd64 halves it.
+test-release: _release_packages _programs _python
+    rm -rf {{ target }}/release-rehearsal
+    deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-rehearsal
+    WINDLASS_RELEASE_REQUIRED=1 tests/release/run {{ target }}/release-rehearsal
+
+# The same of the development build, for this machine alone: without static programs, crates and Kubernetes. Two minutes or three.
+test-packages: _programs _python
+    @command -v go >/dev/null || { echo "SKIPPED: the tools that make a release are built with Go: https://go.dev/dl"; exit 0; }; \
+    test -x {{ python }} || exit 0; rm -rf {{ target }}/release-packages; \
+    WINDLASS_RELEASE_PROGRAMS={{ target }}/debug deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-packages && \
+    tests/release/run {{ target }}/release-packages --without-kubernetes
+
+# Debian's packages that a release and its rehearsal need, where apt can install them.
+_release_packages:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || exit 0
+    dpkg --add-architecture arm64
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        musl-tools gcc-aarch64-linux-gnu musl-dev:arm64 qemu-user-static mmdebstrap rpm minisign lintian >/dev/null
 
 # The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
 bench: _wasm_target

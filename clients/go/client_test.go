@@ -35,7 +35,8 @@ func TestAPolicyOfTheServerDecides(t *testing.T) {
 	if wait := decision.Answer.GetVerdict().GetWait(); wait != 1234 {
 		t.Errorf("it waits %d", wait)
 	}
-	if decision.Reason != "waits 1234" || decision.ID == "" || decision.DecidedBy.GetSlot() != "retry" || decision.DecidedBy.GetBuiltIn() {
+	if decision.Reason != "waits 1234" || decision.ID == "" || decision.DecidedBy.GetSlot() != "retry" ||
+		decision.DecidedBy.GetBuiltIn() {
 		t.Errorf("%+v", decision)
 	}
 }
@@ -143,7 +144,8 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	}
 
 	placement := client.Placement(ctx, &policyv1.PlacementQuestion{
-		Now: now, Operation: "create-server", Wanted: 3, Places: []*policyv1.PlacementPlace{{Zone: "fr-par-1", ServerType: "DEV1-S"}},
+		Now: now, Operation: "create-server", Wanted: 3,
+		Places: []*policyv1.PlacementPlace{{Zone: "fr-par-1", ServerType: "DEV1-S"}},
 	}, func() *policyv1.PlacementAnswer { return nil })
 	if placement.Err != nil || placement.Answer.GetVerdict().GetPlace().GetItems()[0].GetCount() != 3 {
 		t.Errorf("%+v", placement)
@@ -156,7 +158,8 @@ func TestABatchIsAnsweredQuestionByQuestion(t *testing.T) {
 	retry := func(question *policyv1.RetryQuestion) *policyv1.Question {
 		return &policyv1.Question{Slot: &policyv1.Question_Retry{Retry: question}}
 	}
-	outcomes, err := client.Decide(context.Background(), retry(gatewayFailed()), retry(&policyv1.RetryQuestion{}), &policyv1.Question{}, retry(gatewayFailed()))
+	outcomes, err := client.Decide(context.Background(), retry(gatewayFailed()), retry(&policyv1.RetryQuestion{}),
+		&policyv1.Question{}, retry(gatewayFailed()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +168,10 @@ func TestABatchIsAnsweredQuestionByQuestion(t *testing.T) {
 			t.Errorf("%d: %v", place, outcomes[place])
 		}
 	}
-	for place, words := range map[int]string{1: "the question to the slot retry: the field failure is missing", 2: "the question is of no slot that this server knows"} {
-		if refused := outcomes[place].GetError(); refused.GetMessage() != words || refused.GetCode() != policyv1.Error_CODE_INVALID {
+	for place, words := range map[int]string{1: "the question to the slot retry: the field failure is missing",
+		2: "the question is of no slot that this server knows"} {
+		if refused := outcomes[place].GetError(); refused.GetMessage() != words ||
+			refused.GetCode() != policyv1.Error_CODE_INVALID {
 			t.Errorf("%d: %v", place, outcomes[place])
 		}
 	}
@@ -218,7 +223,8 @@ func TestTheStatusTellsOfPoliciesAndDecisions(t *testing.T) {
 			link = candidate
 		}
 	}
-	if link.GetSource() != server.folder+"/retry.rules.toml" || link.GetSuspended() || len(link.GetPolicy().GetComponent()) != 64 {
+	if link.GetSource() != server.folder+"/retry.rules.toml" || link.GetSuspended() ||
+		len(link.GetPolicy().GetComponent()) != 64 {
 		t.Errorf("%v", link)
 	}
 	if status.GetCounters().GetDecisions() != 1 || status.GetCounters().GetOpenConnections() == 0 {
@@ -235,7 +241,8 @@ func TestWhereNoConfiguredPolicyDecidesTheOwnDefaultMay(t *testing.T) {
 	if decision := client.Retry(context.Background(), conflict, giveUp); !errors.Is(decision.Err, windlass.ErrBuiltIn) {
 		t.Errorf("%+v", decision)
 	}
-	if decision := newClient(t, server.socket, patient).Retry(context.Background(), conflict, giveUp); decision.Err != nil || !decision.DecidedBy.GetBuiltIn() {
+	decision := newClient(t, server.socket, patient).Retry(context.Background(), conflict, giveUp)
+	if decision.Err != nil || !decision.DecidedBy.GetBuiltIn() {
 		t.Errorf("%+v", decision)
 	}
 }
@@ -260,7 +267,8 @@ func TestAServerThatHangsMeansTheOwnDefaultWithinTheTime(t *testing.T) {
 	client := newClient(t, server.socket, windlass.Options{Timeout: 50 * time.Millisecond, Connections: 2})
 	server.signal(syscall.SIGSTOP)
 	for range 4 {
-		if err := expectOwn(t, client, context.Background()); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := expectOwn(t, client, context.Background()); !errors.Is(err, context.DeadlineExceeded) &&
+			!errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
 	}

@@ -123,7 +123,8 @@ func TestSwapsBetweenLanguagesLoseNoDecision(t *testing.T) {
 	for _, one := range slowest {
 		slowestOfAll = max(slowestOfAll, one)
 	}
-	t.Logf("%d swaps among %d policies, %d decisions, the slowest in %s", inForce.Load(), len(files), decided.Load(), slowestOfAll)
+	t.Logf("%d swaps among %d policies, %d decisions, the slowest in %s", inForce.Load(), len(files), decided.Load(),
+		slowestOfAll)
 }
 
 // outOfStock is a question that each of the policies decides.

@@ -69,12 +69,14 @@ func respond(conn net.Conn, response *policyv1.Response) {
 
 // decided is a response whose single outcome has this answer.
 func decided(request *policyv1.Request, answer *policyv1.Answer) *policyv1.Response {
-	outcome := &policyv1.Outcome{Outcome: &policyv1.Outcome_Decision{Decision: &policyv1.Decision{Id: "1", Answer: answer}}}
+	outcome := &policyv1.Outcome{Outcome: &policyv1.Outcome_Decision{Decision: &policyv1.Decision{Id: "1",
+		Answer: answer}}}
 	return outcomes(request, outcome)
 }
 
 func outcomes(request *policyv1.Request, outcomes ...*policyv1.Outcome) *policyv1.Response {
-	return &policyv1.Response{Id: request.GetId(), Result: &policyv1.Response_Outcomes{Outcomes: &policyv1.Outcomes{Outcomes: outcomes}}}
+	return &policyv1.Response{Id: request.GetId(),
+		Result: &policyv1.Response_Outcomes{Outcomes: &policyv1.Outcomes{Outcomes: outcomes}}}
 }
 
 func retryAnswer(verdict *policyv1.RetryVerdict) *policyv1.Answer {
@@ -100,14 +102,20 @@ func TestAServerThatLiesMeansTheOwnDefault(t *testing.T) {
 			conn.Close()
 		}, io.ErrUnexpectedEOF},
 		"nothing, and the end": {func(conn net.Conn, _ *policyv1.Request) { conn.Close() }, io.EOF},
-		"an empty response":    {func(conn net.Conn, _ *policyv1.Request) { conn.Write([]byte{0, 0, 0, 0}) }, windlass.ErrMalformed},
+		"an empty response": {func(conn net.Conn, _ *policyv1.Request) { conn.Write([]byte{0, 0, 0, 0}) },
+			windlass.ErrMalformed},
 		"another's response": {func(conn net.Conn, request *policyv1.Request) {
 			request.Id++
 			respond(conn, decided(request, retryAnswer(&policyv1.RetryVerdict{Verdict: &policyv1.RetryVerdict_Wait{Wait: 1}})))
 		}, windlass.ErrMalformed},
-		"no outcome":        {func(conn net.Conn, request *policyv1.Request) { respond(conn, outcomes(request)) }, windlass.ErrMalformed},
-		"an empty outcome":  {func(conn net.Conn, request *policyv1.Request) { respond(conn, outcomes(request, &policyv1.Outcome{})) }, windlass.ErrMalformed},
-		"an empty decision": {func(conn net.Conn, request *policyv1.Request) { respond(conn, decided(request, nil)) }, windlass.ErrDeferred},
+		"no outcome": {func(conn net.Conn, request *policyv1.Request) { respond(conn, outcomes(request)) },
+			windlass.ErrMalformed},
+		"an empty outcome": {func(conn net.Conn, request *policyv1.Request) {
+			respond(conn, outcomes(request,
+				&policyv1.Outcome{}))
+		}, windlass.ErrMalformed},
+		"an empty decision": {func(conn net.Conn, request *policyv1.Request) { respond(conn, decided(request, nil)) },
+			windlass.ErrDeferred},
 		"no verdict": {func(conn net.Conn, request *policyv1.Request) {
 			respond(conn, decided(request, retryAnswer(nil)))
 		}, windlass.ErrDeferred},
@@ -154,7 +162,8 @@ func TestAServersRefusalIsTold(t *testing.T) {
 	client := newClient(t, refuses, patient)
 	for range 2 {
 		var refusal *windlass.ServerError
-		if err := expectOwn(t, client, context.Background()); !errors.As(err, &refusal) || refusal.Code != policyv1.Error_CODE_DENIED {
+		if err := expectOwn(t, client, context.Background()); !errors.As(err, &refusal) ||
+			refusal.Code != policyv1.Error_CODE_DENIED {
 			t.Error(err)
 		}
 	}

@@ -51,7 +51,8 @@ func (s *server) rules(wait string) {
 	s.t.Helper()
 	text := "slot = \"retry\"\n[[rules]]\nname = \"wait\"\nwhen = \"failure.class == 'gateway'\"\nanswer = { wait = " + wait + " }\nreason = \"waits " + wait + "\"\n"
 	s.write("retry.rules.toml.new", text)
-	if err := os.Rename(filepath.Join(s.folder, "retry.rules.toml.new"), filepath.Join(s.folder, "retry.rules.toml")); err != nil {
+	if err := os.Rename(filepath.Join(s.folder, "retry.rules.toml.new"), filepath.Join(s.folder,
+		"retry.rules.toml")); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package windlass asks policies of Windlass for decisions, over the Unix socket of `windlass policy serve`.
 //
 // A question always gets an answer, within the time that it may take: where the server is dead, slow, overloaded or
-// answers what makes no sense, that is the caller's own default, and Decision.Err says why. Nothing in here waits longer
-// than the context and Options.Timeout allow.
+// answers what makes no sense, that is the caller's own default, and Decision.Err says why. Nothing in here waits
+// longer than the context and Options.Timeout allow.
 package windlass
 
 import (

@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(packed, "    (\"README.md\", include_str!({readme:?})),")?;
     }
     list(&root, &root.join("wit"), &mut packed)?;
-    packed.push_str("];\n/// The files of the package `windlass:policy`, by their names.\npub(crate) const CONTRACT: &[(&str, &str)] = &[\n");
+    packed.push_str(
+        "];\n/// The files of the package `windlass:policy`, by their names.\npub(crate) const CONTRACT: \
+        &[(&str, &str)] = &[\n",
+    );
     list(&root.join("wit/policy"), &root.join("wit/policy"), &mut packed)?;
     writeln!(
         packed,

@@ -232,7 +232,8 @@ func TestMacsSurviveThePluginsDeath(t *testing.T) {
 		for calls := 0; calls <= last; calls++ {
 			t.Run(fmt.Sprintf("%s killed after %d calls", work, calls), func(t *testing.T) {
 				t.Parallel()
-				cloud := startSimulator(t, "--time-scale", "60", "--latency-ms", "10", "--apple-silicon-pool", "prefix=pool-,count=2,type=M4-S")
+				cloud := startSimulator(t, "--time-scale", "60", "--latency-ms", "10", "--apple-silicon-pool",
+					"prefix=pool-,count=2,type=M4-S")
 				metrics := servedMetrics(t)
 				config := cloud.macConfig(t, metrics.configured(nil))
 				group, _ := startGroup(t, config)

@@ -52,7 +52,8 @@ func pluginsOf(t *testing.T, state string) []int {
 func startGroup(t *testing.T, config map[string]any) (provider.InstanceGroup, func()) {
 	t.Helper()
 	log := hclog.NewNullLogger()
-	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config), fleeting.WithPluginLogger(log))
+	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config),
+		fleeting.WithPluginLogger(log))
 	require.NoError(t, err)
 	t.Cleanup(process.Kill)
 	_, err = process.InstanceGroup().Init(t.Context(), log, provider.Settings{})

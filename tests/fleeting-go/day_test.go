@@ -100,7 +100,8 @@ func (s *scaler) becomesTruth(count int) time.Duration {
 			}
 		}
 	}
-	s.violation("after %v in which nothing failed and %d instances were wanted, %s; %s", settleLimit, count, s.words(), strings.Join(told, "; "))
+	s.violation("after %v in which nothing failed and %d instances were wanted, %s; %s", settleLimit, count, s.words(),
+		strings.Join(told, "; "))
 	return time.Since(began)
 }
 

@@ -1,8 +1,8 @@
 // Package fleeting runs GitLab's own fleeting code against the plugin: the only judge of a fleeting plugin is the loop
 // that a runner really runs.
 //
-// The binaries are given by environment variables, so that nothing here knows how they are built. A test whose binary is
-// not named is skipped, and says so:
+// The binaries are given by environment variables, so that nothing here knows how they are built. A test whose binary
+// is not named is skipped, and says so:
 //
 //	WINDLASS_GROUP_IN_MEMORY    the example group_in_memory of host/fleeting: the protocol alone
 //	WINDLASS_FLEETING_PLUGIN    the plugin, fleeting-plugin-scaleway

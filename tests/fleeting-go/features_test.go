@@ -45,7 +45,8 @@ func TestAnInstanceInAPrivateNetworkHasAnInternalAddress(t *testing.T) {
 	var network struct {
 		ID string `json:"id"`
 	}
-	cloud.call("POST", "/vpc/v2/regions/fr-par/private-networks", map[string]any{"name": "n", "project_id": project}, &network)
+	cloud.call("POST", "/vpc/v2/regions/fr-par/private-networks", map[string]any{"name": "n", "project_id": project},
+		&network)
 	config := cloud.config(t, map[string]any{"private_networks": []string{network.ID}})
 	runner := startRunner(t, config, fleeting.WithMaxSize(1))
 	runner.Request(1)
@@ -168,7 +169,8 @@ func TestNoSecretReachesTheRunnersLog(t *testing.T) {
 	log, lines := keptLog()
 	t.Setenv("WINDLASS_LOG", "trace")
 	config := cloud.config(t, map[string]any{"cloud_init": "#cloud-config\npassword: hunter2\n"})
-	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config), fleeting.WithPluginLogger(log))
+	process, err := fleeting.RunPlugin(program(t, "WINDLASS_FLEETING_PLUGIN"), encoded(t, config),
+		fleeting.WithPluginLogger(log))
 	require.NoError(t, err)
 	defer process.Kill()
 	provisioner, err := fleeting.Init(t.Context(), log, process.InstanceGroup(), quick...)

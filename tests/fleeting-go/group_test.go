@@ -251,7 +251,8 @@ func TestADeadlockedAutoscalerIsImpossible(t *testing.T) {
 func TestALostAnswerToACreationMakesNoSecondServer(t *testing.T) {
 	t.Parallel()
 	cloud := startSimulator(t, "--time-scale", "20")
-	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Nth: 1, Kind: "dropped-connection", Effect: "after"})
+	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Nth: 1, Kind: "dropped-connection",
+		Effect: "after"})
 	runner := startRunner(t, cloud.config(t, nil), fleeting.WithMaxSize(1))
 	runner.Request(1)
 	runner.settle(t, 1)

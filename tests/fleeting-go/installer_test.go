@@ -14,11 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting"
+	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/client"
 	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/installer"
 	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/releaser"
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
@@ -69,12 +72,37 @@ func distribution(t *testing.T) string {
 	return folder
 }
 
+// GitLab's own tool makes an artefact of the tree. With WINDLASS_FLEETING_ARTEFACT the one of `just release` is published
+// instead, from its OCI layout, as it would be.
 func release(t *testing.T, dist, version string) {
 	t.Helper()
+	if folder := os.Getenv("WINDLASS_FLEETING_ARTEFACT"); folder != "" {
+		publish(t, folder, version)
+		return
+	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	digest, err := releaser.Release(t.Context(), repository+":"+version, releaser.WithDirectory(dist), releaser.WithLogger(quiet))
+	digest, err := releaser.Release(t.Context(), repository+":"+version, releaser.WithDirectory(dist),
+		releaser.WithLogger(quiet))
 	require.NoError(t, err)
 	require.Contains(t, digest, repository+"@sha256:")
+}
+
+func publish(t *testing.T, folder, version string) {
+	t.Helper()
+	kept, err := layout.ImageIndexFromPath(folder)
+	require.NoError(t, err)
+	manifest, err := kept.IndexManifest()
+	require.NoError(t, err)
+	require.Len(t, manifest.Manifests, 1)
+	artefact, err := kept.ImageIndex(manifest.Manifests[0].Digest)
+	require.NoError(t, err)
+	reference, err := name.ParseReference(repository + ":" + version)
+	require.NoError(t, err)
+	require.NoError(t, remote.WriteIndex(reference, artefact))
+	publisher, err := client.New()
+	require.NoError(t, err)
+	_, err = publisher.UpdateAliases(t.Context(), repository, false)
+	require.NoError(t, err)
 }
 
 // What `gitlab-runner fleeting install` does, and what the runner finds when it starts.
@@ -91,8 +119,8 @@ func found(t *testing.T, constraint, folder string) string {
 	return path
 }
 
-// GitLab's own tool makes an artefact of the tree, GitLab's own installer puts it where the runner looks, by each way to
-// name a version, and what lies there is a plugin that starts.
+// GitLab's own tool makes an artefact of the tree, GitLab's own installer puts it where the runner looks, by each way
+// to name a version, and what lies there is a plugin that starts.
 func TestAReleaseIsInstalledByGitLabsOwnInstallerAndStarts(t *testing.T) {
 	cloud := startSimulator(t)
 	dist := distribution(t)

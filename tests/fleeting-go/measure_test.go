@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Servers that other people have in the zone, and ours, made behind the plugin's back with the tags that make them ours.
+// Servers that other people have in the zone, and ours, made behind the plugin's back with the tags that make them
+// ours.
 func (s *simulator) populate(foreign, ours int, owner, group string) {
 	var images struct {
 		Images []struct {
@@ -169,11 +170,13 @@ func TestMeasure(t *testing.T) {
 	state := config["state_dir"].(string)
 	begun := time.Now()
 	_, kill := startGroup(t, config)
-	fmt.Printf("first Init, policies compiled: %v, resident %v\n", time.Since(begun).Round(time.Millisecond), resident(pluginsOf(t, state)[0]))
+	fmt.Printf("first Init, policies compiled: %v, resident %v\n", time.Since(begun).Round(time.Millisecond),
+		resident(pluginsOf(t, state)[0]))
 	kill()
 	begun = time.Now()
 	group, _ := startGroup(t, config)
-	fmt.Printf("next Init, policies from the cache: %v, resident %v\n", time.Since(begun).Round(time.Millisecond), resident(pluginsOf(t, state)[0]))
+	fmt.Printf("next Init, policies from the cache: %v, resident %v\n", time.Since(begun).Round(time.Millisecond),
+		resident(pluginsOf(t, state)[0]))
 	for _, count := range []int{1, 10} {
 		cloud.forgetRequests()
 		begun := time.Now()
@@ -197,7 +200,8 @@ func TestMeasure(t *testing.T) {
 		eventually(t, "they are gone", cloud.empty)
 		removalPolls, removals := split(cloud.requests())
 		fmt.Printf("%d instances (1 volume, 2 addresses): running after %v; calls for each: %.1f to create (and %.1f looks), %.1f to remove (and %.1f looks)\n",
-			count, created.Round(10*time.Millisecond), per(changes, count), per(polls, count), per(removals, count), per(removalPolls, count))
+			count, created.Round(10*time.Millisecond), per(changes, count), per(polls, count), per(removals,
+				count), per(removalPolls, count))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"gitlab.com/gitlab-org/fleeting/fleeting"
 )
 
-// Groups that work through the cells at the same time, each with a simulator of its own: nearly all of a cell is waiting
-// (for a look, for a policy's patience, for a pause).
+// Groups that work through the cells at the same time, each with a simulator of its own: nearly all of a cell is
+// waiting (for a look, for a policy's patience, for a pause).
 const matrixGroups = 32
 
 // Looks of one part of a series.
@@ -38,8 +38,8 @@ var creationCalls = []struct {
 	{"POST", "/instance/v1/zones/*/servers/*/action", 1},
 }
 
-// One kind of fault at one kind of call, at the first, the second, ... such call of a creation. A series whose last is 0
-// ends where there was no such call any more.
+// One kind of fault at one kind of call, at the first, the second, ... such call of a creation. A series whose last is
+// 0 ends where there was no such call any more.
 type series struct {
 	fault
 	last int
@@ -49,7 +49,8 @@ func (s series) String() string {
 	return fmt.Sprintf("%s %s, matching call %d, %s %s its effect", s.Method, s.Path, s.Nth, s.Kind, s.Effect)
 }
 
-// A group with everything that a creation can have: two addresses, a Block Storage volume, a private network, cloud-init.
+// A group with everything that a creation can have: two addresses, a Block Storage volume, a private network,
+// cloud-init.
 func (s *simulator) wholeConfig(t testing.TB) map[string]any {
 	var network struct {
 		ID string `json:"id"`
@@ -72,8 +73,8 @@ func (r *runner) removeOne(t testing.TB, cloud *simulator, what string) {
 	})
 }
 
-// Works one cell through the real loop: at the end the demand is met, nothing is pending or deleting, and the cloud holds
-// exactly what the runner knows. Answers whether there was a call to fail.
+// Works one cell through the real loop: at the end the demand is met, nothing is pending or deleting, and the cloud
+// holds exactly what the runner knows. Answers whether there was a call to fail.
 func (s series) workOne(t *testing.T, cloud *simulator, runner *runner) bool {
 	cloud.forgetFaults()
 	cloud.fault(s.fault)
@@ -106,8 +107,8 @@ func looksOfACreation(t *testing.T) int {
 	return looks
 }
 
-// Each fault at EACH call of a creation, before and after its effect, and at each look that is taken meanwhile, through the
-// real loop: nothing stays pending, nothing leaks.
+// Each fault at EACH call of a creation, before and after its effect, and at each look that is taken meanwhile, through
+// the real loop: nothing stays pending, nothing leaks.
 func TestPendingNeverSticks(t *testing.T) {
 	t.Parallel()
 	program(t, "WINDLASS_FLEETING_PLUGIN")
@@ -162,8 +163,10 @@ func TestPendingNeverSticks(t *testing.T) {
 	})
 	fmt.Printf("faults: %d cells, %d looks of a creation, in %v\n", cells, looks, time.Since(begun).Round(time.Second))
 	for _, call := range creationCalls {
-		require.GreaterOrEqual(t, reached[call.method+" "+call.path], call.least, "calls of %s %s that were failed", call.method, call.path)
+		require.GreaterOrEqual(t, reached[call.method+" "+call.path], call.least, "calls of %s %s that were failed",
+			call.method, call.path)
 	}
-	// How often a creation looks depends on how busy this machine is: the calm run may have taken more looks than any of the others.
+	// How often a creation looks depends on how busy this machine is: the calm run may have taken more looks than any of
+	// the others.
 	require.GreaterOrEqual(t, reached["GET /**"], (looks+1)/2, "looks that were failed")
 }

@@ -58,8 +58,8 @@ func keptLog() (hclog.Logger, *lockedBuffer) {
 	return hclog.New(&hclog.LoggerOptions{Name: "host", Level: hclog.Trace, Output: buffer, JSONFormat: true}), buffer
 }
 
-// A loop whose updates follow one another quickly: a second of it is half a minute of a runner's. Not more quickly, since each
-// update is a listing, and the client's own limit of calls a second is for creations, too.
+// A loop whose updates follow one another quickly: a second of it is half a minute of a runner's. Not more quickly,
+// since each update is a listing, and the client's own limit of calls a second is for creations, too.
 var quick = []fleeting.Option{
 	fleeting.WithUpdateInterval(150 * time.Millisecond),
 	fleeting.WithUpdateIntervalWhenExpecting(100 * time.Millisecond),

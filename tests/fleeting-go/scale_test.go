@@ -133,7 +133,8 @@ func TestAHundredInstancesAtOnce(t *testing.T) {
 			calls[request.Method]++
 		}
 	}
-	fmt.Printf("100 instances at 50 ms: Increase %v, Decrease %v, running after %v, changing calls %v\n", increase, decrease, created, calls)
+	fmt.Printf("100 instances at 50 ms: Increase %v, Decrease %v, running after %v, changing calls %v\n", increase,
+		decrease, created, calls)
 	require.Less(t, increase, budget(50*time.Millisecond))
 	require.Less(t, decrease, budget(50*time.Millisecond))
 }

@@ -125,12 +125,14 @@ func TestEveryCommandOfThePageForThreeInTheMorningRuns(t *testing.T) {
 	require.GreaterOrEqual(t, len(commands), 25)
 	for _, found := range commands {
 		line := strings.ReplaceAll(strings.Join(strings.Fields(found[1]), " "), `\|`, "|")
-		removes := strings.HasPrefix(line, "w server delete") || strings.HasPrefix(line, "w sweep") && !strings.Contains(line, "--dry-run")
+		removes := strings.HasPrefix(line, "w server delete") || strings.HasPrefix(line, "w sweep") &&
+			!strings.Contains(line, "--dry-run")
 		if strings.HasPrefix(line, "w server list") {
 			// From here on the page is about a runner that was stopped.
 			runner.kill()
 		}
-		line = strings.NewReplacer("decision show ID", "decision show "+decision, " ID", " "+operation, "NAME", operation, "FILE", policy).Replace(line)
+		line = strings.NewReplacer("decision show ID", "decision show "+decision, " ID", " "+operation, "NAME", operation,
+			"FILE", policy).Replace(line)
 		if removes {
 			line += " --yes"
 		}

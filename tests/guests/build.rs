@@ -49,13 +49,15 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
         "HOSTILE",
         "windlass-hostile-guest",
         "hostile",
-        "Exports every slot and misbehaves as its settings say: `{\"behaviour\": \"loop\", \"during\": \"decide\"}`; see its source for all behaviours.",
+        "Exports every slot and misbehaves as its settings say: `{\"behaviour\": \"loop\", \"during\": \"decide\"}`; \
+         see its source for all behaviours.",
     ),
     (
         "SPENDER",
         "windlass-spender-guest",
         "spender",
-        "A retry policy that makes `look-ups` look-ups and `requests` requests in each decision and answers how many succeeded, with the last answer as its reason.",
+        "A retry policy that makes `look-ups` look-ups and `requests` requests in each decision and answers how many \
+         succeeded, with the last answer as its reason.",
     ),
     (
         "FAULTY_STATE_MAPPING",
@@ -117,7 +119,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(list, "/// {text}")?;
         writeln!(
             list,
-            "pub const {constant}: Guest = Guest {{ name: \"{name}\", bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.wasm\")) }};"
+            "pub const {constant}: Guest = Guest {{ name: \"{name}\", bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \
+             \"/{name}.wasm\")) }};"
         )?;
         writeln!(all, "    {constant},")
     };

@@ -1,7 +1,8 @@
 """go-plugin's protocol as a third implementation speaks it: pyvider-rpcplugin, a client written in Python.
 
 Fleeting's own messages are few and small, so they are encoded here by hand; the package knows only what every go-plugin
-has: the handshake, the health service, the broker, standard streams, and the controller by which a plugin is told to leave.
+has: the handshake, the health service, the broker, standard streams, and the controller by which a plugin is told to
+leave.
 """
 
 import asyncio

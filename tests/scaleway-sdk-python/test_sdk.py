@@ -1,4 +1,5 @@
-"""Scaleway's own Python SDK, unchanged, against the simulator: what it sends must be understood, what it gets must parse
+"""Scaleway's own Python SDK, unchanged, against the simulator: what it sends must be understood, what it gets must
+parse
 into its types."""
 
 import datetime

@@ -61,7 +61,8 @@ pub fn build(folder: &Path, out: Option<&Path>, notice: &dyn Fn(&str)) -> Result
             return Ok(Built { package: script.name.as_str().to_owned(), path: out, bytes });
         }
     };
-    // A folder of its own below the usual one: a cargo that runs there meanwhile, an editor's for example, doesn't wait.
+    // A folder of its own below the usual one: a cargo that runs there meanwhile, an editor's for example, doesn't
+    // wait.
     let target = package.target_directory.join("policy");
     let mut artifacts =
         Build::new(&package.workspace, target, parent).adding_target().package(&package.name, stem).run()?;

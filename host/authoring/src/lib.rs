@@ -1,5 +1,5 @@
-//! Knows how a policy's folder looks, how it becomes a component, and how the contract reads as a schema or a page; must
-//! not know what a policy decides.
+//! Knows how a policy's folder looks, how it becomes a component, and how the contract reads as a schema or a page;
+//! must not know what a policy decides.
 //!
 //! * [`NewPolicy`] writes the folder of a new policy, which needs nothing of this repository.
 //! * [`build`] makes a component of such a folder; for scripts with tools that it installs once.

@@ -120,9 +120,9 @@ pub struct NewPolicy {
 }
 
 impl NewPolicy {
-    /// Writes the policy's folder, which may exist where it is empty: a policy that decides one thing otherwise, fixtures
-    /// for it, schemas for editors, and all that it is built with. Nothing in it leads out of it. Returns the files that
-    /// an author reads and changes, by their places in the folder.
+    /// Writes the policy's folder, which may exist where it is empty: a policy that decides one thing otherwise,
+    /// fixtures for it, schemas for editors, and all that it is built with. Nothing in it leads out of it. Returns the
+    /// files that an author reads and changes, by their places in the folder.
     ///
     /// # Errors
     /// The folder holds something, or can't be written.
@@ -201,8 +201,8 @@ impl NewPolicy {
 
     fn rules(&self, slot: &Templates) -> Vec<File> {
         let rules = format!(
-            "#:schema schemas/rules.json\n# A policy for the slot `@SLOT@`. @SUMMARY@\n# The first rule whose condition \
-             holds answers; where none does, the next policy decides.\nslot = \"@SLOT@\"\n\n{}",
+            "#:schema schemas/rules.json\n# A policy for the slot `@SLOT@`. @SUMMARY@\n# The first rule whose \
+             condition holds answers; where none does, the next policy decides.\nslot = \"@SLOT@\"\n\n{}",
             slot.rules
         );
         vec![

@@ -37,8 +37,8 @@ impl SchemaOf {
 }
 
 /// The JSON Schema of a slot's question, answer, fixtures or rules, made of the WIT, with the WIT's words as
-/// descriptions. It lets through what the host reads, and nothing else, but for sizes, for what stands between fields, and
-/// for what conditions in CEL say.
+/// descriptions. It lets through what the host reads, and nothing else, but for sizes, for what stands between fields,
+/// and for what conditions in CEL say.
 ///
 /// # Errors
 /// The contract in this program can't be read, which is a defect.
@@ -141,7 +141,8 @@ fn rules(slot: SlotName, answer: &Value) -> Value {
         "properties": {
             "slot": { "const": slot.as_str() },
             "rules": {
-                "description": "The first rule whose condition holds answers; where none does, the next policy decides.",
+                "description": "The first rule whose condition holds answers; where none does, the next policy \
+                 decides.",
                 "type": "array",
                 "items": {
                     "type": "object",
@@ -149,7 +150,8 @@ fn rules(slot: SlotName, answer: &Value) -> Value {
                         "name": { "type": "string", "description": "For messages." },
                         "when": { "type": "string", "description": "A condition in CEL." },
                         "answer": {
-                            "description": "The verdict. A text that begins with `=` is computed: an expression in CEL.",
+                            "description": "The verdict. A text that begins with `=` is computed: an expression in \
+                             CEL.",
                             "allOf": [answer],
                         },
                         "reason": { "type": "string", "description": "Why, for people." },

@@ -129,8 +129,8 @@ pub(crate) fn typescript(slot: SlotName) -> Result<String, Error> {
     let contract = Contract::read()?;
     let parts = contract.slot(slot)?;
     let mut text = format!(
-        "// The slot `{slot}`, made of the contract by `windlass policy new`. A policy returns nothing where the next one \
-         is to\n// decide. Numbers of 64 bits are of the type bigint.\n"
+        "// The slot `{slot}`, made of the contract by `windlass policy new`. A policy returns nothing where the next \
+         one is to\n// decide. Numbers of 64 bits are of the type bigint.\n"
     );
     let answered = parts.answer;
     let mut named = BTreeSet::new();
@@ -143,8 +143,8 @@ pub(crate) fn typescript(slot: SlotName) -> Result<String, Error> {
         typescript_type(&contract, id, number, &mut text);
     }
     text.push_str(
-        "\n/** Lines for the host's log, while a question is being decided. */\ndeclare global {\n  const console: Record<\"debug\" \
-         | \"log\" | \"info\" | \"warn\" | \"error\", (...values: unknown[]) => void>;\n}\n",
+        "\n/** Lines for the host's log, while a question is being decided. */\ndeclare global \
+         {\n  const console: Record<\"debug\" | \"log\" | \"info\" | \"warn\" | \"error\", (...values: unknown[]) => void>;\n}\n",
     );
     Ok(text)
 }
@@ -240,8 +240,9 @@ pub(crate) fn python(slot: SlotName) -> Result<String, Error> {
     let contract = Contract::read()?;
     let parts = contract.slot(slot)?;
     let mut text = format!(
-        "# The slot `{slot}`, made of the contract by `windlass policy new`. A policy returns None where the next one is \
-         to decide.\nfrom dataclasses import dataclass\nfrom enum import Enum\nfrom typing import Literal, Optional, Union\n"
+        "# The slot `{slot}`, made of the contract by `windlass policy new`. A policy returns None where the next one \
+         is to decide.\nfrom dataclasses import dataclass\nfrom enum import Enum\nfrom typing import Literal, \
+         Optional, Union\n"
     );
     let mut named = BTreeSet::new();
     collect(&contract, parts.question, &mut named);
@@ -250,8 +251,8 @@ pub(crate) fn python(slot: SlotName) -> Result<String, Error> {
         python_type(&contract, id, &mut text);
     }
     text.push_str(
-        "\ndef log(level: Literal[\"debug\", \"info\", \"warn\", \"error\"], message: str) -> None:\n    \"\"\"A line for \
-         the host's log, while a question is being decided. `print` writes such lines, too.\"\"\"\n",
+        "\ndef log(level: Literal[\"debug\", \"info\", \"warn\", \"error\"], message: str) -> None:\n    \"\"\"A line \
+         for the host's log, while a question is being decided. `print` writes such lines, too.\"\"\"\n",
     );
     Ok(text)
 }

@@ -33,8 +33,8 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// The toolchain of this language, from the user's cache; installed there first where it is missing. `notice` gets a
-    /// line before that.
+    /// The toolchain of this language, from the user's cache; installed there first where it is missing. `notice` gets
+    /// a line before that.
     pub(crate) fn of(dialect: Dialect, notice: &dyn Fn(&str)) -> Result<Toolchain, Error> {
         let files: &[(&str, &str)] = match dialect {
             Dialect::JavaScript => &JAVASCRIPT,

@@ -26,6 +26,7 @@ use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::completion;
+use crate::configuration::VolumeType;
 use crate::output::{Color, Output, OutputFormat};
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -51,8 +52,9 @@ pub(crate) use cluster::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing touched · \
-3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · 130 interrupted, undone or journalled for the next start.\n\n\
+    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing \
+touched · 3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · \
+130 interrupted, undone or journalled for the next start.\n\n\
 New here? `windlass demo` tells the whole story on an embedded simulator; no account is needed."
 )]
 pub(crate) struct Arguments {
@@ -269,17 +271,6 @@ pub(crate) struct Detach {
     /// Go on in a process of its own, without the terminal, and print how to attach to it; nothing is asked then
     #[arg(long)]
     pub(crate) detach: bool,
-}
-
-/// The kinds of volumes, in the user's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VolumeType {
-    /// Block Storage (`sbs_volume`): network storage that can outlive a server.
-    #[value(alias = "sbs_volume", alias = "sbs")]
-    Block,
-    /// Local storage (`l_ssd`): goes with the server.
-    #[value(alias = "l_ssd")]
-    Local,
 }
 
 /// A volume beside the root volume.
@@ -631,7 +622,8 @@ pub(crate) struct Simulator {
 /// Show servers, operations, decisions, policies and clusters as web pages, for reading only
 ///
 /// What is shown comes from the state directory; the hosts that work on it are not disturbed, and nothing is changed.
-/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password.
+/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password, or a
+/// client's certificate; where both are there, one is enough. Files are read again when they change.
 #[derive(Debug, Args)]
 pub(crate) struct Console {
     /// The address to listen on; port 0 chooses a free one
@@ -643,6 +635,19 @@ pub(crate) struct Console {
     /// A further name by which the console is asked for, without port, as behind a proxy; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+    /// The certificate by which the console speaks TLS, in PEM, with those between it and its authority
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The authorities of clients' certificates, in PEM: who has one of theirs may look
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) client_ca: Option<PathBuf>,
+    /// A folder of policies that recorded decisions can be put to, to see what they would decide. They run in the
+    /// sandbox as any policy, call nobody, and nothing is recorded
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) policies: Option<PathBuf>,
 }
 
 /// Write what happened into one file, for a ticket or a post-mortem

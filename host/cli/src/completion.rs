@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::CompletionCandidate;
 use windlass_cluster::{ClusterStore, SqliteClusterStore, StoredCluster};
@@ -14,8 +13,7 @@ use windlass_lifecycle::{Journal, Operation, OperationFilter, OperationKind, Sta
 use windlass_policy::{DecisionFilter, DecisionReader};
 use windlass_scaleway::Zone;
 
-use crate::arguments::{Arguments, Global};
-use crate::context::Context;
+use crate::configuration::{self, environment_of_process};
 
 /// By this variable, which names the shell, a script of `windlass completions --names` asks for candidates.
 pub(crate) const VARIABLE: &str = "WINDLASS_COMPLETE";
@@ -23,14 +21,14 @@ pub(crate) const VARIABLE: &str = "WINDLASS_COMPLETE";
 /// More of one kind help nobody.
 const MOST: u32 = 200;
 
-/// Answers a shell that asks. `None`: nobody asks, and the command line is to be run.
-pub(crate) fn answer() -> Option<ExitCode> {
+/// Answers a shell that asks about these commands. `None`: nobody asks, and the command line is to be run.
+pub(crate) fn answer(commands: fn() -> clap::Command) -> Option<ExitCode> {
     let asked = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
     if !asked {
         return None;
     }
     let folder = std::env::current_dir().ok();
-    let complete = CompleteEnv::with_factory(Arguments::command).var(VARIABLE).bin("windlass");
+    let complete = CompleteEnv::with_factory(commands).var(VARIABLE).bin("windlass");
     match complete.try_complete(std::env::args_os(), folder.as_deref()) {
         Ok(_) => Some(ExitCode::SUCCESS),
         Err(error) => {
@@ -109,12 +107,11 @@ fn state() -> Option<StateDirectory> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let named = |option: &str| option_of(&words, option);
     let environment = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let global = Global {
-        state_dir: named("--state-dir").or_else(|| environment("WINDLASS_STATE_DIR")),
-        config: named("--config").or_else(|| environment("WINDLASS_CONFIG")),
-        ..Global::default()
-    };
-    let path = Context::load(global).ok()?.state_path().ok()?;
+    let state_dir = named("--state-dir").or_else(|| environment("WINDLASS_STATE_DIR"));
+    let config = named("--config").or_else(|| environment("WINDLASS_CONFIG"));
+    let environment = environment_of_process();
+    let configuration = configuration::load(config.as_deref(), &environment).ok()?;
+    let path = configuration.state_path(state_dir.as_deref(), &environment).ok()?;
     // Opening one that is missing makes it.
     path.is_dir().then(|| StateDirectory::open(&path).ok())?
 }

@@ -1,9 +1,11 @@
 //! Windlass's configuration file: where it is found, what stands in it, and every problem of it at once.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -12,7 +14,6 @@ use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
 use windlass_policy::Policies;
 use windlass_policy::slots::SlotName;
 
-use crate::arguments::{Global, VolumeType};
 use crate::failure::Failure;
 use crate::files::read_text;
 use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
@@ -65,6 +66,17 @@ pub(crate) struct ServerDefaults {
     pub(crate) wait: Option<Duration>,
 }
 
+/// The kinds of volumes, in the user's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeType {
+    /// Block Storage (`sbs_volume`): network storage that can outlive a server.
+    #[value(alias = "sbs_volume", alias = "sbs")]
+    Block,
+    /// Local storage (`l_ssd`): goes with the server.
+    #[value(alias = "l_ssd")]
+    Local,
+}
+
 /// `[limits]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -79,23 +91,43 @@ pub(crate) struct Limits {
 /// The environment variables that matter here, so that tests need not change the process's own.
 pub(crate) type Environment = BTreeMap<String, String>;
 
+/// The variables of this process.
+pub(crate) fn environment_of_process() -> Environment {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
 /// Reads the configuration that applies: the one named, else the one at its usual place, else none.
-pub(crate) fn load(global: &Global, environment: &Environment) -> Result<Configuration, Failure> {
-    let path = match &global.config {
-        Some(path) => path.clone(),
+pub(crate) fn load(named: Option<&Path>, environment: &Environment) -> Result<Configuration, Failure> {
+    let path = match named {
+        Some(path) => path.to_owned(),
         None => match usual_place(environment).filter(|path| path.exists()) {
             Some(path) => path,
             None => return Ok(Configuration::default()),
         },
     };
     let text = read_text(&path, "the configuration", LARGEST_FILE_BYTES).map_err(|failure| {
-        if global.config.is_some() {
+        if named.is_some() {
             failure.remedy("name an existing file with --config or WINDLASS_CONFIG, or leave it out")
         } else {
             failure
         }
     })?;
     parse(&text, &path)
+}
+
+impl Configuration {
+    /// Where the state directory is: as an option or variable says, as the file says, the usual place.
+    pub(crate) fn state_path(&self, named: Option<&Path>, environment: &Environment) -> Result<PathBuf, Failure> {
+        named
+            .map(Path::to_owned)
+            .or_else(|| self.state_dir.clone())
+            .or_else(|| usual_state_dir(environment))
+            .ok_or_else(|| {
+                Failure::usage("there is no place for the state directory: neither XDG_STATE_HOME nor HOME is set")
+                    .remedy("name one with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+            })
+    }
 }
 
 /// `$XDG_CONFIG_HOME/windlass/config.toml`, else `~/.config/windlass/config.toml`.
@@ -366,7 +398,8 @@ mode = "shadow"
 
     #[test]
     fn all_problems_are_told_at_once_each_with_its_line() {
-        let text = "onwer = 'x'\n[policies.retri]\n[policies.retry]\nsetings = {}\non_failure = 'kep'\n[limits]\nparallel = 0\n";
+        let text = "onwer = 'x'\n[policies.retri]\n[policies.retry]\nsetings = {}\non_failure = \
+            'kep'\n[limits]\nparallel = 0\n";
         let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
         assert_eq!(failure.exit, crate::failure::Exit::Usage);
         assert_eq!(failure.message, "the configuration has 5 problems; nothing was done");

@@ -1,6 +1,5 @@
 //! What most commands need: the configuration, the state directory, the client. Each is opened when it is first needed.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use windlass_scaleway::{
 };
 
 use crate::arguments::Global;
-use crate::configuration::{self, Configuration, Environment};
+use crate::configuration::{self, Configuration, Environment, environment_of_process};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -45,7 +44,7 @@ impl Context {
     /// Reads the configuration; touches nothing else.
     pub(crate) fn load(global: Global) -> Result<Self, Failure> {
         let environment = environment_of_process();
-        let configuration = configuration::load(&global, &environment)?;
+        let configuration = configuration::load(global.config.as_deref(), &environment)?;
         Ok(Context::new(global, configuration, environment))
     }
 
@@ -119,15 +118,7 @@ impl Context {
 
     /// Where the state directory is: option or variable, configuration, usual place.
     pub(crate) fn state_path(&self) -> Result<PathBuf, Failure> {
-        self.global
-            .state_dir
-            .clone()
-            .or_else(|| self.configuration.state_dir.clone())
-            .or_else(|| configuration::usual_state_dir(&self.environment))
-            .ok_or_else(|| {
-                Failure::usage("there is no place for the state directory: neither XDG_STATE_HOME nor HOME is set")
-                    .remedy("name one with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
-            })
+        self.configuration.state_path(self.global.state_dir.as_deref(), &self.environment)
     }
 
     /// The state directory, made where it is missing.
@@ -307,12 +298,6 @@ impl Context {
         let position = self.configuration.policies.chain(slot).iter().position(|link| link.source == *source)?;
         self.configuration.policy_lines.get(&slot)?.get(position).copied()
     }
-}
-
-/// The variables of this process.
-pub(crate) fn environment_of_process() -> Environment {
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    std::env::vars_os().filter_map(text).collect()
 }
 
 /// A lifecycle and what it stands on.

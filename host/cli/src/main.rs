@@ -15,6 +15,7 @@ mod interrupt;
 mod logging;
 #[cfg(test)]
 mod pages;
+mod policy_file;
 mod progress;
 mod toml_reader;
 mod units;
@@ -32,7 +33,7 @@ const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
-    if let Some(code) = completion::answer() {
+    if let Some(code) = completion::answer(<Arguments as clap::CommandFactory>::command) {
         return code;
     }
     let arguments = match Arguments::read() {

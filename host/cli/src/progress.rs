@@ -10,6 +10,9 @@ use windlass_lifecycle::{Event, Happening, OperationKind, OperationState};
 
 use crate::output::{Output, dim, green, printable, red, yellow};
 
+/// How often a view looks for news of another process.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Draws events until their sender is gone.
 pub(crate) struct Progress {
     drawing: JoinHandle<()>,

@@ -1,6 +1,7 @@
-//! Sizes and durations as people write them.
+//! Sizes, durations and instants as people write them.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 pub(crate) use windlass_cluster::units::parse_duration;
 pub(crate) use windlass_inspect::words::human_duration;
@@ -32,10 +33,14 @@ pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
     windlass_cluster::units::parse_size(text).map(Size)
 }
 
+/// The instant so long ago, in milliseconds since 1970.
+pub(crate) fn ago(long: Duration) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::clusters::Clusters;
 use crate::dry_run::ClusterPlan;
-use crate::error::short;
+use crate::failure::short;
 use crate::name::{ClusterName, NodeGroupName};
 use crate::record::{Cluster, Node, OperationKind};
 use crate::selection::ScaleRequest;
-use crate::specification::ClusterSpecification;
+use crate::specification::{ClusterSpecification, InvalidSpecification};
 use crate::store::{StoreError, StoredCluster};
 use crate::{ClusterControl, ClusterOutcome, Error};
 
@@ -113,10 +113,8 @@ fn merged(stored: &StoredCluster, wanted: &ClusterSpecification) -> Result<Clust
     let old = &stored.cluster.specification;
     for (place, same) in [("zone", old.zone == wanted.zone), ("project", old.project == wanted.project)] {
         if !same {
-            return Err(Error::Specification {
-                place: place.to_owned(),
-                problem: "it cannot be changed: servers do not move; create another cluster".to_owned(),
-            });
+            let problem = "it cannot be changed: servers do not move; create another cluster";
+            return Err(InvalidSpecification::new(place, problem).into());
         }
     }
     let mut merged = wanted.clone();
@@ -207,9 +205,7 @@ impl Clusters {
     /// [`Error::Unknown`], and the store's.
     pub async fn export(&self, name: &ClusterName) -> Result<Value, Error> {
         let specification = self.stored(name).await?.cluster.specification;
-        specification
-            .with_secrets()
-            .map_err(|error| Error::Specification { place: "it".to_owned(), problem: short(error.to_string()) })
+        specification.with_secrets().map_err(|error| InvalidSpecification::new("it", short(error.to_string())).into())
     }
 
     /// What a scaling of this cluster with these nodes would do.
@@ -219,10 +215,7 @@ impl Clusters {
         nodes: Vec<Node>,
         request: &ScaleRequest,
     ) -> Result<ClusterPlan, Error> {
-        let selection = crate::selection::select(cluster, &nodes, request, &BTreeSet::new())?;
-        let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
-        let unchanged = nodes.into_iter().filter(|node| !changed.contains(node.name.as_str()));
-        let nodes = unchanged.chain(selection.nodes.iter().cloned()).collect();
+        let nodes = crate::dry_run::selected(cluster, nodes, request)?;
         let number = self.next_number(&cluster.name).await?;
         Ok(crate::dry_run::plan(&cluster.specification, nodes, OperationKind::Scale, number, false))
     }

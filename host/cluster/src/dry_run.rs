@@ -1,15 +1,18 @@
 //! What an operation would do, without doing any of it.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::Error;
 use crate::clusters::Clusters;
 use crate::hooks::{HOOK_INPUT_VERSION, HookInput, HookPlan, HookRunner};
 use crate::name::ClusterName;
-use crate::record::{Node, NodeRole, OperationKind, Stage};
+use crate::record::{Cluster, Node, NodeRole, OperationKind, Stage};
 use crate::selection::ScaleRequest;
 use crate::specification::ClusterSpecification;
 use crate::stages::hook::hook_node;
+use crate::store::StoredCluster;
 
 /// What an operation would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,6 +56,40 @@ impl ClusterPlan {
             .collect();
         Ok(plan(specification, nodes, OperationKind::Create, 1, false))
     }
+}
+
+impl ClusterPlan {
+    /// What comes next, by what is stored alone: what is left of the operation under way, or, where there is none, a
+    /// scaling to what the specification says and a termination. Asks nobody. `last`: the number of the cluster's newest
+    /// operation.
+    #[must_use]
+    pub fn next_of(stored: &StoredCluster, last: u64) -> Vec<Self> {
+        let StoredCluster { cluster, nodes, open, .. } = stored;
+        let specification = &cluster.specification;
+        if let Some(open) = open {
+            let mut rest = plan(specification, nodes.clone(), open.kind, open.number, open.force);
+            let exists = |name: &String| nodes.iter().any(|node| node.name == *name && node.exists());
+            rest.make.retain(|name| !exists(name));
+            rest.remove.retain(exists);
+            return vec![rest];
+        }
+        let counts = specification.groups.iter().map(|(group, data)| (group.clone(), data.count)).collect();
+        let request = ScaleRequest { counts, ..ScaleRequest::default() };
+        let scaling = selected(cluster, nodes.clone(), &request)
+            .ok()
+            .map(|nodes| plan(specification, nodes, OperationKind::Scale, last + 1, false));
+        let leaving = nodes.iter().cloned().map(|node| Node { role: NodeRole::Leaving, ..node }).collect();
+        let termination = plan(specification, leaving, OperationKind::Terminate, last + 1, false);
+        scaling.into_iter().chain([termination]).collect()
+    }
+}
+
+/// The nodes of a scaling, each with what it is to it.
+pub(crate) fn selected(cluster: &Cluster, nodes: Vec<Node>, request: &ScaleRequest) -> Result<Vec<Node>, Error> {
+    let selection = crate::selection::select(cluster, &nodes, request, &BTreeSet::new())?;
+    let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
+    let unchanged = nodes.into_iter().filter(|node| !changed.contains(node.name.as_str()));
+    Ok(unchanged.chain(selection.nodes.iter().cloned()).collect())
 }
 
 impl Clusters {
@@ -139,8 +176,9 @@ pub(crate) fn plan(
 mod tests {
     use super::*;
     use crate::hooks::{Hook, HookAction, ProgramHook};
-    use crate::record::NodeState;
+    use crate::record::{ClusterOperation, ClusterState, NodeState};
     use crate::specification::NodeGroup;
+    use crate::store::{Fence, Requests};
 
     fn specification(count: u32) -> ClusterSpecification {
         let mut specification = ClusterSpecification::new("farm".parse().unwrap(), "fr-par-1".parse().unwrap());
@@ -185,6 +223,45 @@ mod tests {
         assert_eq!((plan.make.join(""), plan.remove.join("")), ("farm-web-3".into(), "farm-web-2".into()));
         assert_eq!(hooks(&plan), [(Stage::Decommission, vec![2], vec![1]), (Stage::Configure, vec![3], vec![1])]);
         assert_eq!(plan.hooks[0].plan.input.operation_id, "farm-7");
+    }
+
+    #[test]
+    fn what_comes_next_is_what_is_left_of_the_operation_under_way_or_what_could_be_begun() {
+        let stored = |open: Option<ClusterOperation>, nodes: Vec<Node>| StoredCluster {
+            cluster: Cluster {
+                name: "farm".parse().unwrap(),
+                state: ClusterState::Active,
+                reasons: Vec::new(),
+                left: Vec::new(),
+                specification: specification(2),
+                last_index: [("web".parse().unwrap(), 2)].into(),
+                created_at: 0,
+                updated_at: 0,
+            },
+            nodes,
+            open,
+            requests: Requests::default(),
+            fence: Fence(1),
+        };
+        let told = |stored: &StoredCluster| -> Vec<_> {
+            let plans = ClusterPlan::next_of(stored, 7);
+            plans.iter().map(|plan| (plan.operation, plan.make.join(" "), plan.remove.join(" "))).collect()
+        };
+        let (running, staying) = (NodeState::Running, NodeRole::Staying);
+        let farm = stored(None, vec![node(1, staying, running)]);
+        let (one, two) = ("farm-web-1".to_owned(), "farm-web-3".to_owned());
+        let scaling = (OperationKind::Scale, two, String::new());
+        assert_eq!(told(&farm), [scaling, (OperationKind::Terminate, String::new(), one.clone())]);
+        // One of two is made already, and one of two is gone already.
+        let open = ClusterOperation::begun(OperationKind::Scale, Stage::Servers, "here", 0);
+        let (made, leaving) = (NodeRole::Made, NodeRole::Leaving);
+        let nodes = vec![
+            node(1, leaving, running),
+            node(2, leaving, NodeState::Removed),
+            node(3, made, running),
+            node(4, made, NodeState::Planned),
+        ];
+        assert_eq!(told(&stored(Some(open), nodes)), [(OperationKind::Scale, "farm-web-4".into(), one)]);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use windlass_policy::slots::types::Failure;
 
+use crate::name::InvalidName;
 use crate::record::{ClusterState, Node, OperationKind, Stage};
+use crate::specification::InvalidSpecification;
 use crate::store::StoreError;
 
 /// The errors of this crate.
@@ -12,23 +14,11 @@ use crate::store::StoreError;
 #[non_exhaustive]
 pub enum Error {
     /// A name breaks the rules of its kind.
-    #[error("{name:?} is no name for {what}: {problem}")]
-    Name {
-        /// `a cluster` or `a node group`.
-        what: &'static str,
-        /// The name, cut to a bounded length.
-        name: String,
-        /// The rule it breaks.
-        problem: String,
-    },
+    #[error(transparent)]
+    Name(#[from] InvalidName),
     /// A specification asks for something that cannot be.
-    #[error("{place}: {problem}")]
-    Specification {
-        /// The key, or the line.
-        place: String,
-        /// What is wrong and what would be right.
-        problem: String,
-    },
+    #[error(transparent)]
+    Specification(#[from] InvalidSpecification),
     /// A specification's file cannot be used.
     #[error("{} cannot be used: {problem}", path.display())]
     SpecificationFile {
@@ -46,7 +36,8 @@ pub enum Error {
         state: ClusterState,
     },
     /// There is none.
-    #[error("there is no cluster {name}{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    #[error("there is no cluster \
+        {name}{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
     Unknown {
         /// The name that was asked for.
         name: String,
@@ -73,7 +64,8 @@ pub enum Error {
     },
     /// Another operation is under way.
     #[error(
-        "cluster {cluster} is busy: operation {number} ({kind}) is at the stage {stage}; wait for it, cancel it, or terminate the cluster"
+        "cluster {cluster} is busy: operation {number} ({kind}) is at the stage {stage}; wait for it, cancel it, or \
+         terminate the cluster"
     )]
     Busy {
         /// The cluster.
@@ -120,7 +112,8 @@ pub enum Error {
     /// The store of clusters failed while an operation was under way. The operation is open; the next start that can
     /// write finishes or undoes it.
     #[error(
-        "operation {number} ({kind}) of cluster {cluster} stopped at the stage {stage}, since it could not be noted: {source}"
+        "operation {number} ({kind}) of cluster {cluster} stopped at the stage {stage}, since it could not be noted: \
+         {source}"
     )]
     Unrecorded {
         /// The cluster.
@@ -175,9 +168,4 @@ impl std::fmt::Display for ClusterFailure {
         }
         Ok(())
     }
-}
-
-/// The words, cut where they quote what nobody would read to its end.
-pub(crate) fn short(words: String) -> String {
-    windlass_policy::cut(words, 1024)
 }

@@ -34,3 +34,8 @@ pub(crate) fn class_word(class: FailureClass) -> String {
         _ => "other".to_owned(),
     }
 }
+
+/// The words, cut where they quote what nobody would read to its end.
+pub(crate) fn short(words: String) -> String {
+    windlass_policy::cut(words, 1024)
+}

@@ -74,7 +74,8 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
         Some(recovery) => recovery,
         None => decide(run, &failed).await?,
     };
-    tracing::warn!(cluster = %run.name, operation = %kind, stage = %recovery.stage, cause = %failure::words(&recovery.cause),
+    tracing::warn!(cluster = %run.name, operation = %kind, stage = %recovery.stage,
+        cause = %failure::words(&recovery.cause),
         state = %recovery.state, delete = recovery.delete.len(), "recovering");
     let first = format!("{kind} failed at the stage {}: {}", recovery.stage, failure::words(&recovery.cause));
     let rolled_back = carry_out(run, &recovery).await;

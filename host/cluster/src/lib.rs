@@ -21,6 +21,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 mod apply;
+mod begin;
 mod cloud_init;
 mod clusters;
 mod control;
@@ -38,23 +39,22 @@ mod refresh;
 mod resume;
 mod run;
 mod selection;
+mod shared;
 mod specification;
 mod stages;
 mod standing;
+mod status;
 mod store;
 mod trace;
 pub mod units;
 
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
-pub use clusters::{
-    CalledOff, ClusterHistory, ClusterLimits, ClusterObservation, ClusterOptions, ClusterOutcome, ClusterStatus,
-    Clusters, NodeObservation,
-};
+pub use clusters::Clusters;
 pub use control::ClusterControl;
 pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};
-pub use name::{ClusterName, NodeGroupName};
+pub use name::{ClusterName, InvalidName, NodeGroupName};
 pub use read::Format;
 pub use record::{
     Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
@@ -62,7 +62,9 @@ pub use record::{
 };
 pub use resume::ResumedCluster;
 pub use selection::ScaleRequest;
-pub use specification::{ClusterSpecification, HookSet, NodeGroup, VolumeSpecification};
+pub use shared::{ClusterLimits, ClusterOptions};
+pub use specification::{ClusterSpecification, HookSet, InvalidSpecification, NodeGroup, VolumeSpecification};
+pub use status::{CalledOff, ClusterHistory, ClusterObservation, ClusterOutcome, ClusterStatus, NodeObservation};
 // Where clusters are kept.
 #[cfg(feature = "store-laws")]
 pub use store::laws as store_laws;

@@ -5,15 +5,25 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
 /// With the group's name and the number, a node's name stays within the 63 bytes of a host name.
 const LONGEST_CLUSTER: usize = 32;
 const LONGEST_GROUP: usize = 22;
 /// Node numbers of one group at most: seven digits.
 pub(crate) const MOST_INDEX: u32 = 9_999_999;
 
-fn check(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
+/// A name breaks the rules of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no name for {what}: {problem}")]
+pub struct InvalidName {
+    /// `a cluster` or `a node group`.
+    pub what: &'static str,
+    /// The name, cut to a bounded length.
+    pub name: String,
+    /// The rule it breaks.
+    pub problem: String,
+}
+
+fn check(what: &'static str, name: &str, longest: usize) -> Result<(), InvalidName> {
     let problem = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.len() > longest {
@@ -25,7 +35,7 @@ fn check(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Name { what, name: windlass_policy::cut(name, 64), problem })
+    Err(InvalidName { what, name: windlass_policy::cut(name, 64), problem })
 }
 
 macro_rules! name {
@@ -44,18 +54,18 @@ macro_rules! name {
         }
 
         impl FromStr for $type {
-            type Err = Error;
+            type Err = InvalidName;
 
-            fn from_str(name: &str) -> Result<Self, Error> {
+            fn from_str(name: &str) -> Result<Self, InvalidName> {
                 check($what, name, $longest)?;
                 Ok(Self(name.to_owned()))
             }
         }
 
         impl TryFrom<String> for $type {
-            type Error = Error;
+            type Error = InvalidName;
 
-            fn try_from(name: String) -> Result<Self, Error> {
+            fn try_from(name: String) -> Result<Self, InvalidName> {
                 check($what, &name, $longest)?;
                 Ok(Self(name))
             }

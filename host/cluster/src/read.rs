@@ -7,8 +7,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::Error;
-use crate::error::short;
-use crate::specification::ClusterSpecification;
+use crate::failure::short;
+use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 /// A specification of 64 groups is some 30 KiB long.
 const LONGEST_FILE: u64 = 1024 * 1024;
@@ -43,28 +43,24 @@ impl ClusterSpecification {
     /// Reads and checks a specification's text. Files that it names stay as they are written.
     ///
     /// # Errors
-    /// [`Error::Specification`]: the place is a key, or a line.
-    pub fn parse(text: &str, format: Format) -> Result<Self, Error> {
-        Self::parse_whole(text, format).map_err(|error| match error {
-            // Both may quote the text.
-            Error::Specification { place, problem } => {
-                Error::Specification { place: short(place), problem: short(problem) }
-            }
-            other => other,
-        })
+    /// Its place is a key, or a line.
+    pub fn parse(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
+        // Both may quote the text.
+        Self::parse_whole(text, format)
+            .map_err(|error| InvalidSpecification::new(short(error.place), short(error.problem)))
     }
 
-    fn parse_whole(text: &str, format: Format) -> Result<Self, Error> {
+    fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
         let specification: Self = match format {
             Format::Toml => toml::from_str(text).map_err(|error| {
                 let line = error.span().map_or(1, |span| line_of(text, span.start));
-                Error::Specification { place: format!("line {line}"), problem: with_nearest(error.message()) }
+                InvalidSpecification::new(format!("line {line}"), with_nearest(error.message()))
             })?,
             Format::Yaml => serde_norway::from_str(text).map_err(|error| {
                 let line = error.location().map_or(1, |location| location.line());
                 let words = error.to_string();
                 let words = words.split(" at line ").next().unwrap_or(&words);
-                Error::Specification { place: format!("line {line}"), problem: with_nearest(words) }
+                InvalidSpecification::new(format!("line {line}"), with_nearest(words))
             })?,
         };
         specification.check()?;
@@ -138,8 +134,10 @@ fn with_nearest(words: &str) -> String {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "name = 'farm'\nzone = 'fr-par-1'\n[groups.workers]\ncount = 3\ntypes = ['DEV1-S', 'DEV1-M']\nimage = 'ubuntu_noble'\nvolumes = [{ size = '20GB' }]\n";
-    const SAME_IN_YAML: &str = "name: farm\nzone: fr-par-1\ngroups:\n  workers:\n    count: 3\n    types: [DEV1-S, DEV1-M]\n    image: ubuntu_noble\n    volumes:\n      - size: 20GB\n";
+    const GOOD: &str = "name = 'farm'\nzone = 'fr-par-1'\n[groups.workers]\ncount = 3\ntypes = ['DEV1-S', \
+        'DEV1-M']\nimage = 'ubuntu_noble'\nvolumes = [{ size = '20GB' }]\n";
+    const SAME_IN_YAML: &str = "name: farm\nzone: fr-par-1\ngroups:\n  workers:\n    count: 3\n    types: [DEV1-S, \
+        DEV1-M]\n    image: ubuntu_noble\n    volumes:\n      - size: 20GB\n";
 
     fn refused(text: &str, format: Format) -> String {
         ClusterSpecification::parse(text, format).unwrap_err().to_string()

@@ -320,8 +320,8 @@ impl ClusterOperation {
         }
     }
 
-    /// The operation's id as hooks are told it: `<cluster>-<when it began>-<number>`. Unlike a number alone, it is never
-    /// that of an operation on an earlier cluster of this name whose history is lost.
+    /// The operation's id as hooks are told it: `<cluster>-<when it began>-<number>`. Unlike a number alone, it is
+    /// never that of an operation on an earlier cluster of this name whose history is lost.
     #[must_use]
     pub fn id(&self, cluster: &ClusterName) -> String {
         format!("{cluster}-{:x}-{}", self.began_at, self.number)

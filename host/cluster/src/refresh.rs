@@ -1,17 +1,66 @@
-//! Looking at a cluster between its operations: what Scaleway says of its servers is noted, and where the cluster stands
-//! follows from that.
+//! Looking at a cluster between its operations: what Scaleway says of its servers is told, or noted, and where the
+//! cluster stands follows from that.
 
 use std::sync::Arc;
 
+use windlass_policy::slots::types::Failure;
+use windlass_scaleway::types::instance::{Server, ServerState};
+
 use crate::Error;
-use crate::clusters::{ClusterObservation, ClusterStatus, Clusters, sight};
+use crate::clusters::Clusters;
 use crate::handler::stand;
 use crate::name::ClusterName;
 use crate::record::{Node, NodeState};
-use crate::stages::look;
+use crate::stages::{look, see};
+use crate::status::{ClusterObservation, ClusterStatus, NodeObservation};
 use crate::store::{Change, StoreError};
 
+/// A function on data: what is known of a node beside its server as it is.
+fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
+    let mut differences = Vec::new();
+    let addresses = server.map(see::public_addresses).unwrap_or_default();
+    match (server, node.state) {
+        (None, NodeState::Running) => differences.push("its server is gone: somebody deleted it".to_owned()),
+        (Some(server), NodeState::Running) => {
+            if server.state != ServerState::Running {
+                differences.push(format!("its server is {}", server.state));
+            }
+            if addresses != node.addresses {
+                let list = |list: &[std::net::IpAddr]| match list {
+                    [] => "none".to_owned(),
+                    list => list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+                };
+                differences.push(format!("its addresses are {}, and were {}", list(&addresses), list(&node.addresses)));
+            }
+        }
+        _ => {}
+    }
+    let state = server.map(|server| server.state.to_string());
+    NodeObservation { node: node.name.clone(), state, addresses, differences }
+}
+
 impl Clusters {
+    /// As [`Clusters::status`], compared with what Scaleway says now. Nothing is changed: a difference is taken up by
+    /// the next operation, which looks, too.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], and the store's. When Scaleway does not answer, the inner error says so; the status is what
+    /// is known here.
+    pub async fn compare(&self, name: &ClusterName) -> Result<(ClusterStatus, Result<(), Failure>), Error> {
+        let mut status = self.status(name).await?;
+        let with_server: Vec<&Node> = status.nodes.iter().filter(|node| node.server.is_some()).collect();
+        let ids: Vec<String> = with_server.iter().filter_map(|node| node.server.clone()).collect();
+        let at = self.shared.clock.now();
+        let seen = match see::see(&self.shared.client, &status.cluster.specification.zone, &ids).await {
+            Ok(seen) => seen,
+            Err(failed) => return Ok((status, Err(failed))),
+        };
+        let nodes =
+            with_server.iter().map(|node| sight(node, node.server.as_ref().and_then(|id| seen.get(id)))).collect();
+        status.seen = Some(ClusterObservation { at, nodes });
+        Ok((status, Ok(())))
+    }
+
     /// Looks at the server of each node that runs, and notes its public addresses, and that it is gone or powered off:
     /// a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is missing is replaced by
     /// the next [`Clusters::scale`]. Private addresses are looked up by the next operation.
@@ -37,7 +86,7 @@ impl Clusters {
         let ids: Vec<String> = stored.nodes.iter().filter(runs).filter_map(|node| node.server.clone()).collect();
         let listed = ids.iter().filter_map(|id| Some((id.clone(), listing.get(id)?.clone())));
         let mut seen = listed.collect();
-        look::read_unlisted(&self.shared.client, &zone, &ids, &mut seen).await.map_err(|source| {
+        see::read_unlisted(&self.shared.client, &zone, &ids, &mut seen).await.map_err(|source| {
             windlass_lifecycle::Error::Scaleway { what: "looking at the nodes' servers", source: Arc::new(source) }
         })?;
         let at = self.shared.clock.now();

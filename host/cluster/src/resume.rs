@@ -9,12 +9,14 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::ServerState;
 
-use crate::clusters::{Active, ClusterOutcome, Clusters};
+use crate::clusters::Clusters;
 use crate::control::ClusterControl;
 use crate::name::ClusterName;
 use crate::operation::Start;
 use crate::record::{ClusterHappening, Node, NodeState, OperationKind};
 use crate::run::{Book, Run, Stop};
+use crate::shared::Active;
+use crate::status::ClusterOutcome;
 use crate::store::{StoreError, StoredCluster};
 use crate::{Error, failure};
 

@@ -14,13 +14,13 @@ use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
 
-use crate::clusters::Shared;
 use crate::control::ClusterControl;
 use crate::failure;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, OperationKind, Stage};
+use crate::shared::Shared;
 use crate::store::{Change, Fence, StoreError};
-use crate::trace::Trace;
+use crate::trace::{Step, Trace};
 
 /// The longest single wait between two attempts, whatever a policy says.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -108,13 +108,6 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
 }
 
-/// One step of a stage.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) stage: Stage,
-    pub(crate) words: &'static str,
-}
-
 impl Run {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -123,7 +116,7 @@ impl Run {
         control: &ClusterControl,
         book: Book,
     ) -> Self {
-        let trace = Trace::of_operation(&book);
+        let trace = Trace::of_operation(&book.cluster, &book.operation);
         Self {
             trace,
             shared,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Error;
 use crate::name::{MOST_INDEX, NodeGroupName};
 use crate::record::{Cluster, Counts, Node, NodeRole};
-use crate::specification::MOST_NODES;
+use crate::specification::{InvalidSpecification, MOST_NODES};
 
 /// What a scaling is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,10 +64,8 @@ pub(crate) fn select(
     };
     let total: u64 = groups.keys().map(wanted).sum();
     if total > u64::from(MOST_NODES) {
-        return Err(Error::Specification {
-            place: "groups".to_owned(),
-            problem: format!("{total} nodes are more than {MOST_NODES}"),
-        });
+        let problem = format!("{total} nodes are more than {MOST_NODES}");
+        return Err(InvalidSpecification::new("groups", problem).into());
     }
     let mut selection =
         Selection { counts: BTreeMap::new(), nodes: Vec::new(), last_index: cluster.last_index.clone() };
@@ -90,7 +88,8 @@ pub(crate) fn select(
                     .collect::<Vec<_>>()
                     .join(", "),
                 problem: format!(
-                    "{named} nodes of group {name} are named, but going from {before} to {wanted} removes {}; lower the count",
+                    "{named} nodes of group {name} are named, but going from {before} to {wanted} removes {}; lower \
+                     the count",
                     before.saturating_sub(wanted)
                 ),
             });
@@ -105,10 +104,8 @@ pub(crate) fn select(
         let last = selection.last_index.entry(name.clone()).or_default();
         for _ in stay..wanted {
             if *last >= MOST_INDEX {
-                return Err(Error::Specification {
-                    place: format!("groups.{name}"),
-                    problem: format!("it has used all {MOST_INDEX} node numbers; make a group of another name"),
-                });
+                let problem = format!("it has used all {MOST_INDEX} node numbers; make a group of another name");
+                return Err(InvalidSpecification::new(format!("groups.{name}"), problem).into());
             }
             *last += 1;
             selection.nodes.push(Node::planned(&cluster.name, name, *last));
@@ -275,7 +272,8 @@ mod tests {
             let counts: Vec<(&str, u32)> =
                 groups.iter().copied().zip(wanted.iter().copied()).take(before.len()).collect();
             let mut asked = request(&counts, &[]);
-            asked.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node, _)| node.name.clone()).collect();
+            asked.remove = nodes.iter().zip(named).filter(|(_, named)| *named).map(|(node,
+                _)| node.name.clone()).collect();
             let gone: BTreeSet<String> = nodes
                 .iter()
                 .zip(deleted)

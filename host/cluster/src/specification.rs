@@ -9,7 +9,6 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::Zone;
 
-use crate::Error;
 use crate::hooks::{Hook, HookAction};
 use crate::name::{ClusterName, NodeGroupName};
 use crate::units;
@@ -18,6 +17,22 @@ use crate::units;
 const MOST_GROUPS: usize = 64;
 /// Nodes of one cluster at most: far above what was measured (1,000), so that a slip costs nothing.
 pub(crate) const MOST_NODES: u32 = 10_000;
+
+/// A specification asks for something that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct InvalidSpecification {
+    /// The key, or the line.
+    pub place: String,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl InvalidSpecification {
+    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { place: place.into(), problem: problem.into() }
+    }
+}
 
 /// A cluster: groups of servers that belong together, and what the user does with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,10 +152,6 @@ fn default_addresses() -> Vec<AddressKind> {
     vec![AddressKind::Ipv4]
 }
 
-fn problem(place: impl Into<String>, problem: impl Into<String>) -> Error {
-    Error::Specification { place: place.into(), problem: problem.into() }
-}
-
 impl NodeGroup {
     /// Nodes of this type, with one IPv4 address each and nothing else.
     #[must_use]
@@ -177,8 +188,8 @@ impl ClusterSpecification {
         }
     }
 
-    /// As JSON with the whole URLs of webhooks, which are cut wherever else this is written: for a store, and for a file
-    /// that its reader may see.
+    /// As JSON with the whole URLs of webhooks, which are cut wherever else this is written: for a store, and for a
+    /// file that its reader may see.
     ///
     /// # Errors
     /// [`serde_json`]'s.
@@ -200,32 +211,38 @@ impl ClusterSpecification {
     /// Checks what can be checked without asking Scaleway.
     ///
     /// # Errors
-    /// [`Error::Specification`] names the place and what would be right.
-    pub fn check(&self) -> Result<(), Error> {
+    /// It names the place and what would be right.
+    pub fn check(&self) -> Result<(), InvalidSpecification> {
         if self.groups.is_empty() || self.groups.len() > MOST_GROUPS {
-            return Err(problem("groups", format!("there must be 1 to {MOST_GROUPS} node groups")));
+            return Err(InvalidSpecification::new("groups", format!("there must be 1 to {MOST_GROUPS} node groups")));
         }
         let total = self.groups.values().fold(0_u32, |sum, group| sum.saturating_add(group.count));
         if total > MOST_NODES {
-            return Err(problem("groups", format!("{total} nodes are more than {MOST_NODES}")));
+            return Err(InvalidSpecification::new("groups", format!("{total} nodes are more than {MOST_NODES}")));
         }
         if self.wait_deadline < Duration::from_secs(1) || self.wait_deadline > Duration::from_secs(86_400) {
-            return Err(problem("wait_deadline", "it is below a second or above a day"));
+            return Err(InvalidSpecification::new("wait_deadline", "it is below a second or above a day"));
         }
         let mut known = BTreeSet::new();
         for (name, group) in &self.groups {
             let place = |field: &str| format!("groups.{name}.{field}");
             for (number, volume) in group.volumes.iter().enumerate() {
                 if volume.size.is_none() {
-                    return Err(problem(place(&format!("volumes[{number}].size")), "it is needed, for example 20GB"));
+                    return Err(InvalidSpecification::new(
+                        place(&format!("volumes[{number}].size")),
+                        "it is needed, for example 20GB",
+                    ));
                 }
             }
             for network in &group.private_networks {
                 if !known.insert((name, network)) {
-                    return Err(problem(place("private_networks"), format!("{network:?} is named twice")));
+                    return Err(InvalidSpecification::new(
+                        place("private_networks"),
+                        format!("{network:?} is named twice"),
+                    ));
                 }
                 if uuid::Uuid::parse_str(network).is_err() {
-                    return Err(problem(
+                    return Err(InvalidSpecification::new(
                         place("private_networks"),
                         format!("{network:?} is no id of a private network"),
                     ));
@@ -233,10 +250,12 @@ impl ClusterSpecification {
             }
             self.server(name, &self.name.node(name, 1), None).check().map_err(|error| match error {
                 windlass_lifecycle::Error::Specification { field: "deadline_milliseconds", problem: words } => {
-                    problem("server_deadline", words)
+                    InvalidSpecification::new("server_deadline", words)
                 }
-                windlass_lifecycle::Error::Specification { field, problem: words } => problem(place(field), words),
-                other => problem(format!("groups.{name}"), other.to_string()),
+                windlass_lifecycle::Error::Specification { field, problem: words } => {
+                    InvalidSpecification::new(place(field), words)
+                }
+                other => InvalidSpecification::new(format!("groups.{name}"), other.to_string()),
             })?;
         }
         for (name, hook) in [
@@ -245,7 +264,7 @@ impl ClusterSpecification {
             ("start", &self.hooks.start),
         ] {
             if let Some(hook) = hook {
-                hook.check().map_err(|words| problem(format!("hooks.{name}"), words))?;
+                hook.check().map_err(|words| InvalidSpecification::new(format!("hooks.{name}"), words))?;
             }
         }
         Ok(())

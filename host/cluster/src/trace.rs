@@ -7,8 +7,14 @@ use tracing::Span;
 use tracing::field::{Empty, display};
 
 use crate::hooks::{Hook, HookInput};
-use crate::record::{OperationState, Stage};
-use crate::run::{Book, Step};
+use crate::record::{Cluster, ClusterOperation, OperationState, Stage};
+
+/// One step of a stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) stage: Stage,
+    pub(crate) words: &'static str,
+}
 
 /// The spans of a running operation.
 pub(crate) struct Trace {
@@ -18,8 +24,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn of_operation(book: &Book) -> Self {
-        let (cluster, operation) = (&book.cluster, &book.operation);
+    pub(crate) fn of_operation(cluster: &Cluster, operation: &ClusterOperation) -> Self {
         let id = operation.id(&cluster.name);
         let span = tracing::trace_span!(
             "operation",

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// Reads a number of bytes: `20GB`, `20 GiB`, `1TB`, in any case.
 ///
 /// # Errors
-/// What is wrong and how to write it. A number alone is refused: bytes and gigabytes are too easily confused. So is zero.
+/// What is wrong and how to write it. A number alone is refused: bytes and gigabytes are too easily confused. So is
+/// zero.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());

@@ -13,8 +13,8 @@ use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::types::instance::{CreateIp, CreateServer, CreateVolume, VolumeType};
 
 use crate::api::{Answer, Api, Item, Kind, Presence, Stop};
-use crate::plan::ServerChoice;
-use crate::probe::Fixture;
+use crate::catalogue::ServerChoice;
+use crate::fixture::Fixture;
 
 /// How long a new resource is looked for in the listings of its kind.
 const LISTED_AT_LAST: Duration = Duration::from_secs(60);

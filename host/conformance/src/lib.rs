@@ -24,6 +24,8 @@
 
 mod api;
 mod bench;
+mod catalogue;
+mod fixture;
 mod plan;
 mod probe;
 mod probes;
@@ -31,7 +33,9 @@ mod remove;
 mod run;
 
 pub use api::Kind;
-pub use plan::{Bounds, Cost, Error, Plan, ServerChoice};
-pub use probe::{Fixture, Probe, Verdict};
+pub use catalogue::{Error, ServerChoice};
+pub use fixture::Fixture;
+pub use plan::{Bounds, Cost, Plan};
+pub use probe::{Probe, Verdict};
 pub use remove::Left;
 pub use run::{Answered, Report};

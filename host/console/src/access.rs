@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -21,8 +23,10 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub struct Access {
     /// The names by which the console may be asked for, without port.
     hosts: BTreeSet<String>,
-    /// The digest of the token, where one is needed.
-    token: Option<[u8; 32]>,
+    /// The digest of the token, where there is one. All who were made of one `Access` have the same.
+    token: Option<Arc<RwLock<[u8; 32]>>>,
+    /// Whether a client's certificate lets its bearer look.
+    certificates: bool,
 }
 
 impl Access {
@@ -36,23 +40,47 @@ impl Access {
         hosts: impl IntoIterator<Item = String>,
         token: Option<&str>,
     ) -> Result<Self, Error> {
-        if token.is_none() && !address.ip().is_loopback() {
+        Self::guarded(address, hosts, token, false)
+    }
+
+    /// As [`Access::new`], where `certificates` says that clients' certificates are looked at, which are as good as a
+    /// token then.
+    pub(crate) fn guarded(
+        address: SocketAddr,
+        hosts: impl IntoIterator<Item = String>,
+        token: Option<&str>,
+        certificates: bool,
+    ) -> Result<Self, Error> {
+        if token.is_none() && !certificates && !address.ip().is_loopback() {
             return Err(Error::Unguarded { address });
         }
-        if token.is_some_and(|token| token.chars().count() < LEAST_TOKEN_CHARACTERS) {
-            return Err(Error::ShortToken { least: LEAST_TOKEN_CHARACTERS });
-        }
+        let token = token.map(digest_of_good).transpose()?.map(|digest| Arc::new(RwLock::new(digest)));
         let mut names: BTreeSet<String> = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
         names.extend(LOOPBACK.map(str::to_owned));
         if !address.ip().is_unspecified() {
             let ip = address.ip();
             names.insert(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
         }
-        Ok(Self { hosts: names, token: token.map(digest) })
+        Ok(Self { hosts: names, token, certificates })
     }
 
-    /// Why a request is refused, if it is.
-    pub(crate) fn refusal(&self, method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+    /// Takes this token from now on, and no other. Says whether it is another than before.
+    ///
+    /// # Errors
+    /// It can be guessed; that of before is taken on.
+    pub(crate) fn replace_token(&self, token: &str) -> Result<bool, Error> {
+        let Some(current) = &self.token else { return Ok(false) };
+        let digest = digest_of_good(token)?;
+        Ok(std::mem::replace(&mut *current.write(), digest) != digest)
+    }
+
+    /// Why a request is refused, if it is. `certified`: its connection has brought a certificate that was verified.
+    pub(crate) fn refusal(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        certified: bool,
+    ) -> Option<(StatusCode, &'static str)> {
         if method != Method::GET && method != Method::HEAD {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "the console is for reading only"));
         }
@@ -64,12 +92,23 @@ impl Access {
         if origin.is_some_and(|origin| !origin.is_some_and(|(_, host)| self.hosts.contains(&name_of(host)))) {
             return Some((StatusCode::FORBIDDEN, "the console is not for other sites"));
         }
-        match self.token {
-            Some(token) if given(headers).is_none_or(|given| digest(&given) != token) => {
+        if certified && self.certificates {
+            return None;
+        }
+        match &self.token {
+            Some(token) if given(headers).is_none_or(|given| digest(&given) != *token.read()) => {
                 Some((StatusCode::UNAUTHORIZED, "the console wants its token, as a password or as a bearer token"))
             }
+            None if self.certificates => Some((StatusCode::UNAUTHORIZED, "the console wants a client's certificate")),
             _ => None,
         }
+    }
+}
+
+fn digest_of_good(token: &str) -> Result<[u8; 32], Error> {
+    match token.chars().count() < LEAST_TOKEN_CHARACTERS {
+        true => Err(Error::ShortToken { least: LEAST_TOKEN_CHARACTERS }),
+        false => Ok(digest(token)),
     }
 }
 
@@ -109,7 +148,7 @@ mod tests {
     }
 
     fn status(access: &Access, of: &[(HeaderName, &str)]) -> Option<u16> {
-        access.refusal(&Method::GET, &headers(of)).map(|(status, _)| status.as_u16())
+        access.refusal(&Method::GET, &headers(of), false).map(|(status, _)| status.as_u16())
     }
 
     #[test]
@@ -158,10 +197,48 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_as_good_as_the_token_where_certificates_are_looked_at() {
+        let address = "0.0.0.0:7474".parse().unwrap();
+        let certified = |access: &Access, of: &[(HeaderName, &str)]| {
+            access.refusal(&Method::GET, &headers(of), true).map(|(status, _)| status.as_u16())
+        };
+        let host = (HOST, "localhost");
+        let alone = Access::guarded(address, [], None, true).unwrap();
+        assert_eq!(
+            (certified(&alone, std::slice::from_ref(&host)), status(&alone, &[host.clone()])),
+            (None, Some(401))
+        );
+        let both = Access::guarded(address, [], Some(TOKEN), true).unwrap();
+        let bearer = format!("Bearer {TOKEN}");
+        assert_eq!(certified(&both, &[host.clone()]), None);
+        assert_eq!(status(&both, &[host.clone(), (AUTHORIZATION, &bearer)]), None);
+        assert_eq!(status(&both, &[host.clone()]), Some(401));
+        // It opens no other site's door.
+        assert_eq!(certified(&both, &[(HOST, "evil.example")]), Some(421));
+        assert_eq!(certified(&both, &[host.clone(), (ORIGIN, "https://evil.example")]), Some(403));
+        let token = Access::new(address, [], Some(TOKEN)).unwrap();
+        assert_eq!(certified(&token, &[host]), Some(401));
+    }
+
+    #[test]
+    fn a_token_is_replaced_and_a_bad_one_is_not_taken() {
+        let access = Access::new("0.0.0.0:7474".parse().unwrap(), [], Some(TOKEN)).unwrap();
+        let with = |token: &str| {
+            let bearer = format!("Bearer {token}");
+            status(&access, &[(HOST, "localhost"), (AUTHORIZATION, &bearer)])
+        };
+        assert!(matches!(access.replace_token("short"), Err(Error::ShortToken { .. })));
+        assert!(!access.clone().replace_token(TOKEN).unwrap());
+        assert_eq!(with(TOKEN), None);
+        assert!(access.clone().replace_token("another-battery-staple").unwrap());
+        assert_eq!((with(TOKEN), with("another-battery-staple")), (Some(401), None));
+    }
+
+    #[test]
     fn nothing_but_reading_is_answered() {
         let access = Access::new("127.0.0.1:7474".parse().unwrap(), [], None).unwrap();
         for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS] {
-            let refused = access.refusal(&method, &headers(&[(HOST, "localhost")]));
+            let refused = access.refusal(&method, &headers(&[(HOST, "localhost")]), true);
             assert_eq!(refused.map(|(status, _)| status.as_u16()), Some(405), "{method}");
         }
     }

@@ -1,13 +1,14 @@
 //! What can go wrong.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Why nothing is served or reported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The address is seen by others, and nothing keeps them out.
-    #[error("{address} can be reached by others than this machine, so a token is needed")]
+    #[error("{address} can be reached by others than this machine, so a token is needed, or clients' certificates")]
     Unguarded {
         /// The address.
         address: SocketAddr,
@@ -18,6 +19,27 @@ pub enum Error {
         /// The fewest characters.
         least: usize,
     },
+    /// TLS needs a certificate and its key.
+    #[error("TLS needs a certificate and its key; clients' certificates are looked at with these only")]
+    HalfTls,
+    /// A file that an operator named cannot be read.
+    #[error("{what} cannot be read: {}", path.display())]
+    File {
+        /// What it is to hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file that an operator named does not hold the certificates or the key that it is to hold.
+    #[error("{}: {why}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, without what it holds.
+        why: String,
+    },
     /// The journal cannot be read.
     #[error("the journal cannot be read")]
     Journal(#[source] windlass_lifecycle::Error),
@@ -27,6 +49,14 @@ pub enum Error {
     /// The clusters cannot be read.
     #[error("the clusters cannot be read")]
     Clusters(#[source] windlass_cluster::StoreError),
+    /// The folder of policies that a decision can be put to cannot be read.
+    #[error("the folder of policies: {what}")]
+    Candidates {
+        /// What failed.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// There is nothing of this name or id.
     #[error("there is no {what} {name}")]
     Unknown {
@@ -35,8 +65,11 @@ pub enum Error {
         /// Which one.
         name: String,
     },
+    /// What makes a page panicked.
+    #[error("this page is defective")]
+    Defective,
     /// The address cannot be listened on, or the connection broke.
-    #[error("{address} cannot be served")]
+    #[error("the console cannot be served on {address}")]
     Serve {
         /// The address.
         address: SocketAddr,

@@ -1,22 +1,28 @@
 //! What pages are made of, read from the state directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use cap_std::fs::Dir;
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass_cluster::{ClusterEvent, ClusterName, ClusterOperation, ClusterStore, SqliteClusterStore, StoredCluster};
-use windlass_lifecycle::{
-    Entry, Error as LifecycleError, Journal, Operation, OperationFilter, OperationId, OperationKind, OperationState,
-    StateDirectory,
+use windlass_cluster::{
+    ClusterEvent, ClusterName, ClusterOperation, ClusterPlan, ClusterStore, SqliteClusterStore, StoredCluster,
 };
+use windlass_lifecycle::{
+    Entry, Error as LifecycleError, Journal, LastSweep, Operation, OperationFilter, OperationId, OperationKind,
+    OperationState, StateDirectory,
+};
+use windlass_policy::slots::{SlotName, state_mapping};
 use windlass_policy::{
-    DecisionFilter, DecisionId, DecisionPage, DecisionReader, DecisionRecord, Error as PolicyError, RunningHost,
-    running_hosts,
+    Activity, DecisionFilter, DecisionId, DecisionPage, DecisionReader, DecisionRecord, DecisionSummary,
+    Error as PolicyError, PolicyChange, Replay, RunningHost, policy_changes, running_hosts,
 };
 
-use crate::Error;
 use crate::timeline::{Plan, Step, steps};
+use crate::{Candidates, Error, Prices};
 
 /// Rows of a page.
 pub(crate) const PAGE: usize = 100;
@@ -25,6 +31,16 @@ const MOST_SERVERS: u32 = 500;
 /// Clusters' operations and events that are shown.
 const MOST_OPERATIONS: u32 = 50;
 const MOST_EVENTS: u32 = 500;
+/// Changes of policies that are shown.
+const MOST_CHANGES: usize = 200;
+/// Groups whose last look is shown.
+const MOST_LOOKS: usize = 12;
+/// What of the decision log is read for the newest of one kind, and for what policies cost: two files of it or so.
+const RECENT_BYTES: usize = 4 << 20;
+/// Decisions that are shown on each side of one.
+const NEIGHBOURS: usize = 5;
+/// How old the answer to whether something has changed may be: all that follow share it.
+const MARK_AGE: Duration = Duration::from_millis(500);
 
 /// Where everything is read from.
 #[derive(Debug)]
@@ -32,15 +48,73 @@ pub(crate) struct Source {
     state: StateDirectory,
     /// Opened when it is there for the first time.
     journal: Mutex<Option<Arc<Journal>>>,
+    prices: Option<Prices>,
+    candidates: Option<Candidates>,
+    mark: Mutex<Option<(Instant, u64)>>,
+}
+
+/// A machine that the journal knows.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) operation: Operation,
+    pub(crate) is_mac: bool,
+    /// The type that was made, where it is known.
+    pub(crate) server_type: Option<String>,
+    /// What it costs for an hour, in euro, where the catalogue says so.
+    pub(crate) hourly: Option<f64>,
+    /// Being made, there, or being removed.
+    pub(crate) standing: Standing,
+    /// The operation that removes it.
+    pub(crate) removed_by: Option<OperationId>,
+}
+
+/// Where a machine stands, as the journal knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Creating,
+    Running,
+    Removing,
+}
+
+/// What machines cost for an hour.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// In euro.
+    pub(crate) hourly: f64,
+    /// The machines that this is for.
+    pub(crate) priced: usize,
+    /// Those without a price.
+    pub(crate) unpriced: usize,
+}
+
+/// What a group's servers were when they were looked at last.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) decision: DecisionId,
+    pub(crate) at_ms: u64,
+    pub(crate) zone: String,
+    pub(crate) group: Option<String>,
+    /// How many servers of each state there were.
+    pub(crate) states: BTreeMap<String, usize>,
+    /// The oldest of each state, in milliseconds.
+    pub(crate) oldest: u64,
+    /// How many were reported as what, and how many are to be removed.
+    pub(crate) reported: BTreeMap<String, usize>,
 }
 
 /// What is there now, as the journal says.
 #[derive(Debug)]
 pub(crate) struct Now {
-    /// Creations, adoptions and orders that are done, and whose machines nothing has removed.
-    pub(crate) machines: Vec<Operation>,
+    /// Creations, adoptions and orders that are done, and whose machines nothing has removed; and those under way.
+    pub(crate) machines: Vec<Machine>,
     /// Whether there are more than are listed.
     pub(crate) more_machines: bool,
+    /// What those listed cost; none where there is no catalogue.
+    pub(crate) cost: Option<Cost>,
+    /// The last look at each group.
+    pub(crate) looks: Vec<Look>,
+    /// What the last sweep of each zone has found.
+    pub(crate) sweeps: Vec<LastSweep>,
     /// What is being done, and the last word on each.
     pub(crate) under_way: Vec<(Operation, Option<Entry>)>,
     /// What did not end well and wants to be looked at.
@@ -70,10 +144,23 @@ pub(crate) struct PlannedResource {
 #[derive(Debug)]
 pub(crate) struct DecisionView {
     pub(crate) record: DecisionRecord,
-    /// The next older ones, of all slots.
-    pub(crate) before: DecisionPage,
-    /// The next older ones of its slot.
-    pub(crate) of_slot: DecisionPage,
+    /// Those around it, newest first, without itself.
+    pub(crate) around: Vec<DecisionSummary>,
+    /// The same of its slot.
+    pub(crate) of_slot: Vec<DecisionSummary>,
+    /// The policies that it can be put to; none where no folder of them was named.
+    pub(crate) candidates: Option<Vec<String>>,
+    /// The one that it was put to, and what came of it.
+    pub(crate) tried: Option<(String, Result<Replay, String>)>,
+}
+
+/// Policies: in force, over time, and what they did.
+#[derive(Debug)]
+pub(crate) struct PoliciesView {
+    pub(crate) hosts: Vec<RunningHost>,
+    /// The newest first.
+    pub(crate) changes: Vec<PolicyChange>,
+    pub(crate) activity: Activity,
 }
 
 /// A cluster with what was done to it. One that is gone has its history still.
@@ -83,11 +170,21 @@ pub(crate) struct ClusterView {
     pub(crate) stored: Option<StoredCluster>,
     pub(crate) operations: Vec<ClusterOperation>,
     pub(crate) events: Vec<ClusterEvent>,
+    /// What comes next, or could.
+    pub(crate) next: Vec<ClusterPlan>,
 }
 
 impl Source {
     pub(crate) fn new(state: StateDirectory) -> Self {
-        Self { state, journal: Mutex::new(None) }
+        Self { state, journal: Mutex::new(None), prices: None, candidates: None, mark: Mutex::new(None) }
+    }
+
+    pub(crate) fn with_prices(self, prices: Prices) -> Self {
+        Self { prices: Some(prices), ..self }
+    }
+
+    pub(crate) fn with_candidates(self, candidates: Candidates) -> Self {
+        Self { candidates: Some(candidates), ..self }
     }
 
     /// The directory, for people.
@@ -125,7 +222,41 @@ impl Source {
     }
 
     pub(crate) async fn now(&self) -> Result<Now, Error> {
-        let machines_of = |kind| {
+        let clusters = self.all_clusters().await?;
+        let of_states = |states: &[OperationState]| {
+            let mut filter = OperationFilter::default();
+            filter.states = states.to_vec();
+            filter.limit = Some(PAGE as u32);
+            self.list(&filter)
+        };
+        let open = of_states(&[OperationState::Open])?;
+        let (machines, more_machines) = self.machines(&open)?;
+        let cost = self.prices.as_ref().map(|_| cost_of(&machines));
+        let mut under_way = Vec::new();
+        for operation in open {
+            let last = match self.journal()? {
+                Some(journal) => journal.entries(&operation.id).map_err(Error::Journal)?.pop(),
+                None => None,
+            };
+            under_way.push((operation, last));
+        }
+        Ok(Now {
+            machines,
+            more_machines,
+            cost,
+            looks: self.looks()?,
+            sweeps: LastSweep::read(&self.state).map_err(Error::Journal)?,
+            under_way,
+            unsettled: of_states(&[OperationState::Left, OperationState::Unverified])?,
+            counts: self.counts()?,
+            clusters,
+            hosts: self.hosts()?,
+        })
+    }
+
+    /// The machines that there are, or are to be; and whether there are more.
+    fn machines(&self, open: &[Operation]) -> Result<(Vec<Machine>, bool), Error> {
+        let there = |kind| {
             let mut filter = OperationFilter::default();
             filter.states = vec![OperationState::Done];
             filter.kind = Some(kind);
@@ -133,39 +264,62 @@ impl Source {
             filter.limit = Some(MOST_SERVERS + 1);
             self.list(&filter)
         };
-        let mut machines = machines_of(OperationKind::CreateServer)?;
-        machines.extend(machines_of(OperationKind::AdoptMachine)?);
-        machines.extend(machines_of(OperationKind::OrderMachine)?);
-        let most = MOST_SERVERS as usize;
-        let more_machines = machines.len() > most;
-        machines.truncate(most);
-        let of_states = |states: &[OperationState]| {
-            let mut filter = OperationFilter::default();
-            filter.states = states.to_vec();
-            filter.limit = Some(PAGE as u32);
-            self.list(&filter)
+        let makes = |operation: &&Operation| {
+            use OperationKind::{AdoptMachine, CreateServer, OrderMachine};
+            matches!(operation.kind, CreateServer | AdoptMachine | OrderMachine)
         };
-        let mut under_way = Vec::new();
-        for operation in of_states(&[OperationState::Open])? {
-            let last = match self.journal()? {
-                Some(journal) => journal.entries(&operation.id).map_err(Error::Journal)?.pop(),
-                None => None,
-            };
-            under_way.push((operation, last));
+        let mut made: Vec<(Operation, Standing)> =
+            open.iter().filter(makes).map(|operation| (operation.clone(), Standing::Creating)).collect();
+        for kind in [OperationKind::CreateServer, OperationKind::AdoptMachine, OperationKind::OrderMachine] {
+            made.extend(there(kind)?.into_iter().map(|operation| (operation, Standing::Running)));
         }
-        let clusters = match self.clusters()? {
-            Some(store) => store.clusters().await.map_err(Error::Clusters)?,
-            None => Vec::new(),
-        };
-        Ok(Now {
-            machines,
-            more_machines,
-            under_way,
-            unsettled: of_states(&[OperationState::Left, OperationState::Unverified])?,
-            counts: self.counts()?,
-            clusters,
-            hosts: self.hosts()?,
-        })
+        let most = MOST_SERVERS as usize;
+        let more = made.len() > most;
+        made.truncate(most);
+        let mut machines = Vec::new();
+        for (operation, standing) in made {
+            let removed_by = open.iter().find(|other| removes(other, &operation)).map(|other| other.id.clone());
+            let standing = if removed_by.is_some() { Standing::Removing } else { standing };
+            let server_type = self.type_of(&operation)?;
+            let hourly = match (&self.prices, &server_type) {
+                (Some(prices), Some(server_type)) => prices.hourly(&operation.zone, server_type),
+                _ => None,
+            };
+            let is_mac = operation.kind != OperationKind::CreateServer;
+            machines.push(Machine { operation, is_mac, server_type, hourly, standing, removed_by });
+        }
+        Ok((machines, more))
+    }
+
+    /// The type that was made: of one that was asked for that one, else the one that the journal names last.
+    fn type_of(&self, operation: &Operation) -> Result<Option<String>, Error> {
+        let types = operation.specification.get("types").and_then(Value::as_array);
+        if let Some([only]) = types.map(Vec::as_slice) {
+            return Ok(only.as_str().map(str::to_owned));
+        }
+        let Some(journal) = self.journal()? else { return Ok(None) };
+        let entries = journal.entries(&operation.id).map_err(Error::Journal)?;
+        let named = entries.iter().rev().find_map(|entry| entry.data.get("type")?.as_str());
+        Ok(named.map(str::to_owned))
+    }
+
+    /// The last look at each group, by the questions of the slot `state-mapping`.
+    fn looks(&self) -> Result<Vec<Look>, Error> {
+        let log = self.decision_log()?;
+        let mut filter = DecisionFilter::default();
+        filter.slot = Some(SlotName::StateMapping);
+        filter.limit = MOST_LOOKS;
+        filter.most_bytes = Some(RECENT_BYTES);
+        let mut looks: Vec<Look> = Vec::new();
+        for summary in log.page(&filter, None).map_err(Error::Policies)?.decisions {
+            // What a host removes meanwhile is gone.
+            let Ok(record) = log.show(&summary.id.to_string()) else { continue };
+            let Some(look) = Look::of(&record) else { continue };
+            if !looks.iter().any(|known| (&known.zone, &known.group) == (&look.zone, &look.group)) {
+                looks.push(look);
+            }
+        }
+        Ok(looks)
     }
 
     /// How many operations of each state there are.
@@ -215,20 +369,44 @@ impl Source {
         self.decision_log()?.page(filter, before).map_err(Error::Policies)
     }
 
-    pub(crate) fn decision(&self, id: &str) -> Result<DecisionView, Error> {
-        const NEIGHBOURS: usize = 8;
+    /// A decision; put to one of the policies that it can be put to, where one is named.
+    pub(crate) fn decision(&self, id: &str, put_to: Option<&str>) -> Result<DecisionView, Error> {
         let log = self.decision_log()?;
         let record = log.show(id).map_err(|error| match error {
             PolicyError::Record { .. } => Error::Unknown { what: "decision", name: id.to_owned() },
             other => Error::Policies(other),
         })?;
-        let page = |slot| {
+        let around = |slot| {
             let mut filter = DecisionFilter::default();
             filter.slot = slot;
             filter.limit = NEIGHBOURS;
-            log.page(&filter, Some(record.id)).map_err(Error::Policies)
+            filter.most_bytes = Some(RECENT_BYTES);
+            let mut around = log.following(&filter, record.id)?;
+            around.reverse();
+            around.extend(log.page(&filter, Some(record.id))?.decisions);
+            Ok(around)
         };
-        Ok(DecisionView { before: page(None)?, of_slot: page(Some(record.slot))?, record })
+        let candidates = self.candidates.as_ref().map(Candidates::names).transpose()?;
+        let tried = match (&self.candidates, put_to) {
+            (Some(candidates), Some(name)) => Some((name.to_owned(), candidates.ask(&record, name)?)),
+            (None, Some(name)) => return Err(Error::Unknown { what: "policy file", name: name.to_owned() }),
+            (_, None) => None,
+        };
+        Ok(DecisionView {
+            around: around(None).map_err(Error::Policies)?,
+            of_slot: around(Some(record.slot)).map_err(Error::Policies)?,
+            record,
+            candidates,
+            tried,
+        })
+    }
+
+    pub(crate) fn policies(&self) -> Result<PoliciesView, Error> {
+        Ok(PoliciesView {
+            hosts: self.hosts()?,
+            changes: policy_changes(self.state.handle(), MOST_CHANGES).map_err(Error::Policies)?,
+            activity: self.decision_log()?.activity(RECENT_BYTES).map_err(Error::Policies)?,
+        })
     }
 
     pub(crate) async fn all_clusters(&self) -> Result<Vec<StoredCluster>, Error> {
@@ -249,17 +427,96 @@ impl Source {
         }
         let last = operations.first().map(|operation| operation.number);
         let events = store.events(&name, last, 0, MOST_EVENTS).await.map_err(Error::Clusters)?;
-        Ok(ClusterView { name, stored, operations, events })
+        let next = stored.as_ref().map(|stored| ClusterPlan::next_of(stored, last.unwrap_or(0))).unwrap_or_default();
+        Ok(ClusterView { name, stored, operations, events, next })
     }
 
-    /// What changes whenever a page may look different.
-    pub(crate) fn mark(&self) -> Result<String, Error> {
-        let mut filter = OperationFilter::default();
-        filter.limit = Some(1);
-        let newest = self.list(&filter)?.pop().map(|operation| (operation.id, operation.updated_at));
-        let mut latest = DecisionFilter::default();
-        latest.limit = 1;
-        let decision = self.decisions(&latest, None)?.decisions.pop().map(|decision| decision.id);
-        Ok(format!("{newest:?} {:?} {decision:?}", self.counts()?))
+    /// What changes whenever a page may look different: by the files' sizes and times, so that nothing is opened.
+    pub(crate) fn mark(&self) -> u64 {
+        let mut mark = self.mark.lock();
+        if let Some((at, mark)) = *mark
+            && at.elapsed() < MARK_AGE
+        {
+            return mark;
+        }
+        let mut hasher = DefaultHasher::new();
+        let state = self.state.handle();
+        for file in ["journal.sqlite", "journal.sqlite-wal", "clusters.sqlite", "clusters.sqlite-wal"] {
+            state.metadata(file).ok().map(|metadata| looks(&metadata)).hash(&mut hasher);
+        }
+        for folder in ["decisions", "hosts", "policy-changes", "sweeps"] {
+            state.open_dir(folder).ok().map(|folder| looks_of(&folder)).hash(&mut hasher);
+        }
+        let now = hasher.finish();
+        *mark = Some((Instant::now(), now));
+        now
+    }
+}
+
+/// How long a file is, and when it was written.
+fn looks(metadata: &cap_std::fs::Metadata) -> (u64, Option<Duration>) {
+    let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+    (metadata.len(), modified.and_then(|modified| modified.duration_since(std::time::UNIX_EPOCH).ok()))
+}
+
+/// The same of all files of a folder.
+fn looks_of(folder: &Dir) -> BTreeSet<(String, u64, Option<Duration>)> {
+    let entries = folder.entries().into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let (length, modified) = looks(&entry.metadata().ok()?);
+            Some((entry.file_name().to_string_lossy().into_owned(), length, modified))
+        })
+        .collect()
+}
+
+/// Whether this open operation removes what that one has made.
+fn removes(open: &Operation, made: &Operation) -> bool {
+    let word = |operation: &Operation, key: &str| {
+        operation.specification.get(key).and_then(Value::as_str).filter(|word| !word.is_empty()).map(str::to_owned)
+    };
+    match open.kind {
+        OperationKind::CleanupServer => word(open, "creation").is_some_and(|creation| creation == made.id.as_str()),
+        OperationKind::ReleaseMachine => word(open, "claim").is_some_and(|claim| word(made, "claim") == Some(claim)),
+        _ => false,
+    }
+}
+
+fn cost_of(machines: &[Machine]) -> Cost {
+    machines.iter().fold(Cost::default(), |cost, machine| match machine.hourly {
+        Some(hourly) => Cost { hourly: cost.hourly + hourly, priced: cost.priced + 1, ..cost },
+        None => Cost { unpriced: cost.unpriced + 1, ..cost },
+    })
+}
+
+impl Look {
+    /// By a decision of the slot `state-mapping`; none where its question or answer was not kept.
+    fn of(record: &DecisionRecord) -> Option<Self> {
+        use state_mapping::{Action, Answer, Question, Verdict};
+        let question: Question = serde_json::from_value(record.question.clone()).ok()?;
+        let answers: Vec<Answer> = serde_json::from_value(record.answer.clone()).ok()?;
+        let word = |value: Value| value.as_str().unwrap_or_default().replace('-', " ");
+        let count = |words: Vec<String>| {
+            words.into_iter().fold(BTreeMap::new(), |mut counts: BTreeMap<String, usize>, word| {
+                *counts.entry(word).or_default() += 1;
+                counts
+            })
+        };
+        let states = question.servers.iter().map(|server| word(serde_json::json!(server.state))).collect();
+        let reported = answers.iter().map(|answer| match &answer.verdict {
+            Verdict::Mapped(mapping) if mapping.action == Action::Reap => "to be removed".to_owned(),
+            Verdict::Mapped(mapping) if mapping.report == state_mapping::Report::None => "not reported".to_owned(),
+            Verdict::Mapped(mapping) => word(serde_json::json!(mapping.report)),
+            Verdict::Defer => "undecided".to_owned(),
+        });
+        Some(Self {
+            decision: record.id,
+            at_ms: record.at_ms,
+            oldest: question.servers.iter().map(|server| server.age).max().unwrap_or(0),
+            states: count(states),
+            reported: count(reported.collect()),
+            zone: question.zone,
+            group: question.group,
+        })
     }
 }

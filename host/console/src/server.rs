@@ -1,6 +1,7 @@
 //! The pages over HTTP, and the word that something has changed.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,16 +15,21 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::FutureExt as _;
 use maud::Markup;
+use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{OperationFilter, OperationId, OperationState, StateDirectory};
 use windlass_policy::DecisionFilter;
 
+use crate::connections::Certified;
 use crate::pages::{self, Frame};
 use crate::read::Source;
-use crate::{Access, Error};
+use crate::{Access, Candidates, Error, Prices};
 
 /// The look of pages.
 pub(crate) const STYLE: &str = include_str!("../assets/console.css");
@@ -37,13 +43,24 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const LOOK: Duration = Duration::from_secs(1);
 /// Pages that are told of changes at the same time; a further one is read again by hand.
 const MOST_FOLLOWERS: usize = 32;
+/// How long a page is told of changes before it has to ask again, and to show that it may.
+const LONGEST_FOLLOWING: Duration = Duration::from_secs(10 * 60);
+/// Pages that are read at the same time; further ones wait.
+const MOST_READERS: usize = 2;
+/// How long a page may take, its waiting included.
+const LONGEST_PAGE: Duration = Duration::from_secs(20);
 
 /// A console on a state directory.
 #[derive(Debug)]
 pub struct Console {
     source: Source,
     access: Access,
+    readers: Arc<Semaphore>,
     followers: AtomicUsize,
+    /// What pages looked like last; one looks for all that follow.
+    changed: watch::Sender<String>,
+    /// Whether somebody looks.
+    looking: Mutex<bool>,
     end: CancellationToken,
 }
 
@@ -51,28 +68,38 @@ impl Console {
     /// On this directory, for those whom `access` lets look.
     #[must_use]
     pub fn new(state: StateDirectory, access: Access) -> Self {
-        let (followers, end) = (AtomicUsize::new(0), CancellationToken::new());
-        Self { source: Source::new(state), access, followers, end }
+        Self {
+            source: Source::new(state),
+            access,
+            readers: Arc::new(Semaphore::new(MOST_READERS)),
+            followers: AtomicUsize::new(0),
+            changed: watch::Sender::default(),
+            looking: Mutex::new(false),
+            end: CancellationToken::new(),
+        }
+    }
+
+    /// Tells nobody of changes any more when this is cancelled.
+    pub(crate) fn until(self, end: CancellationToken) -> Self {
+        Self { end, ..self }
+    }
+
+    /// The same with what machines cost, which somebody else finds out.
+    #[must_use]
+    pub fn with_prices(self, prices: Prices) -> Self {
+        Self { source: self.source.with_prices(prices), ..self }
+    }
+
+    /// The same with policies that decisions can be put to.
+    #[must_use]
+    pub fn with_candidates(self, candidates: Candidates) -> Self {
+        Self { source: self.source.with_candidates(candidates), ..self }
     }
 
     /// The pages as a service, for a server that has others.
     pub fn router(self) -> Router {
         routes(Arc::new(self))
     }
-}
-
-/// Serves the console until `end`.
-///
-/// # Errors
-/// The listener broke.
-pub async fn serve(listener: TcpListener, console: Console, end: CancellationToken) -> Result<(), Error> {
-    let address = listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
-    let console = Console { end: end.clone(), ..console };
-    let ended = async move { end.cancelled().await };
-    axum::serve(listener, console.router())
-        .with_graceful_shutdown(ended)
-        .await
-        .map_err(|source| Error::Serve { address, source })
 }
 
 fn routes(console: Arc<Console>) -> Router {
@@ -96,7 +123,8 @@ fn routes(console: Arc<Console>) -> Router {
 
 /// Lets nobody through who may not look, and tells browsers what pages may do.
 async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let mut response = match console.access.refusal(request.method(), request.headers()) {
+    let certified = request.extensions().get::<Certified>().is_some();
+    let mut response = match console.access.refusal(request.method(), request.headers(), certified) {
         Some((status, words)) => {
             let mut response = (status, words).into_response();
             if status == StatusCode::UNAUTHORIZED {
@@ -105,7 +133,12 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
             }
             response
         }
-        None => next.run(request).await,
+        // A page that panics costs its answer, and one that takes too long as well.
+        None => match timeout(LONGEST_PAGE, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "this page is defective").into_response(),
+            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "this page takes too long; try it later").into_response(),
+        },
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -131,8 +164,9 @@ fn asset(kind: &'static str, content: &'static str) -> Response {
 type Shown = Result<Markup, Error>;
 
 async fn now(State(console): State<Arc<Console>>) -> Response {
-    let now = console.source.now().await;
-    shown(&console, "Now", "/", now.map(|now| pages::now(&now)))
+    let source = Arc::clone(&console);
+    let now = reading(&console, move || Ok(pages::now(&Handle::current().block_on(source.source.now())?)));
+    shown(&console, "Now", "/", now.await)
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,7 +177,7 @@ struct WhichOperations {
 
 async fn operations(State(console): State<Arc<Console>>, Query(which): Query<WhichOperations>) -> Response {
     let source = Arc::clone(&console);
-    let content = reading(move || {
+    let content = reading(&console, move || {
         let mut filter = OperationFilter::default();
         let states = [
             OperationState::Open,
@@ -163,7 +197,7 @@ async fn operations(State(console): State<Arc<Console>>, Query(which): Query<Whi
 
 async fn operation(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Response {
     let (source, of) = (Arc::clone(&console), id.clone());
-    let content = reading(move || Ok(pages::operation(&source.source.operation(&of)?))).await;
+    let content = reading(&console, move || Ok(pages::operation(&source.source.operation(&of)?))).await;
     shown(&console, &id, "/operations", content)
 }
 
@@ -177,7 +211,7 @@ struct WhichDecisions {
 
 async fn decisions(State(console): State<Arc<Console>>, Query(which): Query<WhichDecisions>) -> Response {
     let source = Arc::clone(&console);
-    let content = reading(move || {
+    let content = reading(&console, move || {
         let mut filter = DecisionFilter::default();
         filter.slot = which.slot.as_deref().and_then(|slot| slot.parse().ok());
         filter.only_fallbacks = which.failed == Some(true);
@@ -189,26 +223,39 @@ async fn decisions(State(console): State<Arc<Console>>, Query(which): Query<Whic
     shown(&console, "Decisions", "/decisions", content.await)
 }
 
-async fn decision(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Response {
+#[derive(Debug, Default, Deserialize)]
+struct WhichPolicy {
+    policy: Option<String>,
+}
+
+async fn decision(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<String>,
+    Query(which): Query<WhichPolicy>,
+) -> Response {
     let (source, of) = (Arc::clone(&console), id.clone());
-    let content = reading(move || Ok(pages::decision(&source.source.decision(&of)?))).await;
+    let content =
+        reading(&console, move || Ok(pages::decision(&source.source.decision(&of, which.policy.as_deref())?))).await;
     shown(&console, &id, "/decisions", content)
 }
 
 async fn policies(State(console): State<Arc<Console>>) -> Response {
     let source = Arc::clone(&console);
-    let content = reading(move || Ok(pages::policies(&source.source.hosts()?))).await;
+    let content = reading(&console, move || Ok(pages::policies(&source.source.policies()?))).await;
     shown(&console, "Policies", "/policies", content)
 }
 
 async fn clusters(State(console): State<Arc<Console>>) -> Response {
-    let found = console.source.all_clusters().await;
-    shown(&console, "Clusters", "/clusters", found.map(|found| pages::clusters(&found)))
+    let source = Arc::clone(&console);
+    let found =
+        reading(&console, move || Ok(pages::clusters(&Handle::current().block_on(source.source.all_clusters())?)));
+    shown(&console, "Clusters", "/clusters", found.await)
 }
 
 async fn cluster(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Response {
-    let found = console.source.cluster(&name).await;
-    shown(&console, &name, "/clusters", found.map(|found| pages::cluster(&found)))
+    let (source, of) = (Arc::clone(&console), name.clone());
+    let found = reading(&console, move || Ok(pages::cluster(&Handle::current().block_on(source.source.cluster(&of))?)));
+    shown(&console, &name, "/clusters", found.await)
 }
 
 async fn nothing(State(console): State<Arc<Console>>, request: Request) -> Response {
@@ -216,12 +263,18 @@ async fn nothing(State(console): State<Arc<Console>>, request: Request) -> Respo
     shown(&console, "Not found", "", Err(Error::Unknown { what: "page", name }))
 }
 
-/// Reads on a thread for it: files are read, and a log may be large.
-async fn reading(read: impl FnOnce() -> Shown + Send + 'static) -> Shown {
+/// Reads on a thread for it: files are read, and a log may be large. Whoever gave it up, a reader has its place until it
+/// has read.
+async fn reading(console: &Console, read: impl FnOnce() -> Shown + Send + 'static) -> Shown {
+    let place = Arc::clone(&console.readers).acquire_owned().await;
+    let read = move || {
+        let _place = place;
+        read()
+    };
     match tokio::task::spawn_blocking(read).await {
         Ok(shown) => shown,
-        // A page that panicked; the panic was logged.
-        Err(_) => Err(Error::Unknown { what: "answer:", name: "this page is defective".to_owned() }),
+        // The panic was logged.
+        Err(_) => Err(Error::Defective),
     }
 }
 
@@ -274,26 +327,147 @@ impl Drop for Follower {
     }
 }
 
-/// An event each time that pages may look different.
-async fn changes(State(console): State<Arc<Console>>) -> Response {
+/// What pages look like; none where it cannot be told.
+async fn mark(console: Arc<Console>) -> Option<String> {
+    let mark = tokio::task::spawn_blocking(move || console.source.mark()).await.ok()?;
+    Some(format!("{mark:016x}"))
+}
+
+/// Looks whether something has changed, for as long as anybody is told of it.
+async fn look(console: Arc<Console>) {
+    loop {
+        tokio::select! {
+            () = console.end.cancelled() => return,
+            () = sleep(LOOK) => {}
+        }
+        {
+            let mut looking = console.looking.lock();
+            if console.changed.receiver_count() == 0 {
+                *looking = false;
+                return;
+            }
+        }
+        if let Some(now) = mark(Arc::clone(&console)).await {
+            console.changed.send_if_modified(|before| {
+                let changed = *before != now;
+                *before = now;
+                changed
+            });
+        }
+    }
+}
+
+/// An event each time that pages may look different. Each says what it was told of, so that who comes back later, as a
+/// browser does by itself, is told of what came between.
+async fn changes(State(console): State<Arc<Console>>, headers: HeaderMap) -> Response {
     let Some(follower) = Follower::of(&console) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are told of changes").into_response();
     };
-    let mark = |console: Arc<Console>| async move {
-        tokio::task::spawn_blocking(move || console.source.mark().ok()).await.ok().flatten()
-    };
-    let before = mark(Arc::clone(&console)).await;
-    let changes = futures::stream::unfold((follower, before), move |(follower, before)| async move {
-        loop {
-            tokio::select! {
-                () = follower.0.end.cancelled() => return None,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            let now = mark(Arc::clone(&follower.0)).await;
-            if now.is_some() && now != before {
-                return Some((Ok::<_, Infallible>(Event::default().event("changed").data("")), (follower, now)));
-            }
+    let mut changed = console.changed.subscribe();
+    if !*console.looking.lock() {
+        let now = mark(Arc::clone(&console)).await.unwrap_or_default();
+        let mut looking = console.looking.lock();
+        if !*looking {
+            *looking = true;
+            console.changed.send_replace(now);
+            tokio::spawn(look(Arc::clone(&console)));
         }
+    }
+    let now = changed.borrow_and_update().clone();
+    let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let first = match seen.is_some_and(|seen| seen != now) {
+        true => event(&now),
+        // No event, but what is said at the next time.
+        false => Event::default().id(now),
+    };
+    let last = Instant::now() + LONGEST_FOLLOWING;
+    let following = futures::stream::unfold((follower, changed), move |(follower, mut changed)| async move {
+        tokio::select! {
+            () = follower.0.end.cancelled() => return None,
+            () = sleep_until(last) => return None,
+            told = changed.changed() => told.ok()?,
+        }
+        let now = changed.borrow_and_update().clone();
+        Some((Ok::<_, Infallible>(event(&now)), (follower, changed)))
     });
-    Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+    let events = futures::StreamExt::chain(futures::stream::iter([Ok(first)]), following);
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn event(mark: &str) -> Event {
+    Event::default().event("changed").id(mark).data("")
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    fn console() -> (tempfile::TempDir, Arc<Console>) {
+        let folder = tempfile::tempdir().unwrap();
+        let access = Access::new("127.0.0.1:0".parse().unwrap(), [], None).unwrap();
+        let console = Arc::new(Console::new(StateDirectory::open(folder.path()).unwrap(), access));
+        (folder, console)
+    }
+
+    async fn status(router: Router, path: &str) -> StatusCode {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        router.oneshot(request).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn a_page_that_panics_costs_its_answer_and_nothing_else() {
+        let (_folder, console) = console();
+        async fn defective(State(console): State<Arc<Console>>) -> Response {
+            let content = reading(&console, || panic!("while it was read")).await;
+            shown(&console, "Defective", "", content)
+        }
+        let pages = Router::new()
+            .route(
+                "/defective",
+                get(|| async {
+                    if true {
+                        panic!("a defective page")
+                    }
+                }),
+            )
+            .route("/unreadable", get(defective))
+            .layer(from_fn_with_state(Arc::clone(&console), guard))
+            .with_state(Arc::clone(&console));
+        assert_eq!(status(pages.clone(), "/defective").await, StatusCode::INTERNAL_SERVER_ERROR);
+        for _ in 0..2 * MOST_READERS {
+            assert_eq!(status(pages.clone(), "/unreadable").await, StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        // No reader is lost with it.
+        assert_eq!(console.readers.available_permits(), MOST_READERS);
+        assert_eq!(status(routes(console), "/").await, StatusCode::OK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_takes_too_long_is_given_up() {
+        let (_folder, console) = console();
+        let pages = Router::new()
+            .route("/slow", get(|| async { std::future::pending::<&str>().await }))
+            .layer(from_fn_with_state(Arc::clone(&console), guard))
+            .with_state(console);
+        assert_eq!(status(pages, "/slow").await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test]
+    async fn so_many_pages_are_read_at_a_time() {
+        let (_folder, console) = console();
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let read = || {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            reading(&console, move || {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(Markup::default())
+            })
+        };
+        futures::future::join_all((0..50).map(|_| read())).await;
+        assert!(most.load(Ordering::SeqCst) <= MOST_READERS, "{most:?}");
+    }
 }

@@ -162,7 +162,8 @@ mod tests {
         serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
             "spec": {"clusterName": "c", "bootstrap": bootstrap, "failureDomain": "fr-par-2",
-                     "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "InstanceMachine", "name": "m"}},
+                     "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "InstanceMachine",
+                     "name": "m"}},
         }))
         .unwrap()
     }

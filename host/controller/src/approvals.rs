@@ -1,10 +1,10 @@
 //! What an administrator has handed over by hand: hosts and servers that an object may use although it did not claim or
 //! create them.
 //!
-//! An object's own word is no proof: whoever may edit a namespace writes its annotations and its `spec.providerID`. So a
-//! claim that an object did not get from its own UID, and a server that its status does not name, count only when they
-//! stand in the ConfigMap [`NAME`] in the controller's own namespace, where editors of other namespaces cannot write:
-//! a claim, a server's id or an operation's id as the key, `<namespace>/<name>` of the object as the value.
+//! An object's own word is no proof: whoever may edit a namespace writes its annotations and its `spec.providerID`. So
+//! a claim that an object did not get from its own UID, and a server that its status does not name, count only when
+//! they stand in the ConfigMap [`NAME`] in the controller's own namespace, where editors of other namespaces cannot
+//! write: a claim, a server's id or an operation's id as the key, `<namespace>/<name>` of the object as the value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,8 +46,9 @@ pub(crate) fn remedy(context: &Context, key: &str, namespace: &str, name: &str) 
     )
 }
 
-/// Prints, as YAML, the ConfigMap of approvals that hands everything over to the machines that have it now: to be applied
-/// where they are moved to, where their UIDs are others. `namespace` is the one of the machines, all where there is none.
+/// Prints, as YAML, the ConfigMap of approvals that hands everything over to the machines that have it now: to be
+/// applied where they are moved to, where their UIDs are others. `namespace` is the one of the machines, all where
+/// there is none.
 ///
 /// # Errors
 /// When the API server cannot be asked.
@@ -68,8 +69,8 @@ pub async fn print_approvals(
     serde_norway::to_string(&map).map_err(|error| Error::Defect(error.to_string()))
 }
 
-/// What each object has, and the object. What a host is called counts, and not what an annotation says: the status is the
-/// controller's own.
+/// What each object has, and the object. What a host is called counts, and not what an annotation says: the status is
+/// the controller's own.
 fn entries(
     macs: &[AppleSiliconMachine],
     instances: &[InstanceMachine],

@@ -13,6 +13,8 @@ use windlass_lifecycle::OwnerName;
 use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
+use crate::console::ConsoleArguments;
+
 /// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
 #[derive(Debug, Parser)]
 // As Kubernetes' own programs do, the last of two wins: a chart's further options come behind its own.
@@ -31,8 +33,8 @@ pub struct Arguments {
 pub enum Command {
     /// Print the definitions of all kinds as YAML
     Crds,
-    /// Print what the machines of this cluster have, as the ConfigMap that hands it over to them after a move to another
-    /// cluster
+    /// Print what the machines of this cluster have, as the ConfigMap that hands it over to them after a move to
+    /// another cluster
     Approvals {
         /// The kubeconfig file; absent: KUBECONFIG, else the pod's service account
         #[arg(long, value_name = "FILE")]
@@ -59,7 +61,12 @@ pub enum Command {
         #[arg(long, conflicts_with = "decision")]
         fallbacks: bool,
         /// At most so many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        #[arg(
+            long,
+            value_name = "NUMBER",
+            default_value_t = 50,
+            value_parser = clap::value_parser!(u32).range(1..=10_000),
+        )]
         limit: u32,
         /// How it is written, and where it stands.
         #[command(flatten)]
@@ -74,7 +81,12 @@ pub enum Command {
         #[arg(long, conflicts_with = "operation")]
         open: bool,
         /// At most so many
-        #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        #[arg(
+            long,
+            value_name = "NUMBER",
+            default_value_t = 50,
+            value_parser = clap::value_parser!(u32).range(1..=10_000),
+        )]
         limit: u32,
         /// How it is written, and where it stands.
         #[command(flatten)]
@@ -136,8 +148,8 @@ pub struct RunArguments {
     /// The pool of machines that name none: the prefix of its hosts' names
     #[arg(long, env = "WINDLASS_POOL_PREFIX", value_name = "PREFIX")]
     pub pool_prefix: Option<String>,
-    /// A further pool, for all namespaces or for those behind the `=`: `ci-pool-`, `ci-pool-=team-a,team-b`. Machines take
-    /// hosts from these pools and from that of --pool-prefix only
+    /// A further pool, for all namespaces or for those behind the `=`: `ci-pool-`, `ci-pool-=team-a,team-b`. Machines
+    /// take hosts from these pools and from that of --pool-prefix only
     #[arg(long, env = "WINDLASS_POOLS", value_name = "PREFIX[=NAMESPACE,...]", value_delimiter = ';')]
     pub pool: Vec<String>,
     /// Let machines whose spec allows it order hosts (each is billed for at least 24 hours)
@@ -178,19 +190,38 @@ pub struct RunArguments {
     #[arg(long, env = "WINDLASS_SECOND_LOOK", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub second_look: Duration,
     /// Work only while holding the Lease; `false` for a controller that is surely alone
-    #[arg(long, env = "WINDLASS_LEADER_ELECT", action = ArgAction::Set, default_value_t = true, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(
+        long,
+        env = "WINDLASS_LEADER_ELECT",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
     pub leader_elect: bool,
     /// The namespace of the controller itself, where administrators keep the ConfigMap `windlass-approvals`
-    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "windlass-system",
+        value_parser = non_empty,
+    )]
     pub controller_namespace: String,
     /// The namespace of the Lease: the same for all controllers of a cluster, and one where tenants do not write
-    #[arg(long, env = "WINDLASS_LEADER_ELECT_NAMESPACE", value_name = "NAMESPACE", default_value = "kube-system", value_parser = non_empty)]
+    #[arg(
+        long,
+        env = "WINDLASS_LEADER_ELECT_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "kube-system",
+        value_parser = non_empty,
+    )]
     pub leader_elect_namespace: String,
     /// The Lease's name; absent: made from what is watched, so that two controllers of the same never work both
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub leader_elect_name: Option<String>,
-    /// The name of the Secret with a namespace's own credentials: machines of a namespace that has one, and that name no
-    /// other, are made with these; absent: with the controller's
+    /// The name of the Secret with a namespace's own credentials: machines of a namespace that has one, and that name
+    /// no other, are made with these; absent: with the controller's
     #[arg(long, env = "WINDLASS_NAMESPACE_CREDENTIALS", value_name = "NAME", value_parser = non_empty)]
     pub namespace_credentials: Option<String>,
     /// Make nothing with the controller's own key: an object without credentials of its own, or of its namespace, waits
@@ -203,11 +234,26 @@ pub struct RunArguments {
     #[arg(long, env = "POD_NAME", value_parser = non_empty)]
     pub identity: Option<String>,
     /// Where metrics are served; `0` for nowhere
-    #[arg(long, alias = "metrics-address", value_name = "ADDRESS", default_value = "0.0.0.0:8080", value_parser = address)]
+    #[arg(
+        long,
+        alias = "metrics-address",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8080",
+        value_parser = address,
+    )]
     pub metrics_bind_address: Address,
     /// Where /healthz and /readyz are served; `0` for nowhere
-    #[arg(long, alias = "health-address", value_name = "ADDRESS", default_value = "0.0.0.0:8081", value_parser = address)]
+    #[arg(
+        long,
+        alias = "health-address",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8081",
+        value_parser = address,
+    )]
     pub health_probe_bind_address: Address,
+    /// Where the console is, and for whom.
+    #[command(flatten)]
+    pub console: ConsoleArguments,
     /// How long operations under way get to reach a safe point when the process is to end
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
     pub shutdown_grace: Duration,
@@ -263,7 +309,7 @@ fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     if text == "0" {
         return Ok(Address(None));
     }

@@ -163,8 +163,8 @@ fn is_false<'a>(mut conditions: impl Iterator<Item = &'a serde_json::Value>, kin
 /// What has to be written into the status of a Machine so that whoever owns it (a MachineSet, a control plane) replaces
 /// it, as far as its own rules for remediation let it; nothing where that is so already, or the Machine is deleted.
 ///
-/// Cluster API replaces those that both conditions call unhealthy. The first is a MachineHealthCheck's; where none looks
-/// at the Machine, or sees nothing wrong with it, nobody else would say so.
+/// Cluster API replaces those that both conditions call unhealthy. The first is a MachineHealthCheck's; where none
+/// looks at the Machine, or sees nothing wrong with it, nobody else would say so.
 pub(crate) fn replacement_due(machine: &Machine, version: &str, why: &str, now: &str) -> Option<serde_json::Value> {
     if machine.metadata.deletion_timestamp.is_some() {
         return None;

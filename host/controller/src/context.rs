@@ -2,49 +2,26 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder};
 use parking_lot::Mutex;
-use windlass_lifecycle::{Lifecycle, OwnerName};
+use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 use windlass_policy::slots::SlotName;
-use windlass_scaleway::Zone;
 
 use crate::accounts::Accounts;
-use crate::capacity::Catalogue;
+use crate::catalogue::Catalogue;
 use crate::cluster_api::ClusterApi;
 use crate::jobs::Jobs;
 use crate::kinds::PolicyInUse;
-use crate::pools::Pools;
-use crate::server_cluster::ServerClusters;
+use crate::server_cluster::clusters::ServerClusters;
+use crate::settings::Settings;
 use crate::status::bounded;
 
 /// The longest note of an event, in bytes (a rule of Kubernetes).
 const LONGEST_NOTE: usize = 1000;
-
-/// What the operator configured.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) owner: OwnerName,
-    /// The namespace that is watched; absent: all.
-    pub(crate) watched: Option<String>,
-    /// The controller's own namespace.
-    pub(crate) namespace: String,
-    pub(crate) zone: Option<Zone>,
-    /// The project of the credentials.
-    pub(crate) project: Option<String>,
-    /// The name of the Secret that is a namespace's default, where the operator lets there be one.
-    pub(crate) namespace_credentials: Option<String>,
-    /// Whether something new is made with the controller's own key where a namespace has none.
-    pub(crate) own_credentials: bool,
-    pub(crate) pools: Pools,
-    pub(crate) allow_orders: bool,
-    pub(crate) listing_interval: Duration,
-    pub(crate) retry_interval: Duration,
-}
 
 /// What all reconciles share; client, lifecycle, clusters and settings are those of one account.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! A panic is a defect, and what it leaves behind in memory cannot be trusted: the process ends, so that Kubernetes starts
-//! it anew and the journal says where it was. Panics that are caught on purpose, in policies, are none of these.
+//! A panic is a defect, and what it leaves behind in memory cannot be trusted: the process ends, so that Kubernetes
+//! starts it anew and the journal says where it was. Panics that are caught on purpose, in policies, are none of these.
 
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +15,8 @@ impl Drop for EndOnPanic {
     }
 }
 
-/// Panics where `WINDLASS_TEST_PANIC` names this place and this object: how it is tried that a panic ends the process. Not in
-/// what is handed out.
+/// Panics where `WINDLASS_TEST_PANIC` names this place and this object: how it is tried that a panic ends the process.
+/// Not in what is handed out.
 pub(crate) fn panic_for_tests(place: &str, name: &str) {
     #[cfg(debug_assertions)]
     if std::env::var("WINDLASS_TEST_PANIC").is_ok_and(|wanted| wanted == format!("{place}:{name}")) {

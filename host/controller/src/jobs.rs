@@ -20,10 +20,11 @@ use tokio_util::task::TaskTracker;
 use windlass_lifecycle::{Control, Event, Happening};
 
 use crate::crash::EndOnPanic;
+use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, ResourceInUse};
 use crate::metric_names;
 use crate::outcome::Outcome;
-use crate::status::{bounded, time};
+use crate::status::{bounded, mirrored, time};
 
 /// Progress is written at most this often.
 const MIRROR_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,40 +32,6 @@ const MIRROR_INTERVAL: Duration = Duration::from_secs(1);
 const LAST_WRITE_TRIES: u32 = 8;
 /// Resources in the mirror at most.
 const MOST_RESOURCES: usize = 32;
-
-/// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JobKind {
-    Adopt,
-    Inspect,
-    Release,
-    Recover,
-    SetUp,
-    TearDown,
-    Create,
-    CleanUp,
-    Scale,
-    Resume,
-    Terminate,
-}
-
-impl JobKind {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Adopt => "adopt",
-            Self::Inspect => "inspect",
-            Self::Release => "release",
-            Self::Recover => "recover",
-            Self::SetUp => "set-up",
-            Self::TearDown => "tear-down",
-            Self::Create => "create",
-            Self::CleanUp => "clean-up",
-            Self::Scale => "scale",
-            Self::Resume => "resume",
-            Self::Terminate => "terminate",
-        }
-    }
-}
 
 /// How an object's job is doing.
 #[derive(Clone, Debug)]
@@ -97,17 +64,6 @@ where
             api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
         })
     })
-}
-
-/// An operation as a patch of the status, whatever stood there before.
-pub(crate) fn mirrored(operation: &OperationStatus) -> Value {
-    // What went away has to be named.
-    let mut value =
-        json!({"id": null, "step": null, "reason": null, "message": null, "notBefore": null, "resources": null});
-    if let (Some(all), Ok(Value::Object(known))) = (value.as_object_mut(), serde_json::to_value(operation)) {
-        all.extend(known);
-    }
-    value
 }
 
 /// A status but for what jobs write into it: by this it is told whether a watch has seen what was written before a job.

@@ -1,17 +1,18 @@
 //! Leader election: one process works, the others wait.
 //!
 //! The Lease is read and replaced under its `resourceVersion`, so that of two that try at once one gets 409. Whether
-//! another's Lease has run out is told by our own monotonic clock alone (it has not changed for its whole duration *since
-//! we first saw it so*), as Kubernetes' own components do: clocks that differ between nodes cannot make two leaders.
+//! another's Lease has run out is told by our own monotonic clock alone (it has not changed for its whole duration
+//! *since we first saw it so*), as Kubernetes' own components do: clocks that differ between nodes cannot make two
+//! leaders.
 //!
 //! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
 //! rest has passed.
 //!
 //! A Lease stands for what is controlled and not for who controls it: one name for all namespaces, one for each that is
 //! watched alone, and all of them in one namespace where tenants do not write. So two installations lead together only
-//! where they have nothing in common. Who watches all namespaces leads only while nobody leads one of them alone, and the
-//! other way round: each takes its own Lease first and looks at the others' then, so that of two at least one sees the
-//! other. Who watches one gives way.
+//! where they have nothing in common. Who watches all namespaces leads only while nobody leads one of them alone, and
+//! the other way round: each takes its own Lease first and looks at the others' then, so that of two at least one sees
+//! the other. Who watches one gives way.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -201,7 +202,8 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
                 error = &error as &dyn std::error::Error,
                 namespace = options.namespace,
                 lease = options.name,
-                "the Lease cannot be had now; where that is forbidden, the role of leader election has to name this Lease"
+                "the Lease cannot be had now; where that is forbidden, the role of leader election has to name this \
+                 Lease"
             ),
         }
         tokio::select! {

@@ -10,17 +10,18 @@
 //!
 //! # How a machine is reconciled
 //! A reconcile *looks* (the object, what stands above it, the zone's listing, its job), *decides* (a function on data,
-//! with a table for a test: `apple_silicon::decide`, `instance::decide`) and does one thing: a write, or the start of a *job*.
-//! Jobs are calls of the lifecycle; they run in the background, one for each object, mirror their progress into
+//! with a table for a test: `apple_silicon::decide`, `instance::decide`) and does one thing: a write, or the start of a
+//! *job*. Jobs are calls of the lifecycle; they run in the background, one for each object, mirror their progress into
 //! `status.operation`, and their end brings the next reconcile. So no reconcile ever waits for Scaleway's slow work,
 //! and a machine about which there is nothing to do costs nothing.
 //!
-//! The set-up of a Mac (`apple_silicon::setup`) is a job as well, with a script of the operator's over ssh instead of calls
-//! to Scaleway: it has no journal, since it may run more than once, and the Mac itself ends what a dead process left.
+//! The set-up of a Mac (`apple_silicon::setup`) is a job as well, with a script of the operator's over ssh instead of
+//! calls to Scaleway: it has no journal, since it may run more than once, and the Mac itself ends what a dead process
+//! left.
 //!
-//! An unhealthy Machine (`remediation`) is a request in the status of the machine below it, which that machine's own reconcile
-//! answers. Under a Machine nothing is exchanged in place, since a provider id must not change: `turn` marks the Machine, and
-//! whoever owns it replaces it. What templates promise (`capacity`) is read in Scaleway's catalogue.
+//! An unhealthy Machine (`remediation`) is a request in the status of the machine below it, which that machine's own
+//! reconcile answers. Under a Machine nothing is exchanged in place, since a provider id must not change: `turn` marks
+//! the Machine, and whoever owns it replaces it. What templates promise (`capacity`) is read in Scaleway's catalogue.
 //!
 //! # How a cluster of servers is reconciled
 //! In the same way (`server_cluster::decide`), but its jobs are operations of the floor below, which keep their record
@@ -36,13 +37,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod above;
+mod account_of;
 mod accounts;
 mod apple_silicon;
 mod approvals;
 mod arguments;
 mod capacity;
+mod catalogue;
 mod cluster_api;
 mod configuration;
+mod console;
 mod context;
 mod controllers;
 mod crash;
@@ -50,6 +54,7 @@ mod definitions;
 mod error;
 mod external_cluster;
 mod instance;
+mod job_kind;
 mod jobs;
 #[allow(clippy::duplicated_attributes, reason = "columns of one kind have the same type, which is no duplicate")]
 #[allow(unreachable_pub, reason = "the derive of the schemas declares public types inside functions")]
@@ -69,12 +74,14 @@ mod remediation;
 mod requested;
 mod server_cluster;
 mod server_fields;
+mod settings;
 mod status;
 mod turn;
 mod writes;
 
 pub use approvals::print_approvals;
 pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
+pub use console::ConsoleArguments;
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;
 pub use look::look;

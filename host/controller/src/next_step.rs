@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, Phase};
 
 /// What to do.

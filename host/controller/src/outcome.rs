@@ -7,8 +7,8 @@ use windlass_lifecycle::{AdoptedMachine, CreatedServer, ReleaseOutcome, Released
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
-use crate::apple_silicon::setup::{Ended, Ran};
-use crate::jobs::JobKind;
+use crate::apple_silicon::setup::ended::{Ended, Ran};
+use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, REPLACEMENT_DUE, ResourceInUse};
 use crate::status::{bounded, time};
 

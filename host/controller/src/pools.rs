@@ -56,8 +56,8 @@ impl Pools {
     pub(crate) fn granted(&self, wanted: Option<&str>, namespace: &str) -> Result<PoolPrefix, String> {
         let Some(wanted) = wanted else {
             return self.default.clone().ok_or_else(|| {
-                "no pool: set spec.poolPrefix, or the controller's --pool-prefix; without a pool a host could only be destroyed when \
-                 it is released"
+                "no pool: set spec.poolPrefix, or the controller's --pool-prefix; without a pool a host could only be \
+                 destroyed when it is released"
                     .to_owned()
             });
         };
@@ -68,8 +68,8 @@ impl Pools {
             Ok(prefix)
         } else {
             Err(format!(
-                "namespace {namespace} may take no hosts from the pool {prefix}: the controller's --pool has to name it, with this \
-                 namespace or for all"
+                "namespace {namespace} may take no hosts from the pool {prefix}: the controller's --pool has to name \
+                 it, with this namespace or for all"
             ))
         }
     }

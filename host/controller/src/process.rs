@@ -15,17 +15,20 @@ use windlass_lifecycle::{
 use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
-use crate::accounts::Accounts;
+use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, RunArguments, Sweep};
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
-use crate::context::{Context, Settings};
+use crate::console::serve_console;
+use crate::context::Context;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
-use crate::server_cluster::{Liveness, ServerClusters};
+use crate::server_cluster::clusters::ServerClusters;
+use crate::server_cluster::store::Liveness;
+use crate::settings::Settings;
 use crate::{Error, controllers, metric_names, names, orphans};
 
 /// So long new work waits for the operations that a dead predecessor left open.
@@ -47,6 +50,8 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     if let Some(address) = arguments.health_probe_bind_address.0 {
         serve_health(address, health.clone(), end.clone()).await?;
     }
+    // Also while another leads: it shows what was done here.
+    let _console = serve_console(&arguments.console, &process.state)?;
     metrics::gauge!(metric_names::LEADER).set(0.0);
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);
@@ -195,14 +200,26 @@ impl Process {
                 (leases, lease_name(arguments))
             }),
         };
-        let accounts = Arc::new(Accounts::new(
-            self.state.clone(),
-            liveness.clone(),
-            shutdown.clone(),
+        let accounts = Arc::new(Accounts::new(AccountOptions {
+            client: self.client.clone(),
+            scaleway: self.scaleway.clone(),
+            policies: Arc::clone(&self.policies),
+            jobs: Arc::clone(&jobs),
+            settings: self.settings.clone(),
+            state: self.state.clone(),
+            liveness: liveness.clone(),
+            leaving: shutdown.clone(),
             limits,
-            supervision(arguments, self.settings.zone.as_ref()),
+            supervision: supervision(arguments, self.settings.zone.as_ref()),
+        }));
+        let server_clusters = Arc::new(ServerClusters::new(
+            self.client.clone(),
+            self.scaleway.clone(),
+            lifecycle.clone(),
+            Arc::clone(&self.policies),
+            liveness,
+            shutdown.clone(),
         ));
-        let server_clusters = Arc::new(ServerClusters::new(liveness, shutdown.clone()));
         let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
             let cluster_api =
@@ -309,8 +326,8 @@ async fn owner(client: &Client) -> Result<OwnerName, Error> {
         Err(error) => Err(Error::Option {
             option: "--owner",
             problem: format!(
-                "it is not given, and the namespace kube-system, from which it would be made, cannot be read ({error}): set it to a \
-                 name that no other cluster uses"
+                "it is not given, and the namespace kube-system, from which it would be made, cannot be read \
+                 ({error}): set it to a name that no other cluster uses"
             ),
         }),
     }

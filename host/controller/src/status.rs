@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::above::Above;
-use crate::kinds::{Condition, ConditionStatus, Initialization, MachineStatus, Phase, conditions};
+use crate::kinds::{Condition, ConditionStatus, Initialization, MachineStatus, OperationStatus, Phase, conditions};
 
 /// The longest message of a condition that we write, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
@@ -152,6 +152,17 @@ fn merge(before: &Map<String, Value>, after: &Value) -> Value {
         for key in before.keys() {
             map.entry(key.clone()).or_insert(Value::Null);
         }
+    }
+    value
+}
+
+/// An operation as a patch of the status, whatever stood there before.
+pub(crate) fn mirrored(operation: &OperationStatus) -> Value {
+    // What went away has to be named.
+    let mut value =
+        json!({"id": null, "step": null, "reason": null, "message": null, "notBefore": null, "resources": null});
+    if let (Some(all), Ok(Value::Object(known))) = (value.as_object_mut(), serde_json::to_value(operation)) {
+        all.extend(known);
     }
     value
 }

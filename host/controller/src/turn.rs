@@ -20,11 +20,13 @@ use windlass_policy::slots::SlotName;
 
 use crate::Error;
 use crate::above::{self, Above};
-use crate::accounts::{OfAccount, Unusable};
+use crate::account_of::OfAccount;
+use crate::accounts::Unusable;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
 use crate::crash::panic_for_tests;
-use crate::jobs::{JobKind, JobView, mirror_of};
+use crate::job_kind::JobKind;
+use crate::jobs::{JobView, mirror_of};
 use crate::kinds::{
     ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, conditions,
 };
@@ -97,8 +99,8 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
-/// How an object's job is doing, and the object: as the watch has it, or as it is now where the job has ended and the watch
-/// has not brought what was written when the job began, by which it is told what the end means.
+/// How an object's job is doing, and the object: as the watch has it, or as it is now where the job has ended and the
+/// watch has not brought what was written when the job began, by which it is told what the end means.
 ///
 /// A turn looks at its job once. One that ends in the course of it is the next turn's: were it none to this one, this
 /// one would write that another begins.
@@ -307,8 +309,8 @@ impl<'a, K: Machine> Turn<'a, K> {
     pub(crate) async fn give_up(&mut self, message: &str) {
         let machine = self.above.machine.as_deref().unwrap_or_default();
         let message = format!(
-            "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server is released: \
-             where nobody owns it, delete it"
+            "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server \
+             is released: where nobody owns it, delete it"
         );
         self.judged(Recovery::GivenUp, &message);
         self.status.ready = false;

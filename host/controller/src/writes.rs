@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::jobs::mirrored;
 use crate::kinds::{FINALIZER, OperationStatus, conditions};
-use crate::status::difference;
+use crate::status::{difference, mirrored};
 
 /// How long after a write that somebody else's write has overtaken.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
@@ -43,8 +42,8 @@ where
 
 /// Writes what differs between two statuses, and, in the same call, how the operation stands that is about to begin.
 ///
-/// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server, so
-/// one that somebody else has set meanwhile stays, however old the object is that we have seen.
+/// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server,
+/// so one that somebody else has set meanwhile stays, however old the object is that we have seen.
 pub(crate) async fn write_with_operation<K, S>(
     api: &Api<K>,
     object: &K,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::digest::ContentDigest;
 use crate::error::Error;
 use crate::reference::Reference;
+use crate::signature::Signature;
 
 /// The media type of a WebAssembly component, by the Wasm OCI artifact layout.
 pub const WASM_MEDIA_TYPE: &str = "application/wasm";
@@ -12,6 +13,8 @@ pub const WASM_MEDIA_TYPE: &str = "application/wasm";
 pub const RULES_MEDIA_TYPE: &str = "application/vnd.windlass.policy.rules.v1+toml";
 /// The annotation of a manifest that holds the text of a minisign signature of the layer.
 pub const MINISIGN_ANNOTATION: &str = "dev.windlass.signature.minisign";
+/// The annotation of a manifest that holds the JSON of a sigstore bundle for the layer.
+pub const SIGSTORE_ANNOTATION: &str = "dev.windlass.signature.sigstore";
 
 /// What was fetched: one layer, verified against its digest.
 #[derive(Clone, Debug)]
@@ -22,8 +25,8 @@ pub struct Artifact {
     pub contents: Arc<[u8]>,
     /// The layer's media type: [`WASM_MEDIA_TYPE`] or [`RULES_MEDIA_TYPE`].
     pub media_type: String,
-    /// The texts of the signatures that came with it. Nobody has verified them yet.
-    pub signatures: Vec<String>,
+    /// The signatures that came with it. Nobody has verified them yet.
+    pub signatures: Vec<Signature>,
 }
 
 /// What is to be pushed.
@@ -38,14 +41,14 @@ pub struct NewArtifact<'a> {
     pub imports: Vec<String>,
     /// See `imports`.
     pub exports: Vec<String>,
-    /// The text of a minisign signature of the layer.
-    pub signature: Option<String>,
+    /// The signatures of the layer that go with it. Those of a manifest do not: it has none yet.
+    pub signatures: Vec<Signature>,
 }
 
 impl<'a> NewArtifact<'a> {
     /// An artifact without names and signature.
     pub fn new(contents: &'a [u8], media_type: &'a str) -> NewArtifact<'a> {
-        NewArtifact { contents, media_type, imports: Vec::new(), exports: Vec::new(), signature: None }
+        NewArtifact { contents, media_type, imports: Vec::new(), exports: Vec::new(), signatures: Vec::new() }
     }
 }
 

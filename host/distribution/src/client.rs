@@ -11,12 +11,18 @@ use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
-use crate::artifact::{MINISIGN_ANNOTATION, NewArtifact, RULES_MEDIA_TYPE, WASM_MEDIA_TYPE};
+use crate::artifact::{MINISIGN_ANNOTATION, NewArtifact, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
 use crate::credentials::Credentials;
 use crate::digest::ContentDigest;
 use crate::error::{Error, printable};
+use crate::manifest::{Layer, MANIFEST_MEDIA_TYPE as MANIFEST, read_manifest};
 use crate::reference::Reference;
 use crate::settings::HostSettings;
+use crate::signature::{Signature, SignatureFile};
+
+mod referrers;
+
+pub(crate) use referrers::MAX_BUNDLES;
 
 /// The longest manifest, in bytes: the limit that the specification asks registries to have.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 4 << 20;
@@ -28,7 +34,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long nothing may come.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 const EMPTY_CONFIG: &str = "application/vnd.oci.empty.v1+json";
 
@@ -54,33 +59,6 @@ pub(crate) struct Manifest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) digest: ContentDigest,
     pub(crate) layer: Layer,
-}
-
-/// The layer of a manifest.
-pub(crate) struct Layer {
-    pub(crate) digest: ContentDigest,
-    pub(crate) size: u64,
-    pub(crate) media_type: String,
-    pub(crate) signatures: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ManifestDocument {
-    schema_version: u32,
-    media_type: Option<String>,
-    #[serde(default)]
-    layers: Vec<Descriptor>,
-    #[serde(default)]
-    annotations: Option<std::collections::BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Descriptor {
-    media_type: String,
-    digest: String,
-    size: u64,
 }
 
 #[derive(Deserialize)]
@@ -179,8 +157,12 @@ impl Client {
         if config_type == EMPTY_CONFIG {
             manifest["artifactType"] = artifact.media_type.into();
         }
-        if let Some(signature) = &artifact.signature {
-            manifest["annotations"] = serde_json::json!({ MINISIGN_ANNOTATION: signature });
+        for (file, text) in artifact.signatures.iter().filter_map(Signature::file) {
+            let annotation = match file {
+                SignatureFile::Minisign => MINISIGN_ANNOTATION,
+                SignatureFile::Sigstore => SIGSTORE_ANNOTATION,
+            };
+            manifest["annotations"][annotation] = text.into();
         }
         let bytes = manifest.to_string().into_bytes();
         let digest = ContentDigest::of(&bytes);
@@ -378,36 +360,6 @@ impl Client {
     fn not_an_artifact(&self, problem: String) -> Error {
         Error::NotAnArtifact { registry: self.registry.clone(), problem }
     }
-}
-
-/// The one layer of a manifest, and the signatures that stand beside it.
-pub(crate) fn read_manifest(bytes: &[u8]) -> Result<Layer, String> {
-    let manifest: ManifestDocument = serde_json::from_slice(bytes)
-        .map_err(|error| format!("its manifest is none: {}", printable(&error.to_string())))?;
-    if manifest.schema_version != 2 {
-        return Err(format!("its manifest is of version {}, and version 2 is expected", manifest.schema_version));
-    }
-    let media_type = manifest.media_type.as_deref().unwrap_or(MANIFEST);
-    if media_type != MANIFEST {
-        return Err(format!("its manifest is of the type {}, and {MANIFEST} is expected", printable(media_type)));
-    }
-    let [layer] = &manifest.layers[..] else {
-        return Err(format!("it has {} layers", manifest.layers.len()));
-    };
-    if ![WASM_MEDIA_TYPE, RULES_MEDIA_TYPE].contains(&layer.media_type.as_str()) {
-        return Err(format!(
-            "its layer is of the type {}, and {WASM_MEDIA_TYPE} or {RULES_MEDIA_TYPE} is expected",
-            printable(&layer.media_type)
-        ));
-    }
-    let digest = layer.digest.parse().map_err(|expected| format!("the digest of its layer: {expected}"))?;
-    let signature = manifest.annotations.and_then(|mut annotations| annotations.remove(MINISIGN_ANNOTATION));
-    Ok(Layer {
-        digest,
-        size: layer.size,
-        media_type: layer.media_type.clone(),
-        signatures: signature.into_iter().collect(),
-    })
 }
 
 /// The configuration of a component, by the Wasm OCI artifact layout. Its time is always the same, so that the same file

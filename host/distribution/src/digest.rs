@@ -21,6 +21,12 @@ impl ContentDigest {
     }
 }
 
+impl From<[u8; 32]> for ContentDigest {
+    fn from(bytes: [u8; 32]) -> ContentDigest {
+        ContentDigest(bytes)
+    }
+}
+
 impl fmt::Display for ContentDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sha256:{}", self.hex())

@@ -10,8 +10,12 @@ mod artifact;
 mod digest;
 mod error;
 pub mod files;
+mod keys;
+mod manifest;
 mod reference;
 mod settings;
+mod signature;
+mod sigstore;
 mod trust;
 
 #[cfg(feature = "registry")]
@@ -25,12 +29,16 @@ mod lock;
 #[cfg(feature = "registry")]
 mod registries;
 
-pub use artifact::{Artifact, Fetch, MINISIGN_ANNOTATION, NewArtifact, RULES_MEDIA_TYPE, WASM_MEDIA_TYPE};
+pub use artifact::{
+    Artifact, Fetch, MINISIGN_ANNOTATION, NewArtifact, RULES_MEDIA_TYPE, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE,
+};
 pub use digest::ContentDigest;
 pub use error::Error;
+pub use keys::KeyId;
 pub use reference::{Reference, SCHEME};
 pub use settings::{HostSettings, RegistrySettings};
-pub use trust::{KeyId, SIGNATURE_SUFFIX, SignedBy, Trust, Untrusted};
+pub use signature::{MINISIGN_SUFFIX, SIGSTORE_SUFFIX, Signature, SignatureFile};
+pub use trust::{SignedBy, Trust, Untrusted};
 
 #[cfg(feature = "registry")]
 pub use lock::{LockFile, LockedTag};

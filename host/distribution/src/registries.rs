@@ -9,13 +9,15 @@ use cap_std::fs::Dir;
 
 use crate::artifact::{Artifact, Fetch, NewArtifact};
 use crate::cache::Cache;
-use crate::client::{Access, Client, MAX_MANIFEST_BYTES, Manifest, read_certificates, read_manifest};
+use crate::client::{Access, Client, MAX_BUNDLES, MAX_MANIFEST_BYTES, Manifest, read_certificates};
 use crate::credentials::DockerConfiguration;
 use crate::digest::ContentDigest;
 use crate::error::Error;
 use crate::lock::{LockFile, LockedTag};
+use crate::manifest::read_manifest;
 use crate::reference::Reference;
 use crate::settings::{HostSettings, RegistrySettings};
+use crate::signature::Signature;
 use crate::trust::Trust;
 
 /// How long one artifact may take from all registries together.
@@ -163,20 +165,84 @@ impl Registries {
     /// Looks a tag up, whatever is locked and cached, and fetches what it is now.
     fn fetch_from_registries(&self, reference: &Reference, most: u64) -> Result<Artifact, Error> {
         self.blocking(reference, async {
-            let its = self.settings.hosts.get(reference.registry());
-            let mirrors = its.map_or(&[][..], |its| &its.mirrors);
             let mut errors = Vec::new();
-            for registry in mirrors.iter().map(String::as_str).chain([reference.registry()]) {
+            let mut untrusted = None;
+            for registry in self.in_order(reference) {
                 match self.fetch_from(registry, reference, most).await {
-                    Ok(artifact) => return Ok(artifact),
+                    Ok(artifact) if self.is_trusted(&artifact) => return Ok(artifact),
+                    // A mirror may lack the signature, or have another artifact under a tag.
+                    Ok(artifact) => untrusted = Some(artifact),
                     Err(error) => errors.push(error),
                 }
             }
-            match errors.pop() {
-                Some(only) if errors.is_empty() => Err(only),
-                last => Err(Error::Everywhere(errors.into_iter().chain(last).collect())),
-            }
+            // Whoever asked for it tells why it is not trusted.
+            untrusted.ok_or_else(|| all_of(errors))
         })
+    }
+
+    /// The mirrors of a registry, and the registry itself.
+    fn in_order<'a>(&'a self, reference: &'a Reference) -> impl Iterator<Item = &'a str> {
+        let its = self.settings.hosts.get(reference.registry());
+        let mirrors = its.map_or(&[][..], |its| &its.mirrors);
+        mirrors.iter().map(String::as_str).chain([reference.registry()])
+    }
+
+    /// Whether nobody has to have signed it, or somebody who is trusted has.
+    fn is_trusted(&self, artifact: &Artifact) -> bool {
+        self.trust.as_ref().is_none_or(|trust| trust.verify(&artifact.contents, &artifact.signatures).is_ok())
+    }
+
+    /// Whether it is worth asking for bundles that lie beside its manifest.
+    fn may_have_bundles(&self, artifact: &Artifact) -> bool {
+        self.trust.as_ref().is_some_and(|trust| trust.takes_bundles()) && !self.is_trusted(artifact)
+    }
+
+    /// What was cached, with the bundles that are there by now, where none of those that are cached is trusted: a key
+    /// may have been replaced.
+    fn with_new_bundles(
+        &self,
+        reference: &Reference,
+        manifest: &[u8],
+        mut artifact: Artifact,
+    ) -> Result<Artifact, Error> {
+        if !self.may_have_bundles(&artifact) {
+            return Ok(artifact);
+        }
+        let looked_up = self.blocking(reference, async {
+            let mut errors = Vec::new();
+            for registry in self.in_order(reference) {
+                let asked = async {
+                    let client = self.client(registry, reference, Access::Pull).await?;
+                    client.bundles(reference, artifact.digest).await
+                };
+                match asked.await {
+                    Ok(bundles) => {
+                        artifact.signatures.extend(of_manifest(&bundles, manifest));
+                        if self.is_trusted(&artifact) {
+                            self.keep_bundles(artifact.digest, &bundles);
+                            return Ok(());
+                        }
+                    }
+                    Err(error) => errors.push(error),
+                }
+            }
+            if errors.is_empty() { Ok(()) } else { Err(all_of(errors)) }
+        });
+        match looked_up {
+            // Without any signature, that nobody could be asked is the reason.
+            Err(error) if artifact.signatures.is_empty() => Err(error),
+            Err(error) => {
+                tracing::warn!(%reference, %error, "whether it has other signatures by now is not known");
+                Ok(artifact)
+            }
+            Ok(()) => Ok(artifact),
+        }
+    }
+
+    fn keep_bundles(&self, manifest: ContentDigest, bundles: &[String]) {
+        if let Some(cache) = &self.cache {
+            cache.put_bundles(manifest, bundles);
+        }
     }
 
     async fn fetch_from(&self, registry: &str, reference: &Reference, most: u64) -> Result<Artifact, Error> {
@@ -195,16 +261,28 @@ impl Registries {
             cache.put(manifest.layer.digest, &contents);
             cache.put(manifest.digest, &manifest.bytes);
         }
-        Ok(artifact(manifest, contents))
+        let bytes = manifest.bytes.clone();
+        let mut artifact = artifact(manifest, contents);
+        if self.may_have_bundles(&artifact) {
+            let bundles = client.bundles(reference, artifact.digest).await?;
+            artifact.signatures.extend(of_manifest(&bundles, &bytes));
+            self.keep_bundles(artifact.digest, &bundles);
+        }
+        Ok(artifact)
     }
 
     /// Everything from the cache, or nothing.
-    fn cached(&self, digest: ContentDigest, most: u64) -> Option<Artifact> {
+    fn cached(&self, digest: ContentDigest, most: u64) -> Option<(Artifact, Vec<u8>)> {
         let cache = self.cache.as_ref()?;
         let bytes = cache.get(digest, MAX_MANIFEST_BYTES)?;
         let layer = read_manifest(&bytes).ok()?;
         let contents = cache.get(layer.digest, most)?;
-        Some(artifact(Manifest { bytes, digest, layer }, contents))
+        let manifest = bytes.clone();
+        let mut artifact = artifact(Manifest { bytes, digest, layer }, contents);
+        if self.may_have_bundles(&artifact) {
+            artifact.signatures.extend(of_manifest(&cache.bundles(digest), &manifest));
+        }
+        Some((artifact, manifest))
     }
 
     async fn client(&self, registry: &str, reference: &Reference, access: Access) -> Result<Client, Error> {
@@ -250,15 +328,14 @@ impl Fetch for Registries {
             (None, None) => None,
         };
         if let Some(digest) = locked {
-            if let Some(artifact) = self.cached(digest, most) {
-                return Ok(artifact);
+            if let Some((artifact, manifest)) = self.cached(digest, most) {
+                return self.with_new_bundles(reference, &manifest, artifact);
             }
             return self.fetch_from_registries(&reference.at(digest), most);
         }
         let artifact = self.fetch_from_registries(reference, most)?;
         // What nobody trusted has signed is refused by whoever asked for it, and must not stay locked until then.
-        let verify = |trust: &Arc<Trust>| trust.verify(&artifact.contents, &artifact.signatures).is_ok();
-        if !self.trust.as_ref().is_none_or(verify) {
+        if !self.is_trusted(&artifact) {
             return Ok(artifact);
         }
         let Some(lock) = &self.lock else { return Ok(artifact) };
@@ -268,10 +345,26 @@ impl Fetch for Registries {
         }
         // Another process was first, and the tag was moved in between.
         match self.cached(digest, most) {
-            Some(first) => Ok(first),
+            Some((first, manifest)) => self.with_new_bundles(reference, &manifest, first),
             None => self.fetch_from_registries(&reference.at(digest), most),
         }
     }
+}
+
+/// The errors of all who were asked.
+fn all_of(mut errors: Vec<Error>) -> Error {
+    match errors.pop() {
+        Some(only) if errors.is_empty() => only,
+        last => Error::Everywhere(errors.into_iter().chain(last).collect()),
+    }
+}
+
+fn of_manifest(bundles: &[String], manifest: &[u8]) -> impl Iterator<Item = Signature> {
+    let manifest: Arc<[u8]> = manifest.into();
+    bundles
+        .iter()
+        .take(MAX_BUNDLES)
+        .map(move |bundle| Signature::SigstoreOfManifest { bundle: bundle.clone(), manifest: Arc::clone(&manifest) })
 }
 
 fn artifact(manifest: Manifest, contents: Vec<u8>) -> Artifact {

@@ -2,71 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use minisign_verify::{PublicKey, Signature};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
 use crate::error::printable;
+use crate::keys::{KeyId, PublicKey, is_signed};
+use crate::manifest::read_manifest;
+use crate::signature::Signature;
+use crate::sigstore::{Bundle, Other};
 
-/// What follows the name of a file in the name of its signature.
-pub const SIGNATURE_SUFFIX: &str = ".minisig";
 /// The most keys, and the most revoked ones.
 const MAX_KEYS: usize = 64;
-
-/// The identifier of a minisign key. Written as minisign does: 16 upper-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct KeyId([u8; 8]);
-
-impl KeyId {
-    /// The identifier within a decoded key or signature, which follows two bytes that name the algorithm.
-    fn of(decoded: &[u8]) -> Option<KeyId> {
-        decoded.get(2..10)?.try_into().ok().map(KeyId)
-    }
-}
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016X}", u64::from_le_bytes(self.0))
-    }
-}
-
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for KeyId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<KeyId, String> {
-        let expected = || format!("`{}` is no key's identifier: 16 hexadecimal digits", printable(text));
-        if text.len() != 16 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(expected());
-        }
-        u64::from_str_radix(text, 16).map(|number| KeyId(number.to_le_bytes())).map_err(|_| expected())
-    }
-}
-
-impl TryFrom<String> for KeyId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<KeyId, String> {
-        text.parse()
-    }
-}
-
-impl From<KeyId> for String {
-    fn from(id: KeyId) -> String {
-        id.to_string()
-    }
-}
 
 /// The table of the configuration, as it was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -147,6 +97,21 @@ pub enum Untrusted {
         /// The words of the verification.
         problem: String,
     },
+    /// A trusted key says something about it, and not that it may be used.
+    #[error(
+        "the key {key} ({name}) attests {statement} of {digest}, which is no consent to its use; `cosign sign` and \
+         `cosign sign-blob` give that"
+    )]
+    Attested {
+        /// What something is said about.
+        digest: ContentDigest,
+        /// Who says it.
+        key: KeyId,
+        /// How the configuration calls the key.
+        name: String,
+        /// The type of what is said.
+        statement: String,
+    },
     /// It is older than the minimum.
     #[error("{name} {version} is older than {minimum}, which `minimum_versions` of [policies.trust] asks for")]
     TooOld {
@@ -160,6 +125,21 @@ pub enum Untrusted {
     /// It was loaded before trust stood, and nobody knows who signed it.
     #[error("nothing says which key it was signed by, and [policies.trust] takes only what is signed")]
     Unknown,
+}
+
+impl Untrusted {
+    /// How close to being trusted it was.
+    fn closeness(&self) -> u8 {
+        match self {
+            Untrusted::Unsigned { .. } | Untrusted::Unknown => 0,
+            Untrusted::Malformed { .. } => 1,
+            Untrusted::Attested { .. } => 2,
+            Untrusted::UnknownKey { .. } => 3,
+            Untrusted::Wrong { .. } => 4,
+            Untrusted::Revoked { .. } => 5,
+            Untrusted::TooOld { .. } => 6,
+        }
+    }
 }
 
 fn named(name: &Option<String>) -> String {
@@ -184,7 +164,7 @@ impl Trust {
         }
         let mut keys = BTreeMap::new();
         for (name, text) in &settings.keys {
-            let (id, key) = read_key(text).map_err(|problem| format!("keys.{name}: {problem}"))?;
+            let (id, key) = PublicKey::read(text).map_err(|problem| format!("keys.{name}: {problem}"))?;
             if let Some((other, _)) = keys.insert(id, (name.clone(), key)) {
                 return Err(format!("keys.{name}: it has the identifier {id}, which {other} has"));
             }
@@ -195,31 +175,32 @@ impl Trust {
     /// Verifies that one of these signatures is of these bytes, by a key that is trusted and not revoked.
     ///
     /// # Errors
-    /// Why none is. Where there are several, the words are about the last one.
-    pub fn verify(&self, contents: &[u8], signatures: &[String]) -> Result<SignedBy, Untrusted> {
+    /// Why none is. Where there are several, the words are about the one that came closest.
+    pub fn verify(&self, contents: &[u8], signatures: &[Signature]) -> Result<SignedBy, Untrusted> {
         let digest = ContentDigest::of(contents);
         let mut problem = Untrusted::Unsigned { digest, trusted: self.names() };
         for signature in signatures {
-            match self.verify_one(digest, contents, signature) {
+            let verified = match signature {
+                Signature::Minisign(text) => self.verify_minisign(digest, contents, text),
+                Signature::Sigstore(bundle) => self.verify_bundle(digest, contents, digest, bundle),
+                Signature::SigstoreOfManifest { bundle, manifest } => self.verify_manifest(digest, manifest, bundle),
+            };
+            match verified {
                 Ok(signed_by) => return Ok(signed_by),
-                Err(untrusted) => problem = untrusted,
+                Err(untrusted) if untrusted.closeness() >= problem.closeness() => problem = untrusted,
+                Err(_) => {}
             }
         }
         Err(problem)
     }
 
-    fn verify_one(&self, digest: ContentDigest, contents: &[u8], text: &str) -> Result<SignedBy, Untrusted> {
+    fn verify_minisign(&self, digest: ContentDigest, contents: &[u8], text: &str) -> Result<SignedBy, Untrusted> {
         let malformed = |problem: &str| Untrusted::Malformed { digest, problem: problem.to_owned() };
-        let signature = Signature::decode(text).map_err(|error| malformed(&error.to_string()))?;
+        let signature = minisign_verify::Signature::decode(text).map_err(|error| malformed(&error.to_string()))?;
         let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok());
-        let id = line.as_deref().and_then(KeyId::of).ok_or_else(|| malformed("it names no key"))?;
-        let known = self.keys.get(&id);
-        if self.settings.revoked.contains(&id) {
-            return Err(Untrusted::Revoked { digest, key: id, name: known.map(|(name, _)| name.clone()) });
-        }
-        let Some((name, key)) = known else {
-            return Err(Untrusted::UnknownKey { digest, key: id, trusted: self.names() });
-        };
+        let id = line.as_deref().and_then(KeyId::of_minisign).ok_or_else(|| malformed("it names no key"))?;
+        let (name, key) = self.key(digest, id)?;
+        let PublicKey::Minisign(key) = key else { return Err(malformed("it names no key of minisign's")) };
         // Of a signature that is not over a hash, the algorithm is refused as well: minisign has made none since 2022.
         key.verify(contents, &signature, false).map_err(|error| Untrusted::Wrong {
             digest,
@@ -230,19 +211,78 @@ impl Trust {
         Ok(SignedBy { key: id, name: name.clone() })
     }
 
+    /// A bundle for a manifest, which has to name these contents.
+    fn verify_manifest(&self, digest: ContentDigest, manifest: &[u8], bundle: &str) -> Result<SignedBy, Untrusted> {
+        let malformed = |problem: String| Untrusted::Malformed { digest, problem };
+        let layer = read_manifest(manifest).map_err(malformed)?;
+        if layer.digest != digest {
+            return Err(malformed(format!("it is of a manifest that names {}", layer.digest)));
+        }
+        self.verify_bundle(digest, manifest, ContentDigest::of(manifest), bundle)
+    }
+
+    /// A bundle for a subject with this digest. `digest` is that of the contents, for the words of a refusal.
+    fn verify_bundle(
+        &self,
+        digest: ContentDigest,
+        subject: &[u8],
+        subject_digest: ContentDigest,
+        text: &str,
+    ) -> Result<SignedBy, Untrusted> {
+        let malformed = |problem: String| Untrusted::Malformed { digest, problem };
+        let bundle = Bundle::read(text).map_err(malformed)?;
+        let signed = bundle.signed(subject);
+        let is_by = |key: &PublicKey| match key {
+            PublicKey::P256(point) => is_signed(point, &signed, &bundle.signature),
+            PublicKey::Minisign(_) => false,
+        };
+        let (id, name, is_right) = match bundle.key {
+            Some(id) => {
+                let (name, key) = self.key(digest, id)?;
+                (id, name, is_by(key))
+            }
+            // It may name no key at all.
+            None => {
+                let mut trusted = self.keys.iter().filter(|(id, _)| !self.settings.revoked.contains(id));
+                let found = trusted.find(|(_, (_, key))| is_by(key));
+                let nobody = || malformed(format!("it names no key, and is by none of {}", self.names()));
+                found.map(|(id, (name, _))| (*id, name, true)).ok_or_else(nobody)?
+            }
+        };
+        let wrong = |problem: String| Untrusted::Wrong { digest, key: id, name: name.clone(), problem };
+        // A message that is said to be another one is told as such; whatever else is said counts once it is signed.
+        if !is_right {
+            let other = bundle.said_of().filter(|said| *said != subject_digest);
+            return Err(wrong(other.map_or("the signature is not right".into(), |said| format!("it is of {said}"))));
+        }
+        bundle.check_subject(subject_digest).map_err(|other| match other {
+            Other::Subject(problem) => wrong(problem),
+            Other::Statement(statement) => Untrusted::Attested { digest, key: id, name: name.clone(), statement },
+        })?;
+        Ok(SignedBy { key: id, name: name.clone() })
+    }
+
+    /// A key, if it is trusted.
+    fn key(&self, digest: ContentDigest, id: KeyId) -> Result<&(String, PublicKey), Untrusted> {
+        let known = self.keys.get(&id);
+        if self.settings.revoked.contains(&id) {
+            return Err(Untrusted::Revoked { digest, key: id, name: known.map(|(name, _)| name.clone()) });
+        }
+        known.ok_or_else(|| Untrusted::UnknownKey { digest, key: id, trusted: self.names() })
+    }
+
+    /// Whether a key is trusted whose signatures lie beside a manifest, where they have to be asked for.
+    #[cfg(feature = "registry")]
+    pub(crate) fn takes_bundles(&self) -> bool {
+        self.keys.values().any(|(_, key)| matches!(key, PublicKey::P256(_)))
+    }
+
     /// Whether what this key has signed before is still taken.
     ///
     /// # Errors
     /// Why it isn't.
     pub fn check_key(&self, digest: ContentDigest, key: KeyId) -> Result<(), Untrusted> {
-        let known = self.keys.get(&key).map(|(name, _)| name.clone());
-        if self.settings.revoked.contains(&key) {
-            return Err(Untrusted::Revoked { digest, key, name: known });
-        }
-        match known {
-            Some(_) => Ok(()),
-            None => Err(Untrusted::UnknownKey { digest, key, trusted: self.names() }),
-        }
+        self.key(digest, key).map(drop)
     }
 
     /// Whether a version is not older than the oldest that is taken of what has this name.
@@ -265,15 +305,6 @@ impl Trust {
         let names: Vec<String> = trusted.map(|(id, (name, _))| format!("{id} ({name})")).collect();
         if names.is_empty() { "no key: all are revoked".into() } else { names.join(", ") }
     }
-}
-
-/// The base64 line of a minisign public key, or the whole of its file.
-fn read_key(text: &str) -> Result<(KeyId, PublicKey), String> {
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-    let expected = |_| "expected the second line of minisign.pub, which begins with RW".to_owned();
-    let key = PublicKey::from_base64(line).map_err(|_| expected(()))?;
-    let decoded = BASE64.decode(line).map_err(|_| expected(()))?;
-    Ok((KeyId::of(&decoded).ok_or_else(|| expected(()))?, key))
 }
 
 impl fmt::Debug for Trust {

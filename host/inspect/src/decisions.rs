@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use windlass_policy::{
-    DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, LinkRecord, Outcome, UnreadRecords,
-};
+use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, Outcome, UnreadRecords};
 
 use crate::Inspector;
-use crate::explain;
+use crate::explain::{self, asked_words, shadow_words};
 use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::{age, bold, fields, instant, printable};
@@ -113,51 +111,5 @@ pub fn summary(record: &DecisionRecord) -> String {
         text.push_str(&asked_words(&format!("{}.", position + 1), asked, ""));
     }
     text.push_str(&shadow_words(record));
-    text
-}
-
-/// What shadows would have decided; empty where there were none.
-pub(crate) fn shadow_words(record: &DecisionRecord) -> String {
-    if record.shadows.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("\n{}\n", bold("shadows, asked afterwards"));
-    for shadow in &record.shadows {
-        text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
-        if let Some(answer) = &shadow.answer {
-            text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
-        }
-    }
-    text
-}
-
-/// One policy's part in a decision.
-pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> String {
-    let mut text = String::new();
-    let outcome = match &asked.outcome {
-        Outcome::Decided => "decided".to_owned(),
-        Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
-        Outcome::Deferred => "deferred to the next".to_owned(),
-        Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
-    };
-    let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
-    if let Some(fuel) = asked.fuel {
-        details.push_str(&format!(", {fuel} fuel"));
-    }
-    text.push_str(&format!(
-        "  {mark} {}  {agreement}{}  ({details})\n",
-        printable(&asked.policy.to_string()),
-        printable(&outcome)
-    ));
-    for line in &asked.log {
-        text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
-    }
-    if asked.log_dropped > 0 {
-        text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
-    }
-    for call in &asked.host_calls {
-        let call = serde_json::to_string(call).unwrap_or_default();
-        text.push_str(&format!("       called {}\n", printable(&call)));
-    }
     text
 }

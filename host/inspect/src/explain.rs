@@ -7,9 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
-use windlass_policy::{DecidedBy, DecisionRecord, FailureKind, Outcome};
+use windlass_policy::{DecidedBy, DecisionRecord, FailureKind, LinkRecord, Outcome};
 
-use crate::decisions::{asked_words, shadow_words};
 use crate::output::{bold, dim, instant, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
 
@@ -399,6 +398,52 @@ fn placement_answer(question: &placement::Question, answer: &placement::Answer) 
         let places: Vec<String> = assignment.places.iter().map(|position| place_words(question, *position)).collect();
         format!("{} of {}", counted_long(assignment.count.into(), "server"), places.join(", else "))
     }))
+}
+
+/// What shadows would have decided; empty where there were none.
+pub(crate) fn shadow_words(record: &DecisionRecord) -> String {
+    if record.shadows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", bold("shadows, asked afterwards"));
+    for shadow in &record.shadows {
+        text.push_str(&asked_words("-", &shadow.asked, &format!("{}: ", kind_word(&shadow.agreement))));
+        if let Some(answer) = &shadow.answer {
+            text.push_str(&format!("       answered {}\n", printable(&answer.to_string())));
+        }
+    }
+    text
+}
+
+/// One policy's part in a decision.
+pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> String {
+    let mut text = String::new();
+    let outcome = match &asked.outcome {
+        Outcome::Decided => "decided".to_owned(),
+        Outcome::DecidedPart { deferred } => format!("decided all but {deferred}"),
+        Outcome::Deferred => "deferred to the next".to_owned(),
+        Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
+    };
+    let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
+    if let Some(fuel) = asked.fuel {
+        details.push_str(&format!(", {fuel} fuel"));
+    }
+    text.push_str(&format!(
+        "  {mark} {}  {agreement}{}  ({details})\n",
+        printable(&asked.policy.to_string()),
+        printable(&outcome)
+    ));
+    for line in &asked.log {
+        text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
+    }
+    if asked.log_dropped > 0 {
+        text.push_str(&format!("       ({} more lines beyond the limit)\n", asked.log_dropped));
+    }
+    for call in &asked.host_calls {
+        let call = serde_json::to_string(call).unwrap_or_default();
+        text.push_str(&format!("       called {}\n", printable(&call)));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::output::printable;
+use crate::output::{Output, note, printable};
 
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +223,19 @@ impl Failure {
         let error = serde_json::to_value(self).unwrap_or_else(|_| serde_json::Value::String(self.message.clone()));
         document.insert("error".to_owned(), error);
         serde_json::Value::Object(document)
+    }
+}
+
+impl Output {
+    /// A failed command: the block on stderr and, as JSON, the document on stdout.
+    pub fn failure(self, failure: &Failure) {
+        if failure.is_reported {
+            return;
+        }
+        note(&failure.block());
+        if self.is_document() {
+            self.document(&failure.document());
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a command lists: one shape for tables, wide tables and bare names.
 
-use crate::output::{printable, table};
+use serde::Serialize;
+
+use crate::output::{Output, OutputFormat, print, printable, table};
 
 /// Rows with their columns, and what each row is called.
 pub struct Listing<'r, T> {
@@ -65,6 +67,26 @@ impl<'r, T> Listing<'r, T> {
     /// The names alone, one in a line; nothing where there are no rows.
     pub fn names(&self) -> String {
         self.rows.iter().map(|row| format!("{}\n", printable(&(self.name)(row)))).collect()
+    }
+}
+
+impl Output {
+    /// The result of a command that lists: one document, the names alone, or the table.
+    pub fn listing<T>(self, document: &impl Serialize, listing: &Listing<'_, T>) {
+        self.listing_in(document, listing, |table| table)
+    }
+
+    /// The same, where people are told more than the table; `text` puts it around.
+    pub fn listing_in<T>(
+        self,
+        document: &impl Serialize,
+        listing: &Listing<'_, T>,
+        text: impl FnOnce(String) -> String,
+    ) {
+        match self.format {
+            OutputFormat::Name => print(&listing.names()),
+            _ => self.result(document, || text(listing.table(self.is_wide()))),
+        }
     }
 }
 

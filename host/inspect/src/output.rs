@@ -9,8 +9,6 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::listing::Listing;
 use crate::words::human_duration;
 
 /// How results are written on stdout.
@@ -80,24 +78,6 @@ impl Output {
         }
     }
 
-    /// The result of a command that lists: one document, the names alone, or the table.
-    pub fn listing<T>(self, document: &impl Serialize, listing: &Listing<'_, T>) {
-        self.listing_in(document, listing, |table| table)
-    }
-
-    /// The same, where people are told more than the table; `text` puts it around.
-    pub fn listing_in<T>(
-        self,
-        document: &impl Serialize,
-        listing: &Listing<'_, T>,
-        text: impl FnOnce(String) -> String,
-    ) {
-        match self.format {
-            OutputFormat::Name => print(&listing.names()),
-            _ => self.result(document, || text(listing.table(self.is_wide()))),
-        }
-    }
-
     /// A document on stdout: in lines, one of them.
     pub fn document(self, document: &impl Serialize) {
         let text = match self.format {
@@ -113,17 +93,6 @@ impl Output {
         match text {
             Ok(text) => print(&format!("{text}\n")),
             Err(error) => note(&format!("the result cannot be written as JSON: {error}\n")),
-        }
-    }
-
-    /// A failed command: the block on stderr and, as JSON, the document on stdout.
-    pub fn failure(self, failure: &Failure) {
-        if failure.is_reported {
-            return;
-        }
-        note(&failure.block());
-        if self.is_document() {
-            self.document(&failure.document());
         }
     }
 
@@ -147,8 +116,8 @@ pub fn color(when: Color) {
 /// Why stdout could not be written, the first time that it could not.
 static UNWRITTEN: OnceLock<String> = OnceLock::new();
 
-/// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours; whatever else goes wrong
-/// is kept for the exit code.
+/// Writes on stdout. A reader that has gone away (`windlass ... | head`) is no failure of ours; whatever else goes
+/// wrong is kept for the exit code.
 pub fn print(text: &str) {
     let mut stdout = anstream::stdout().lock();
     if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
@@ -168,7 +137,7 @@ pub fn ask(text: &str) {
     note(text);
 }
 
-fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());
 }

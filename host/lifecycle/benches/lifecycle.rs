@@ -185,7 +185,8 @@ fn main() {
         let first = *one.get_or_insert(creating.simulated);
         for (name, run) in [("create", &creating), ("clean up", &cleaning)] {
             println!(
-                "  {name:<8} {count:>3}: {:>8.2?} simulated, {:>8.2?} processor, {:>5.2} calls and {:>5.2} reads of servers for each",
+                "  {name:<8} {count:>3}: {:>8.2?} simulated, {:>8.2?} processor, {:>5.2} calls and {:>5.2} reads of \
+                 servers for each",
                 run.simulated,
                 run.real,
                 run.calls as f64 / count as f64,

@@ -44,8 +44,8 @@ fn is_free(ip: &Ip) -> bool {
     ip.server.is_none() && ip.state == IpState::Detached
 }
 
-/// Whether a server may have been refused because its address serves another one, or is gone. Which answer that gets was
-/// not recorded, so the address itself is looked at then (assumption: pooled-address-conflict).
+/// Whether a server may have been refused because its address serves another one, or is gone. Which answer that gets
+/// was not recorded, so the address itself is looked at then (assumption: pooled-address-conflict).
 fn may_be_about_an_address(class: FailureClass) -> bool {
     matches!(
         class,
@@ -70,7 +70,8 @@ impl Creation<'_> {
         vec![tags::owner_tag(&self.run.shared.owner), tags::operation_tag(&self.run.id)]
     }
 
-    /// Image → address of the pool → addresses → volumes → server → tags on its volumes → private NICs → cloud-init → power on → running.
+    /// Image → address of the pool → addresses → volumes → server → tags on its volumes → private NICs → cloud-init →
+    /// power on → running.
     pub(crate) async fn perform(&mut self) -> Result<Server, Stop> {
         let first_type = self.specification.types[0].as_str();
         let first_image = self.image(first_type).await?;

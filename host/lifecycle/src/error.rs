@@ -16,7 +16,8 @@ use crate::undo::Report;
 #[non_exhaustive]
 pub enum Error {
     /// A name breaks the rules of its kind.
-    #[error("{name:?} is no name for {what}: {problem} (lower-case letters, digits and dashes, at most 48)", what = article(what))]
+    #[error("{name:?} is no name for {what}: {problem} (lower-case letters, digits and dashes, at most \
+        48)", what = article(what))]
     Name {
         /// `group`, `owner` or `operation`.
         what: &'static str,
@@ -62,7 +63,8 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// The journal was written by a version that this one does not know. It was left untouched.
-    #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it was left untouched)", path.display())]
+    #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it \
+        was left untouched)", path.display())]
     JournalNewer {
         /// The file.
         path: PathBuf,
@@ -125,7 +127,8 @@ pub enum Error {
     Failed(Box<OperationFailure>),
     /// The operation was left, journalled, to the next start.
     #[error(
-        "operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes or undoes it"
+        "operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes \
+         or undoes it"
     )]
     LeftOpen {
         /// The operation.
@@ -195,7 +198,8 @@ pub enum Error {
     },
     /// The host that carries the claim is being released.
     #[error(
-        "host {host} carries the claim and is being released by operation {operation}; wait until that has ended, or resume it"
+        "host {host} carries the claim and is being released by operation {operation}; wait until that has ended, or \
+         resume it"
     )]
     ReleaseUnderWay {
         /// Scaleway's id of the host.
@@ -211,8 +215,8 @@ pub enum Error {
     },
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
-        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it is \
-         looked for until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
+        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it \
+         is looked for until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
     )]
     OrderUnverified {
         /// The operation that ordered it.

@@ -90,8 +90,8 @@ pub struct Options {
     /// configured owner only between processes that share the state directory: what the journal does not know, a
     /// sweep takes for lost.
     pub owner: Option<OwnerName>,
-    /// The project whose machines are seen: hosts of others are not claimed, although the key may reach them. Absent: all
-    /// that the key reaches.
+    /// The project whose machines are seen: hosts of others are not claimed, although the key may reach them. Absent:
+    /// all that the key reaches.
     pub project: Option<String>,
     /// Where this process runs. Each server that it makes says so by a tag, so that who finds the server and not its
     /// journal knows where to look. Letters, digits, dots and dashes; absent: no tag.

@@ -385,7 +385,8 @@ impl ServerSpecification {
                 return Err(problem(
                     "tags",
                     format!(
-                        "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters cannot ask for"
+                        "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters \
+                         cannot ask for"
                     ),
                 ));
             }

@@ -91,7 +91,8 @@ impl Cache {
         match deserialize(engine, compiled) {
             Ok(component) => Some(component),
             Err(error) => {
-                tracing::warn!(entry = name, error = %format!("{error:#}"), "a compiled policy does not fit this engine; compiling it anew");
+                tracing::warn!(entry = name, error = %format!("{error:#}"), "a compiled policy does not fit this \
+                    engine; compiling it anew");
                 None
             }
         }

@@ -11,19 +11,19 @@ use tracing::{Instrument as _, Span};
 use windlass_distribution::Trust;
 
 use crate::brake::Brake;
-use crate::call::{self, Failure, Trace};
-use crate::decision::{DecidedBy, Decision, DecisionIds, FailureKind, Fallback, PolicyIdentity};
+use crate::call::{self, Trace};
+use crate::checked::{Braking, checked, suspended};
+use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity};
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
+use crate::failure_kind::FailureKind;
+use crate::guest::Failure;
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
 use crate::shadow::{ShadowPlace, Shadows};
 use crate::slots::{Deferred, OnFailure, Slot, SlotName};
 use crate::status::StatusSignal;
-use crate::text::{one_line, tidy_reason};
-
-/// How the reason begins for which an answer was rejected.
-pub(crate) const REFUSED: &str = "its answer was refused: ";
+use crate::text::tidy_reason;
 
 /// One link of a chain, as an operation holds it.
 #[derive(Clone)]
@@ -410,7 +410,8 @@ impl<S: Slot> PendingDecision<S> {
             deciding.status.changed();
             tracing::warn!(slot = %S::NAME, policy = %policy.identity, reason = failure.reason, "a policy failed");
             if suspended {
-                tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended until it is replaced");
+                tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended \
+                    until it is replaced");
             }
         }
     }
@@ -459,7 +460,7 @@ pub(crate) async fn ask_policy<S: Slot>(
     };
     let answer = answer.and_then(|answer| checked::<S>(question, answer, check, braking));
     if let Circumstances::Live(deciding) = circumstances {
-        policy_log::tell(policy, &trace.log);
+        policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
         if answer.is_ok() && policy.health.failures_in_a_row() > 0 {
             policy.health.succeeded();
             deciding.status.changed();
@@ -505,46 +506,5 @@ async fn room(deciding: &Deciding, milliseconds: u64) -> Result<SemaphorePermit<
         Err(_) => Err(busy(&format!(
             "too many decisions wait for capabilities: there was no room within {milliseconds} ms (`host_call_time_ms`)"
         ))),
-    }
-}
-
-/// Why a policy isn't asked that failed too often.
-pub(crate) fn suspended(policy: &LoadedPolicy) -> Failure {
-    let last = policy.health.last_failure().unwrap_or_default();
-    let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
-    Failure::new(FailureKind::Suspended, reason)
-}
-
-/// What the brake holds an answer against.
-pub(crate) struct Braking<'a, S: Slot> {
-    pub(crate) brake: Brake,
-    pub(crate) whole: &'a S::Question,
-    /// What the links before have removed.
-    pub(crate) removed: usize,
-}
-
-impl<S: Slot> Braking<'_, S> {
-    fn check(&self, question: &S::Question, answer: &S::Answer) -> Result<(), Failure> {
-        let removed = S::removed(question, answer);
-        if removed == 0 {
-            return Ok(());
-        }
-        let checked = self.brake.check(self.removed + removed, S::running(self.whole));
-        checked.map_err(|words| Failure::new(FailureKind::Brake, words))
-    }
-}
-
-/// An answer that passed all checks: the slot's, the caller's, and the brake.
-pub(crate) fn checked<S: Slot>(
-    question: &S::Question,
-    answer: S::Answer,
-    check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
-    braking: &Braking<'_, S>,
-) -> Result<S::Answer, Failure> {
-    let checked = S::check(question, &answer)
-        .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
-    match checked {
-        Ok(()) => braking.check(question, &answer).map(|()| answer),
-        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }
 }

@@ -25,7 +25,7 @@ use crate::class::Class;
 use crate::engine::{Engines, Purpose};
 use crate::error::{Error, Refusal};
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
-use crate::load::compile;
+use crate::load::snapshot::compile;
 use crate::slots::CONTRACT_VERSIONS;
 
 /// How long a child may take. One policy takes a few hundred milliseconds.
@@ -203,8 +203,9 @@ mod tests {
 
     use super::*;
     use crate::built_in;
-    use crate::configuration::{Link, Source};
+    use crate::configuration::Link;
     use crate::slots::SlotName;
+    use crate::source::Source;
     use crate::{Host, HostOptions};
 
     /// The child of the tests below: this test program, told to run nothing but this.

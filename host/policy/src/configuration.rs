@@ -24,7 +24,6 @@
 //! built-in default with settings of its own.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,51 +34,14 @@ use windlass_distribution::{Reference, RegistrySettings, Trust};
 
 use crate::limits::Limits;
 use crate::rules::RulesFile;
-use crate::slots::{OnFailure, SlotName};
-use crate::text::{listed, nearest, short};
+use crate::slot_name::{OnFailure, SlotName};
+use crate::source::Source;
+use crate::text::unknown_key;
 
 /// The most links of one chain.
 const MAX_LINKS: usize = 8;
 /// The most grants of one policy.
 const MAX_GRANTS: usize = 64;
-
-/// Where a policy's component comes from.
-#[derive(Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Source {
-    /// The default that is built into this host.
-    #[default]
-    BuiltIn,
-    /// A file: a component, or rules where its name ends in `.rules.toml`. Relative paths start at
-    /// [`HostOptions::policy_folder`](crate::HostOptions).
-    File(PathBuf),
-    /// An artifact of a registry: a component, or rules, as its media type says. Fetched by
-    /// [`HostOptions::registries`](crate::HostOptions).
-    Registry(Arc<Reference>),
-    /// A component in memory. Can't be written in a configuration file.
-    Bytes(Arc<[u8]>),
-    /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
-    /// configuration file.
-    Rules(Arc<[u8]>),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::BuiltIn => f.write_str("the built-in default"),
-            Source::File(path) => write!(f, "{}", path.display()),
-            Source::Registry(reference) => write!(f, "{reference}"),
-            Source::Bytes(bytes) => write!(f, "a component of {} bytes", bytes.len()),
-            Source::Rules(bytes) => write!(f, "rules of {} bytes", bytes.len()),
-        }
-    }
-}
-
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({self})")
-    }
-}
 
 /// What a link does in its chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -236,7 +198,7 @@ impl Link {
                 ("mode", value) => {
                     return Err(format!("{place_of}: expected \"decide\" or \"shadow\", found {value}"));
                 }
-                _ => return Err(unknown_key(place, &key, &Self::KEYS)),
+                _ => return Err(format!("{place}: {}", unknown_key(&key, &Self::KEYS))),
             }
         }
         Ok(link)
@@ -365,7 +327,9 @@ impl Policies {
             }
             let names = SlotName::ALL.map(SlotName::as_str);
             let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES]).collect();
-            let Ok(slot) = key.parse::<SlotName>() else { return Err(unknown_key("policies", &key, &names)) };
+            let Ok(slot) = key.parse::<SlotName>() else {
+                return Err(format!("policies: {}", unknown_key(&key, &names)));
+            };
             let place = format!("policies.{slot}");
             let links = match value {
                 Value::Array(links) => {
@@ -389,8 +353,8 @@ impl Policies {
             if let Some(index) = links.iter().rev().skip(1).position(Link::decides_all) {
                 let index = links.len() - 2 - index;
                 return Err(format!(
-                    "policies.{slot}[{index}]: a link without `path` is the built-in default, which decides everything; \
-                     the links after it would never be asked. Put it last"
+                    "policies.{slot}[{index}]: a link without `path` is the built-in default, which decides \
+                     everything; the links after it would never be asked. Put it last"
                 ));
             }
         }
@@ -417,15 +381,6 @@ impl Serialize for Policies {
             map.serialize_entry(REGISTRIES, &self.registries)?;
         }
         map.end()
-    }
-}
-
-/// The message for a key that doesn't exist: its place, the nearest valid key if one is near, else all of them.
-pub(crate) fn unknown_key(place: &str, key: &str, valid: &[&str]) -> String {
-    let written = short(key);
-    match nearest(key, valid.iter().copied()) {
-        Some(near) => format!("{place}: unknown key `{written}`; did you mean `{}`?", short(near)),
-        None => format!("{place}: unknown key `{written}`; the keys are {}", listed(valid)),
     }
 }
 
@@ -495,7 +450,8 @@ mod tests {
             ("[policies.retry]\nsetings = {}", "policies.retry: unknown key `setings`; did you mean `settings`?"),
             (
                 "[[policies.retry]]\n[[policies.retry]]\ncolour = 1",
-                "policies.retry[1]: unknown key `colour`; the keys are path, settings, grants, on_failure, limits, mode",
+                "policies.retry[1]: unknown key `colour`; the keys are path, settings, grants, on_failure, limits, \
+                 mode",
             ),
             (
                 "[policies.retry.limits]\ntime = 1",

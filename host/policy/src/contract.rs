@@ -10,13 +10,11 @@ use futures::future::BoxFuture;
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentType, Instance, Lift, Lower};
 
-use crate::call::Guest;
 use crate::error::Refusal;
-use crate::examine::Examination;
+use crate::examine::{Examination, POLICY_INTERFACE};
+use crate::guest::Guest;
+use crate::slots::slot::Adapter;
 use crate::slots::{CONTRACT_VERSION, Slot};
-
-/// The interface that every policy exports.
-pub(crate) const POLICY_INTERFACE: &str = "windlass:policy/policy";
 
 /// An older version of a slot: its types, and how they come from the newest and back.
 pub(crate) trait OlderSlot<S: Slot>: 'static {
@@ -34,32 +32,6 @@ pub(crate) trait OlderSlot<S: Slot>: 'static {
 
     /// The answer up. It always can be: an older answer says nothing that a newer version can't.
     fn answer(answer: Self::Answer) -> S::Answer;
-}
-
-/// Puts a question to the function of an instance, in the older version's words.
-type Call<S> = fn(
-    &mut Store<Guest>,
-    &Instance,
-    &ComponentExportIndex,
-    &<S as Slot>::Question,
-) -> wasmtime::Result<<S as Slot>::Answer>;
-
-/// The same where the policy may wait for a capability.
-type CallWaiting<S> = for<'a> fn(
-    &'a mut Store<Guest>,
-    &'a Instance,
-    &'a ComponentExportIndex,
-    &'a <S as Slot>::Question,
-) -> BoxFuture<'a, wasmtime::Result<<S as Slot>::Answer>>;
-
-/// How a host asks a policy of an older version.
-pub struct Adapter<S: Slot> {
-    pub(crate) version: &'static str,
-    pub(crate) function: &'static str,
-    /// Whether the function has the older version's type.
-    pub(crate) check: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex) -> wasmtime::Result<()>,
-    pub(crate) call: Call<S>,
-    pub(crate) call_waiting: CallWaiting<S>,
 }
 
 impl<S: Slot> Adapter<S> {

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::Digest;
+use crate::failure_kind::FailureKind;
 use crate::slots::{Slot, SlotName};
 use crate::text::short;
 
@@ -49,67 +50,6 @@ impl fmt::Display for DecidedBy {
         match self {
             DecidedBy::Policy(identity) => identity.fmt(f),
             DecidedBy::Keep => f.write_str("the host's last resort: keep"),
-        }
-    }
-}
-
-/// How a policy failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// The guest trapped: a panic, an unreachable instruction, an access out of bounds, a division by zero.
-    Trap,
-    /// [`Limits::time_ms`](crate::Limits).
-    TimeLimit,
-    /// [`Limits::fuel`](crate::Limits).
-    FuelLimit,
-    /// [`Limits::memory_bytes`](crate::Limits).
-    MemoryLimit,
-    /// [`Limits::table_elements`](crate::Limits).
-    TableLimit,
-    /// The guest's stack of 512 KiB.
-    StackLimit,
-    /// [`Limits::answer_bytes`](crate::Limits).
-    AnswerLimit,
-    /// [`Limits::handles`](crate::Limits).
-    HandleLimit,
-    /// The answer breaks the rules of the component model: a text that is no UTF-8, a case that doesn't exist.
-    MalformedAnswer,
-    /// The answer doesn't fit the question ([`Slot::check`]), or the caller's own check refused it.
-    RejectedAnswer,
-    /// It failed too often in a row before and is no longer asked until it is replaced.
-    Suspended,
-    /// A granted capability had a defect.
-    HostCall,
-    /// The operation began with a policy that can no longer be loaded.
-    Unavailable,
-    /// The host had no room for another instance. Doesn't count towards suspension.
-    HostBusy,
-    /// It would have removed too many running machines at one look ([`Brake`](crate::Brake)).
-    Brake,
-}
-
-impl FailureKind {
-    /// Whether the host or the clock had a part in it, so that the same policy may decide the same question another
-    /// time. What else fails a policy lies in the policy and its question alone.
-    pub fn depends_on_the_moment(self) -> bool {
-        match self {
-            FailureKind::TimeLimit
-            | FailureKind::Suspended
-            | FailureKind::HostCall
-            | FailureKind::Unavailable
-            | FailureKind::HostBusy
-            | FailureKind::Brake => true,
-            FailureKind::Trap
-            | FailureKind::FuelLimit
-            | FailureKind::MemoryLimit
-            | FailureKind::TableLimit
-            | FailureKind::StackLimit
-            | FailureKind::AnswerLimit
-            | FailureKind::HandleLimit
-            | FailureKind::MalformedAnswer
-            | FailureKind::RejectedAnswer => false,
         }
     }
 }

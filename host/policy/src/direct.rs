@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use crate::call::{self, Trace};
-use crate::decision::FailureKind;
+use crate::failure_kind::FailureKind;
+use crate::guest::Failure;
 use crate::host_calls::{Answers, HostCalls};
 use crate::policy::LoadedPolicy;
 use crate::slots::Slot;
@@ -37,7 +38,7 @@ impl LoadedPolicy {
             // Refused calls wait for nothing.
             call::ask_waiting::<S>(self, question, calls).now_or_never().unwrap_or_else(|| {
                 let reason = "it waits for something";
-                (Err(call::Failure::new(FailureKind::HostCall, reason)), Trace::default())
+                (Err(Failure::new(FailureKind::HostCall, reason)), Trace::default())
             })
         } else {
             call::ask::<S>(self, question)

@@ -47,11 +47,12 @@ const WARM_SLOTS: u32 = 16;
 /// The size of an instance's own data structures. Policies need a few KiB.
 const INSTANCE_BYTES: usize = 1 << 20;
 
-/// Instances of scripts that can exist at once. Fewer: each has ten times the memory, and takes a thousand times as long.
+/// Instances of scripts that can exist at once. Fewer: each has ten times the memory, and takes a thousand times as
+/// long.
 const SCRIPT_INSTANCES: u32 = 224;
 
-/// Memory of a script that is reset by copying. A script's memory is megabytes, of which a decision touches some hundred
-/// pages: the kernel is asked which, and only these are copied.
+/// Memory of a script that is reset by copying. A script's memory is megabytes, of which a decision touches some
+/// hundred pages: the kernel is asked which, and only these are copied.
 const SCRIPT_KEEP_RESIDENT_BYTES: usize = MAX_MEMORY_BYTES as usize;
 
 /// Slots that stay warm for a script when they aren't in use.
@@ -65,8 +66,8 @@ const SCRIPT: Structure =
 /// space): the memory itself. Loads and stores are then checked by instructions instead of by guard pages.
 const SMALL_RESERVATION_BYTES: u64 = MAX_MEMORY_BYTES;
 
-/// What [`config`] leaves switched on: WebAssembly 2.0, and constants that are computed. A file is held to it before the
-/// engine sees it, so that it is refused for what it uses.
+/// What [`config`] leaves switched on: WebAssembly 2.0, and constants that are computed. A file is held to it before
+/// the engine sees it, so that it is refused for what it uses.
 pub(crate) fn features(class: Class) -> WasmFeatures {
     let both = WasmFeatures::WASM2.union(WasmFeatures::EXTENDED_CONST).union(WasmFeatures::COMPONENT_MODEL);
     match class {
@@ -155,7 +156,8 @@ impl Engines {
 
 fn new_engine(purpose: Purpose) -> Result<Engine, Error> {
     Engine::new(&config(purpose, None)).or_else(|first| {
-        tracing::warn!(error = %format!("{first:#}"), "little address space: policies get bounds checks instead of guard pages");
+        tracing::warn!(error = %format!("{first:#}"), "little address space: policies get bounds checks instead of \
+            guard pages");
         Engine::new(&config(purpose, Some(SMALL_RESERVATION_BYTES))).map_err(Error::Engine)
     })
 }
@@ -172,7 +174,8 @@ fn config(purpose: Purpose, reservation: Option<u64>) -> Config {
     let Purpose { class, fuel } = purpose;
     let mut config = Config::new();
 
-    // Calls: nothing here uses the component model's own concurrency, and without it a call costs 240 ns instead of 917.
+    // Calls: nothing here uses the component model's own concurrency, and without it a call costs 240 ns instead of
+    // 917.
     config.concurrency_support(false);
     // Time limits. Epochs cost nothing measurable; fuel is deterministic and costs some 10 % in loops.
     config.epoch_interruption(true);

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::configuration::Source;
-use crate::slots::SlotName;
+use crate::slot_name::SlotName;
+use crate::source::Source;
 
 /// Why a host could not be made, or policies not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,8 @@ pub enum Refusal {
 
     /// It imports what it was not granted.
     #[error(
-        "it imports `{import}`, which it was not granted. To grant it, add to [policies.{slot}]:\n    grants = [\"{grant}\"]"
+        "it imports `{import}`, which it was not granted. To grant it, add to [policies.{slot}]:\n    grants = \
+         [\"{grant}\"]"
     )]
     Ungranted {
         /// The import.

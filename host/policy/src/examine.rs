@@ -3,11 +3,13 @@
 use wasmparser::{Encoding, Parser, Payload, Validator};
 
 use crate::class::Class;
-use crate::contract::POLICY_INTERFACE;
 use crate::engine::features;
 use crate::error::Refusal;
-use crate::slots::SlotName;
+use crate::slot_name::SlotName;
 use crate::text::{one_line, short};
+
+/// The interface that every policy exports.
+pub(crate) const POLICY_INTERFACE: &str = "windlass:policy/policy";
 
 /// The parts of a component that concern a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use rand::Rng;
 use tokio::sync::Semaphore;
 use windlass_concurrency::Generations;
 use windlass_distribution::files::read_bounded;
-use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, SIGNATURE_SUFFIX, Trust};
+use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
 
 use crate::brake::Brake;
 use crate::built_in;
@@ -21,7 +21,7 @@ use crate::capability::Capability;
 use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies, Shadow};
 use crate::class::Class;
 use crate::compiler::Compiler;
-use crate::configuration::{Link, Mode, Policies, Source};
+use crate::configuration::{Link, Mode, Policies};
 use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
 use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
@@ -34,6 +34,7 @@ use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
 use crate::shadow::{ShadowOptions, Shadows};
 use crate::slots::SlotName;
+use crate::source::Source;
 use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
 
 /// How a host is made.
@@ -146,23 +147,20 @@ struct Stamp {
     inode: u64,
 }
 
-/// A policy's file, and its signature's where there is one: a new signature is a reason to look again.
+/// A policy's file, and those of its signatures that are there: a new signature is a reason to look again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     contents: Stamp,
-    signature: Option<Stamp>,
+    signatures: [Option<Stamp>; SignatureFile::ALL.len()],
 }
 
 /// What a source held.
 struct Contents {
     bytes: Arc<[u8]>,
     are_rules: bool,
-    signatures: Vec<String>,
+    signatures: Vec<Signature>,
     stamp: Option<FileStamp>,
 }
-
-/// The longest signature of a file, in bytes.
-const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
 
 /// What a reload did.
 #[derive(Debug, Default)]
@@ -248,7 +246,7 @@ impl Host {
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
-        self.inner.deciding.status.changed();
+        self.inner.deciding.status.configured();
         Ok(())
     }
 
@@ -301,7 +299,8 @@ impl Host {
                 chain.push(match self.inner.restore(identity) {
                     Ok(policy) => ChainLink::Policy(policy),
                     Err(why) => {
-                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be loaded");
+                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be \
+                            loaded");
                         ChainLink::Unavailable(identity.clone(), why.into())
                     }
                 });
@@ -351,8 +350,8 @@ impl Host {
         status(&self.inner.generations, &self.inner.deciding)
     }
 
-    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows were
-    /// asked, where they have any.
+    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows
+    /// were asked, where they have any.
     pub fn flush_decisions(&self) {
         self.inner.deciding.shadows.flush();
         self.inner.deciding.log.flush();
@@ -474,13 +473,14 @@ impl Inner {
                     return Err(Refusal::TooLarge { bytes: stamp.contents.bytes, limit: most });
                 }
                 let bytes = read_bounded(&folder, name, MAX_COMPONENT_BYTES)?.into();
-                let signature = match stamp.signature {
-                    Some(_) => Some(read_bounded(&folder, signature_of(name), MAX_SIGNATURE_BYTES)?),
-                    None => None,
-                };
-                // What is no text is no signature, and verifying says so.
-                let signature = signature.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-                Ok(Contents { signatures: signature.into_iter().collect(), stamp: Some(stamp), ..unsigned(bytes) })
+                let mut signatures = Vec::new();
+                for (kind, _) in
+                    SignatureFile::ALL.into_iter().zip(stamp.signatures).filter(|(_, stamp)| stamp.is_some())
+                {
+                    let file = signature_of(name, kind);
+                    signatures.push(kind.read(&read_bounded(&folder, file, kind.most_bytes())?));
+                }
+                Ok(Contents { signatures, stamp: Some(stamp), ..unsigned(bytes) })
             }
         }
     }
@@ -514,7 +514,8 @@ impl Inner {
                         known.refused = None;
                     }
                     Ok(loaded) => {
-                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity, "a policy was replaced");
+                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity,
+                            "a policy was replaced");
                         outcome.swapped.push(loaded.policy.identity.clone());
                         *known = loaded;
                     }
@@ -523,7 +524,8 @@ impl Inner {
                         known.stamp = now;
                         let text = error.to_string();
                         if known.refused.as_ref().is_none_or(|(known, _)| *known != text) {
-                            tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be replaced; the last good one stays");
+                            tracing::warn!(%slot, %error, in_use = %known.policy.identity, "a policy can't be \
+                                replaced; the last good one stays");
                         }
                         known.refused = Some((text, now_ms()));
                         outcome.errors.push(error);
@@ -664,14 +666,15 @@ fn load_built_ins(loader: &Loader, kept: &Kept, limits: &ClassLimits) -> Result<
     Ok(built_ins)
 }
 
-fn signature_of(name: &Path) -> PathBuf {
+fn signature_of(name: &Path, kind: SignatureFile) -> PathBuf {
     let mut signature = name.as_os_str().to_owned();
-    signature.push(SIGNATURE_SUFFIX);
+    signature.push(kind.suffix());
     signature.into()
 }
 
 fn file_stamp(folder: &Dir, name: &Path) -> std::io::Result<FileStamp> {
-    Ok(FileStamp { contents: stamp(folder, name)?, signature: stamp(folder, &signature_of(name)).ok() })
+    let signatures = SignatureFile::ALL.map(|kind| stamp(folder, &signature_of(name, kind)).ok());
+    Ok(FileStamp { contents: stamp(folder, name)?, signatures })
 }
 
 fn stamp(folder: &Dir, name: &Path) -> std::io::Result<Stamp> {

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_distribution::{ContentDigest, KeyId, Trust, Untrusted};
 
-use crate::configuration::{Link, Source};
+use crate::configuration::Link;
 use crate::decision::PolicyIdentity;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits::MAX_COMPONENT_BYTES;
 use crate::slots::OnFailure;
+use crate::source::Source;
 use windlass_distribution::files::{private_folder, read_bounded, remove, write_atomically};
 
 const FOLDER: &str = "policies";

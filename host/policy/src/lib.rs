@@ -9,7 +9,9 @@
 //! use windlass_policy::slots::{Retry, retry};
 //! use windlass_policy::{Error, Host, HostOptions, Policies};
 //!
-//! # async fn example(state_dir: cap_std::fs::Dir, policies: Policies, question: retry::Question) -> Result<(), Error> {
+//! # async fn example(
+//! #     state_dir: cap_std::fs::Dir, policies: Policies, question: retry::Question,
+//! # ) -> Result<(), Error> {
 //! let host = Host::new(HostOptions::new(state_dir))?;
 //! host.configure(&policies)?; // read from TOML or JSON with serde
 //! let _watch = host.watch()?; // changed files are swapped in from now on
@@ -17,7 +19,7 @@
 //! let pin = host.pin();
 //! let decision = pin.decide::<Retry>(question, |_question, _answer| Ok(())).await;
 //! match decision.answer.verdict {
-//!     retry::Verdict::Wait(milliseconds) => println!("again in {milliseconds} ms, decided by {}", decision.decided_by),
+//!     retry::Verdict::Wait(wait) => println!("again in {wait} ms, decided by {}", decision.decided_by),
 //!     retry::Verdict::GiveUp | retry::Verdict::Defer => println!("given up: {:?}", decision.reason),
 //! }
 //! # Ok(())
@@ -32,6 +34,8 @@ mod cache;
 mod call;
 mod capability;
 mod chain;
+mod changes;
+mod checked;
 mod class;
 mod compiler;
 mod configuration;
@@ -43,6 +47,8 @@ mod direct;
 mod engine;
 mod error;
 mod examine;
+mod failure_kind;
+mod guest;
 mod guest_time;
 mod host;
 mod host_calls;
@@ -57,7 +63,9 @@ mod replay;
 mod rules;
 mod settings_schema;
 mod shadow;
+mod slot_name;
 pub mod slots;
+mod source;
 mod status;
 mod text;
 mod trial;
@@ -67,9 +75,11 @@ mod values;
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
 pub use built_in::component as built_in_component;
-pub use configuration::{Link, Mode, Policies, Source};
+pub use configuration::{Link, Mode, Policies};
 pub use rules::RulesFile;
+pub use source::Source;
 // Compiling them elsewhere.
+pub use changes::{PolicyChange, PolicyHappening, policy_changes};
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;
@@ -81,16 +91,18 @@ pub use status::{HostStatus, LinkStatus, RunningHost, running_hosts};
 pub use brake::Brake;
 pub use chain::PinnedPolicies;
 pub use class::Class;
-pub use decision::{DecidedBy, Decision, DecisionId, FailureKind, Fallback, PolicyIdentity};
+pub use decision::{DecidedBy, Decision, DecisionId, Fallback, PolicyIdentity};
 pub use digest::Digest;
 pub use engine::DECISION_STACK_BYTES;
+pub use failure_kind::FailureKind;
 // What was decided.
-pub use call::{HostCall, LogLevel, LogLine};
 pub use decision_log::{
-    Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader, DecisionRecord,
-    DecisionSummary, LinkRecord, Outcome, Redaction, ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter,
-    ShadowRecord, ShadowReport, UnreadRecord, UnreadRecords,
+    Activity, Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader,
+    DecisionRecord, DecisionSummary, LinkRecord, Outcome, PolicyActivity, Redaction, ShadowAgreement, ShadowDifference,
+    ShadowFailure, ShadowFilter, ShadowRecord, ShadowReport, Spread, UnreadRecord, UnreadRecords,
 };
+pub use guest::{LogLevel, LogLine};
+pub use host_calls::HostCall;
 pub use json_text::JsonText;
 pub use replay::{Replay, ReplayAgainst};
 pub use shadow::ShadowOptions;

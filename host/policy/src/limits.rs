@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::class::Class;
-use crate::configuration::unknown_key;
 use crate::text::brief;
+use crate::text::unknown_key;
 
 /// The most linear memory that any policy can be allowed, in bytes: the size of a slot in the engine's pool.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 64 << 20;
@@ -46,7 +46,7 @@ macro_rules! limits {
             fn set(&mut self, key: &str, value: &Value, place: &str) -> Result<(), String> {
                 match key {
                     $( stringify!($name) => self.$name = number(key, value, place, $least, $most)?.into(), )+
-                    _ => return Err(unknown_key(place, key, Self::KEYS)),
+                    _ => return Err(format!("{place}: {}", unknown_key(key, Self::KEYS))),
                 }
                 Ok(())
             }

@@ -7,15 +7,18 @@ use wasmtime::Engine;
 use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift};
 use windlass_concurrency::Health;
 
-use crate::call::Guest;
 use crate::class::Class;
-use crate::configuration::{Link, Source};
-use crate::contract::{Adapter, Spoken};
+use crate::configuration::Link;
+use crate::contract::Spoken;
 use crate::decision::PolicyIdentity;
 use crate::engine::Ticker;
+use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::policy_log::LineRoom;
-use crate::slots::{OnFailure, Slot};
+use crate::slot_name::OnFailure;
+use crate::slots::Slot;
+use crate::slots::slot::Adapter;
+use crate::source::Source;
 
 /// What a policy says about itself: `describe` of `windlass:policy/policy`.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Serialize, Deserialize)]

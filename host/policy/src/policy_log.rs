@@ -6,25 +6,26 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::Level;
 
-use crate::call::{LogLevel, LogLine};
-use crate::policy::LoadedPolicy;
+use crate::decision::PolicyIdentity;
+use crate::guest::{LogLevel, LogLine};
 
 /// The most lines of one policy in each [`SPAN`].
 const MOST_LINES: u32 = 100;
 const SPAN: Duration = Duration::from_secs(60);
 
 /// Hands lines that a policy wrote in a decision to the host's log, at their level.
-pub(crate) fn tell(policy: &LoadedPolicy, lines: &[LogLine]) {
+pub(crate) fn tell(policy: &PolicyIdentity, room: &LineRoom, lines: &[LogLine]) {
     /// Lines that nobody listens to take none of the room.
     macro_rules! tell {
         ($level:expr, $message:expr) => {
             if tracing::enabled!($level) {
-                let (slot, policy_words) = (policy.identity.slot, &policy.identity);
-                if let Some(left_out) = policy.line_room.take(Instant::now()) {
+                let slot = policy.slot;
+                if let Some(left_out) = room.take(Instant::now()) {
                     if left_out > 0 {
-                        tracing::warn!(%slot, policy = %policy_words, left_out, "a policy wrote more lines than fit in this log; the decision log has them");
+                        tracing::warn!(%slot, %policy, left_out, "a policy wrote more lines than fit in this log; the \
+                            decision log has them");
                     }
-                    tracing::event!($level, %slot, policy = %policy_words, "{}", $message);
+                    tracing::event!($level, %slot, %policy, "{}", $message);
                 }
             }
         };

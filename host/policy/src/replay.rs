@@ -6,10 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::chain::{ChainLink, Circumstances, PendingDecision, PinnedPolicies, REFUSED};
-use crate::decision::{DecidedBy, FailureKind, PolicyIdentity};
+use crate::chain::{ChainLink, Circumstances, PendingDecision, PinnedPolicies};
+use crate::checked::REFUSED;
+use crate::decision::{DecidedBy, PolicyIdentity};
 use crate::decision_log::{DecisionRecord, LinkRecord, Outcome};
 use crate::error::Error;
+use crate::failure_kind::FailureKind;
 use crate::host::Host;
 use crate::policy::LoadedPolicy;
 use crate::slots::{Slot, SlotName, with_slot};

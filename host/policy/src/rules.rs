@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::configuration::Source;
-use crate::slots::SlotName;
-use crate::text::{listed, nearest, short};
+use crate::slot_name::SlotName;
+use crate::source::Source;
+use crate::text::{nearest, short, unknown_key};
 
 /// How the name of a file of rules ends.
 const ENDING: &str = ".rules.toml";
@@ -198,13 +198,6 @@ fn to_json(value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
         DeValue::Float(_) => return Err("no slot has fractions".into()),
         DeValue::Datetime(_) => return Err("instants are milliseconds since 1970-01-01T00:00:00Z".into()),
     })
-}
-
-fn unknown_key(key: &str, valid: &[&str]) -> String {
-    match nearest(key, valid.iter().copied()) {
-        Some(near) => format!("unknown key `{}`; did you mean `{near}`?", short(key)),
-        None => format!("unknown key `{}`; the keys are {}", short(key), listed(valid)),
-    }
 }
 
 /// The line of a byte, from 1.

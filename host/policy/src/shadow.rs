@@ -16,10 +16,11 @@ use futures::FutureExt;
 use parking_lot::{Condvar, Mutex};
 
 use crate::brake::Brake;
-use crate::call::{self, Failure, Trace};
-use crate::chain::{Braking, checked, suspended};
-use crate::decision::FailureKind;
+use crate::call::{self, Trace};
+use crate::checked::{Braking, checked, suspended};
 use crate::decision_log::{Agreement, DecisionLog, DecisionRecord, LinkRecord, Outcome, ShadowRecord, weight};
+use crate::failure_kind::FailureKind;
+use crate::guest::Failure;
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
 use crate::slots::{Deferred, Slot};
@@ -333,7 +334,8 @@ fn note(policy: &LoadedPolicy, failure: Option<&Failure>, status: &StatusSignal)
     match failure {
         Some(failure) => {
             if policy.health.failed(&failure.reason) {
-                tracing::warn!(slot = %policy.identity.slot, policy = %policy.identity, reason = failure.reason, "a shadow keeps failing and is suspended until it is replaced");
+                tracing::warn!(slot = %policy.identity.slot, policy = %policy.identity, reason = failure.reason,
+                    "a shadow keeps failing and is suspended until it is replaced");
             }
             status.changed();
         }

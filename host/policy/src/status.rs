@@ -15,6 +15,7 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
+use crate::changes::Changes;
 use crate::configuration::Mode;
 use crate::decision::{PolicyIdentity, now_ms};
 use crate::error::Error;
@@ -164,6 +165,8 @@ pub(crate) struct StatusSignal {
 #[derive(Default)]
 struct Signal {
     changed: bool,
+    /// Whether the policies are those that somebody wants: before, a host has its built-in defaults only.
+    configured: bool,
     stop: bool,
 }
 
@@ -172,6 +175,16 @@ impl StatusSignal {
     pub(crate) fn changed(&self) {
         self.state.lock().changed = true;
         self.wake.notify_one();
+    }
+
+    /// The policies that somebody wants are in place: from now on their changes are written down.
+    pub(crate) fn configured(&self) {
+        self.state.lock().configured = true;
+        self.changed();
+    }
+
+    fn is_configured(&self) -> bool {
+        self.state.lock().configured
     }
 
     /// Waits until something has changed. Returns false when it is over.
@@ -184,12 +197,11 @@ impl StatusSignal {
         !state.stop
     }
 
-    /// Lets more changes come together. Returns false when it is over.
-    fn pause(&self) -> bool {
+    /// Lets more changes come together.
+    fn pause(&self) {
         let until = Instant::now() + PAUSE;
         let mut state = self.state.lock();
         while !state.stop && !self.wake.wait_until(&mut state, until).timed_out() {}
-        !state.stop
     }
 
     fn stop(&self) {
@@ -217,28 +229,45 @@ impl StatusWriter {
         // So that those who die again and again don't fill it.
         living(&folder).map_err(failed)?;
         let mark = Mark::make(folder, word).map_err(failed)?;
+        let state = state.try_clone().map_err(failed)?;
+        // Opened when there is something to write: most hosts of a command line live for a moment.
+        let mut changes: Option<Changes> = None;
         let (started_at_ms, signalled) = (now_ms(), signal.clone());
         signal.changed();
         let write = move || {
             let mut was_written = true;
-            while signalled.wait() {
+            loop {
+                // The last look is for the changes only: who ends does nothing any more.
+                let goes_on = signalled.wait();
                 let (process, program) = (std::process::id(), program());
+                let is_configured = signalled.is_configured();
                 let host = RunningHost { process, program, started_at_ms, status: shortened(status()) };
-                let written = mark.write(&host);
+                let noted = if is_configured { note(&mut changes, &state, &host) } else { Ok(()) };
+                if !goes_on {
+                    return;
+                }
+                let written = noted.and(mark.write(&host));
                 if let Err(error) = &written
                     && was_written
                 {
                     tracing::warn!(%error, "the status of the policies can't be written");
                 }
                 was_written = written.is_ok();
-                if !signalled.pause() {
-                    return;
-                }
+                signalled.pause();
             }
         };
         let thread = std::thread::Builder::new().name("policy-status".into()).spawn(write).map_err(Error::Thread)?;
         Ok(StatusWriter { signal, thread: Some(thread) })
     }
+}
+
+/// Writes down what has changed.
+fn note(changes: &mut Option<Changes>, state: &Dir, host: &RunningHost) -> io::Result<()> {
+    let changes = match changes {
+        Some(changes) => changes,
+        None => changes.insert(Changes::open(state, host.process, host.program.clone())?),
+    };
+    changes.note(&host.status, now_ms())
 }
 
 impl Drop for StatusWriter {

@@ -108,6 +108,15 @@ pub(crate) fn is_control(letter: char) -> bool {
         || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
+/// The message for a key that doesn't exist: the nearest valid key if one is near, else all of them.
+pub(crate) fn unknown_key(key: &str, valid: &[&str]) -> String {
+    let written = short(key);
+    match nearest(key, valid.iter().copied()) {
+        Some(near) => format!("unknown key `{written}`; did you mean `{}`?", short(near)),
+        None => format!("unknown key `{written}`; the keys are {}", listed(valid)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

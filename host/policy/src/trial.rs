@@ -5,10 +5,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::brake::Brake;
-use crate::call::{HostCall, LogLine, Trace};
-use crate::chain::{Braking, Circumstances, ask_policy};
+use crate::call::Trace;
+use crate::chain::{Circumstances, ask_policy};
+use crate::checked::Braking;
 use crate::decision_log::{LinkRecord, Outcome};
 use crate::error::Error;
+use crate::guest::LogLine;
+use crate::host_calls::HostCall;
 use crate::policy::LoadedPolicy;
 use crate::slots::{Deferred, Slot, SlotName, with_slot};
 use crate::text::{one_line, tidy_reason};
@@ -32,9 +35,9 @@ pub struct Trial {
 }
 
 impl LoadedPolicy {
-    /// Puts a question to this policy alone, within its limits, and holds the answer to [`Slot::check`] and to the default
-    /// [`Brake`]. Capabilities aren't called: each of `calls` answers one call with its arguments, in any order, and any other call is refused.
-    /// Nothing is recorded, and a failure doesn't count towards suspension.
+    /// Puts a question to this policy alone, within its limits, and holds the answer to [`Slot::check`] and to the
+    /// default [`Brake`]. Capabilities aren't called: each of `calls` answers one call with its arguments, in any
+    /// order, and any other call is refused. Nothing is recorded, and a failure doesn't count towards suspension.
     ///
     /// # Errors
     /// The question doesn't fit the slot: where, and what was expected. That the policy fails is an outcome.
@@ -102,7 +105,8 @@ fn read<T: serde::de::DeserializeOwned>(slot: SlotName, what: &str, json: &Value
     })
 }
 
-/// Questions and answers have no map with keys other than texts, and no number that JSON lacks: writing them can't fail.
+/// Questions and answers have no map with keys other than texts, and no number that JSON lacks: writing them can't
+/// fail.
 fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }

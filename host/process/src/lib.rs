@@ -9,8 +9,8 @@
 #[allow(unsafe_code)]
 pub fn spare_memory() {
     const LARGE_BYTES: libc::c_int = 64 << 10;
-    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; the caller
-    // has none yet. Refused values are ignored, and then memory is only used as by default.
+    // SAFETY: mallopt takes two numbers and has no precondition but that no other thread allocates meanwhile; the
+    // caller has none yet. Refused values are ignored, and then memory is only used as by default.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
@@ -21,3 +21,20 @@ pub fn spare_memory() {
 /// Nothing: the allocator here is another than glibc's.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn spare_memory() {}
+
+/// Lets this thread wait for the others of the machine, where they have work: for what may take its time beside what
+/// must not. Only on Linux, where a thread has a priority of its own.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub fn yield_to_other_threads() {
+    const NICE: libc::c_int = 10;
+    // SAFETY: setpriority takes three numbers and has no precondition; 0 is the calling thread. Where it is refused, the
+    // thread works on as it did.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
+
+/// Nothing: a thread has no priority of its own here.
+#[cfg(not(target_os = "linux"))]
+pub fn yield_to_other_threads() {}

@@ -38,8 +38,8 @@ pub struct Measured<'p> {
     pub with_fuel: &'p LoadedPolicy,
 }
 
-/// Asks both policies `decisions` questions in turns, the slot's example first and then others from its bounds, the same
-/// for both and in every run.
+/// Asks both policies `decisions` questions in turns, the slot's example first and then others from its bounds, the
+/// same for both and in every run.
 ///
 /// # Errors
 /// None with the tables' own bounds.

@@ -35,8 +35,8 @@ impl std::fmt::Display for Unreadable {
             }
             Unreadable::DoesNotAddUp { total, found } => write!(
                 formatter,
-                "the list says it has {total} items, but two readings that agree found {found}; some are hidden, or its \
-                 total is wrong"
+                "the list says it has {total} items, but two readings that agree found {found}; some are hidden, or \
+                 its total is wrong"
             ),
         }
     }

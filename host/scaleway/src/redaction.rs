@@ -111,11 +111,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_password_survives_and_the_rest_does(password in ".{1,20}", name in "[^<\n]{0,20}", cut in any::<proptest::sample::Index>()) {
+        fn no_password_survives_and_the_rest_does(password in ".{1,20}", name in "[^<\n]{0,20}",
+            cut in any::<proptest::sample::Index>()) {
             let password = format!("<<{password}>>");
-            let body = json!({"a": name, "sudo_password": password, "vnc_url": format!("vnc://m1:{password}@h"), "z": [name]});
+            let body = json!({"a": name, "sudo_password": password, "vnc_url": format!("vnc://m1:{password}@h"),
+                "z": [name]});
             let read: serde_json::Value = serde_json::from_slice(&sealed(body.to_string().as_bytes())).unwrap();
-            prop_assert_eq!(&read, &json!({"a": name, "sudo_password": "<sealed>", "vnc_url": "<sealed>", "z": [name]}));
+            prop_assert_eq!(&read, &json!({"a": name, "sudo_password": "<sealed>", "vnc_url": "<sealed>",
+                "z": [name]}));
             // Quoted inside of another text, as a proxy does that echoes what it saw.
             let quoted = json!({"echo": body.to_string(), "z": name}).to_string();
             let read: serde_json::Value = serde_json::from_slice(&sealed(quoted.as_bytes())).unwrap();

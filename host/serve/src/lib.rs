@@ -2,10 +2,10 @@
 //! where policies come from, or what an answer is used for.
 //!
 //! For programs that are not written in Rust; those that are embed `windlass-policy`. What travels stands in
-//! `proto/windlass/policy/v1`: the questions and answers of the slots, made from the contract in `wit/policy`, and around
-//! them requests and responses. Each message is preceded by its length. gRPC was measured first: an empty call between
-//! two programs in Go takes 55 to 65 µs on a machine where the same exchange of frames takes 9 µs, and a decision
-//! is to take 60 µs as a whole.
+//! `proto/windlass/policy/v1`: the questions and answers of the slots, made from the contract in `wit/policy`, and
+//! around them requests and responses. Each message is preceded by its length. gRPC was measured first: an empty call
+//! between two programs in Go takes 55 to 65 µs on a machine where the same exchange of frames takes 9 µs, and a
+//! decision is to take 60 µs as a whole.
 //!
 //! Everything from a peer is untrusted: who it is is asked of the kernel, and what it sends is bounded in bytes, number
 //! and time.

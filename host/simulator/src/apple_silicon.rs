@@ -91,7 +91,8 @@ pub enum InvalidPool {
     #[error("`{0}` is no type of Apple silicon; there are {types}", types = catalogue::type_names().join(", "))]
     ServerType(String),
     /// An operating system that the simulator does not have, or not on this type.
-    #[error("`{0}` is no operating system of this type; there are {systems}", systems = catalogue::os_names().join(", "))]
+    #[error("`{0}` is no operating system of this type; there are \
+        {systems}", systems = catalogue::os_names().join(", "))]
     OperatingSystem(String),
     /// An age that is none.
     #[error("`{0}` is no age; write 90s, 20m, 26h or 3d, and several as 1h+26h")]

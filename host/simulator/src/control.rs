@@ -83,8 +83,8 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Box<Response>> {
 }
 
 async fn unknown_control() -> Response {
-    let message = "no such control; there are GET /_simulator/resources and /_simulator/changes, GET and DELETE /_simulator/requests, \
-                   GET, POST and DELETE /_simulator/faults and /_simulator/behaviours, \
+    let message = "no such control; there are GET /_simulator/resources and /_simulator/changes, GET and DELETE \
+                   /_simulator/requests, GET, POST and DELETE /_simulator/faults and /_simulator/behaviours, \
                    POST /_simulator/servers/{id}/state and .../name, \
                    POST /_simulator/apple-silicon, POST /_simulator/stock, \
                    GET and POST /_simulator/clock";

@@ -191,7 +191,8 @@ mod tests {
     fn the_first_of_three_pages_links_to_next_and_last() {
         assert_eq!(
             link_of("/instance/v1/zones/fr-par-1/products/servers?page=1", 135),
-            "</products/servers?page=2&per_page=50&>; rel=\"next\",</products/servers?page=3&per_page=50&>; rel=\"last\""
+            "</products/servers?page=2&per_page=50&>; rel=\"next\",</products/servers?page=3&per_page=50&>; \
+             rel=\"last\""
         );
     }
 

@@ -1,5 +1,5 @@
-//! Knows how one command is run on one machine over ssh. Must not know what commands are for, where keys are kept, or who
-//! asks: time limits over all, retries and what becomes of output are the caller's.
+//! Knows how one command is run on one machine over ssh. Must not know what commands are for, where keys are kept, or
+//! who asks: time limits over all, retries and what becomes of output are the caller's.
 //!
 //! # Guarantees
 //! - The host key is checked before anything of ours is sent, keys and passwords included.

@@ -57,8 +57,8 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Logs in, within 20 seconds. The machine must show one of the `expected` host keys; where there is none, whichever
-    /// it shows is accepted. `shown` has it afterwards, also when this future was dropped.
+    /// Logs in, within 20 seconds. The machine must show one of the `expected` host keys; where there is none,
+    /// whichever it shows is accepted. `shown` has it afterwards, also when this future was dropped.
     ///
     /// # Errors
     /// [`Error::Connection`], [`Error::HostKey`], [`Error::LoginRefused`].

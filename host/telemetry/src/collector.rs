@@ -23,6 +23,8 @@ pub enum Behaviour {
     Hangs,
     /// It takes everything, and answers with megabytes of nonsense.
     Babbles,
+    /// So many requests are answered 503 and `Retry-After: 0`, all others are taken.
+    IsBusyFor(usize),
 }
 
 /// A request as it came.
@@ -126,6 +128,33 @@ impl Collector {
     }
 }
 
+/// Does something in the span of a hook while spans are exported. What came of it, and the value of `TRACEPARENT` that
+/// whoever runs the hook is to tell it, as the collector knows the span. On the calling thread only.
+///
+/// # Panics
+/// When nothing can be exported.
+pub async fn in_a_hook<T>(work: impl Future<Output = T>) -> (T, String) {
+    use tracing::Instrument as _;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let collector = Collector::start(Behaviour::Takes).expect("a port of the loopback");
+    let settings = crate::Settings::read("test", "0", |name| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(collector.endpoint()),
+        "OTEL_METRICS_EXPORTER" => Some("none".to_owned()),
+        _ => None,
+    });
+    let settings = settings.expect("the variables are right").expect("there is an endpoint");
+    let telemetry = crate::Telemetry::with(settings).expect("a thread");
+    let subscriber = tracing::subscriber::set_default(tracing_subscriber::registry().with(telemetry.layer()));
+    let span = tracing::trace_span!(target: "windlass_test", "hook", stage = "configure");
+    let done = work.instrument(span).await;
+    drop(subscriber);
+    telemetry.shutdown(std::time::Duration::from_secs(120));
+    let spans = collector.spans();
+    let hook = spans.iter().find(|span| span.name == "hook configure").expect("the span of the hook");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    (done, format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)))
+}
+
 /// Attributes as texts.
 #[must_use]
 pub fn words(attributes: &[KeyValue]) -> BTreeMap<String, String> {
@@ -154,11 +183,21 @@ fn serve(stream: &TcpStream, behaviour: Behaviour, inbox: &Inbox) -> Option<()> 
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    inbox.requests.lock().unwrap_or_else(PoisonError::into_inner).push(Received { path, headers, body });
+    let earlier = {
+        let mut requests = inbox.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(Received { path, headers, body });
+        requests.len() - 1
+    };
     inbox.came.notify_all();
     let mut stream = stream;
     match behaviour {
-        Behaviour::Takes => stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok(),
+        Behaviour::IsBusyFor(count) if earlier < count => {
+            let answer = "HTTP/1.1 503 Busy\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).ok()
+        }
+        Behaviour::Takes | Behaviour::IsBusyFor(_) => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()
+        }
         Behaviour::Answers(status) => {
             let answer = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: 0\r\n\r\n");
             stream.write_all(answer.as_bytes()).ok()

@@ -114,7 +114,8 @@ pub(crate) const GUESTS: &[Raw] = &[
         name: "table-bomb",
         text: "Grows a table until it is refused, then loops for ever.",
         definitions: "(table $bomb 1 funcref)",
-        decide: "(loop $more (br_if $more (i32.ne (table.grow $bomb (ref.null func) (i32.const 10000)) (i32.const -1)))) (loop $spin (br $spin))",
+        decide: "(loop $more (br_if $more (i32.ne (table.grow $bomb (ref.null func) (i32.const 10000)) (i32.const \
+            -1)))) (loop $spin (br $spin))",
         ..WELL
     },
     Raw {
@@ -148,7 +149,9 @@ pub(crate) const GUESTS: &[Raw] = &[
     Raw {
         name: "describe-floods",
         text: "`describe` gives a summary of 32 MiB.",
-        describe: "(drop (memory.grow (i32.const 600))) (i32.store (i32.const 32) (i32.const 65536)) (i32.store (i32.const 36) (i32.const 33554432)) (memory.fill (i32.const 65536) (i32.const 120) (i32.const 33554432)) (return (i32.const 16))",
+        describe: "(drop (memory.grow (i32.const 600))) (i32.store (i32.const 32) (i32.const 65536)) (i32.store \
+            (i32.const 36) (i32.const 33554432)) (memory.fill (i32.const 65536) (i32.const 120) (i32.const 33554432)) \
+            (return (i32.const 16))",
         ..WELL
     },
     Raw {
@@ -210,18 +213,21 @@ pub(crate) const GUESTS: &[Raw] = &[
     Raw {
         name: "reason-out-of-bounds",
         text: "Answers with a reason that lies outside its memory.",
-        decide: "(i32.store8 (i32.const 144) (i32.const 1)) (i32.store (i32.const 148) (i32.const 65000)) (i32.store (i32.const 152) (i32.const 100000))",
+        decide: "(i32.store8 (i32.const 144) (i32.const 1)) (i32.store (i32.const 148) (i32.const 65000)) (i32.store \
+            (i32.const 152) (i32.const 100000))",
         ..WELL
     },
     Raw {
         name: "reason-no-text",
         text: "Answers with a reason that is not UTF-8.",
-        decide: "(i32.store8 (i32.const 144) (i32.const 1)) (i32.store (i32.const 148) (i32.const 8192)) (i32.store (i32.const 152) (i32.const 4)) (i32.store (i32.const 8192) (i32.const 0xfffefdfc))",
+        decide: "(i32.store8 (i32.const 144) (i32.const 1)) (i32.store (i32.const 148) (i32.const 8192)) (i32.store \
+            (i32.const 152) (i32.const 4)) (i32.store (i32.const 8192) (i32.const 0xfffefdfc))",
         ..WELL
     },
     Raw {
         name: "realloc-lies",
-        text: "Its allocator answers with an address outside its memory, so that not even the question can be handed over.",
+        text: "Its allocator answers with an address outside its memory, so that not even the question can be handed \
+            over.",
         definitions: "(global $lie i32 (i32.const 1))",
         ..WELL
     },
@@ -254,7 +260,8 @@ fn packages(world: World) -> &'static [(&'static str, &'static str)] {
         World::Stranger => &[("acme.wit", "package acme:secrets@1.0.0; interface vault { open: func() -> u32; }")],
         World::OtherLookUps => &[(
             "scaleway.wit",
-            "package windlass:scaleway@0.1.0; interface look-ups { get-server: func(zone: string, id: string) -> u32; }",
+            "package windlass:scaleway@0.1.0; interface look-ups \
+             { get-server: func(zone: string, id: string) -> u32; }",
         )],
         World::OtherTypes => &[(
             "other.wit",

@@ -51,7 +51,8 @@ async fn main() -> Result<()> {
     step(began, "a new template: Cluster API replaces every machine, inside the billing floor");
     let old: Vec<String> = scene.machines().await?.into_iter().filter_map(|machine| machine.metadata.name).collect();
     scene.apply(&MachineOptions::default().template("workers-next")).await?;
-    let reference = json!({"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate", "name": "workers-next"});
+    let reference = json!({"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate",
+        "name": "workers-next"});
     let patch = json!({"spec": {"template": {"spec": {"infrastructureRef": reference}}}});
     scene.patch(Kind::MachineDeployment, "workers", patch).await?;
     eventually("every machine is replaced", || async {

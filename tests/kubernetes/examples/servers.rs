@@ -70,7 +70,10 @@ async fn measure(plane: &ControlPlane, nodes: usize) -> Result<()> {
 }
 
 fn cluster(count: usize) -> Value {
-    let group = |number| json!({"name": format!("group-{number:02}"), "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    let group = |number| {
+        json!({"name": format!("group-{number:02}"), "count": count, "types": ["DEV1-S"],
+        "image": "ubuntu_noble"})
+    };
     json!({
         "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ServerCluster", "metadata": {"name": NAME},
         "spec": {

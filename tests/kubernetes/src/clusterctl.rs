@@ -75,8 +75,20 @@ impl ControlPlane {
     /// Lays out what a release of our provider publishes, and gives clusterctl's configuration of it.
     fn publish_ours(&self) -> Result<Value> {
         let ours = self.folder().join("repository/infrastructure-windlass");
-        let source = self.programs().deploy("clusterctl");
-        let components = self.kubectl(User::Admin, &["kustomize", source.to_str().context("UTF-8")?], "")?;
+        let (source, components) = match self.programs().release() {
+            // Its only version: the second of VERSIONS is what an upgrade goes to, and differs in nothing.
+            Some(release) => {
+                let source = release.join("clusterctl/infrastructure-windlass").join(VERSIONS[0]);
+                let components = std::fs::read_to_string(source.join("infrastructure-components.yaml"))
+                    .with_context(|| source.display().to_string())?;
+                (source, components)
+            }
+            None => {
+                let source = self.programs().deploy("clusterctl");
+                let components = self.kubectl(User::Admin, &["kustomize", source.to_str().context("UTF-8")?], "")?;
+                (source, components)
+            }
+        };
         for version in VERSIONS {
             write(&ours.join(version), "infrastructure-components.yaml", &components)?;
             for file in ["metadata.yaml", "cluster-template.yaml"] {

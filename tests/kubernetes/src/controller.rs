@@ -171,7 +171,8 @@ impl Controller {
         let answers = eventually("the controller is healthy", || async move { get(port, "/healthz").await.map(drop) });
         tokio::select! {
             answered = answers => answered.with_context(|| self.last_words()),
-            ended = has_ended(&mut self.process) => bail!("it ended with {}; its last words:\n{}", ended?, self.last_words()),
+            ended = has_ended(&mut self.process) => bail!("it ended with {}; its last \
+                words:\n{}", ended?, self.last_words()),
         }
     }
 

@@ -89,7 +89,8 @@ impl Pod {
             let answers = eventually(&what, || async { get(port, &path).await.map(drop) });
             tokio::select! {
                 answered = answers => answered.with_context(|| self.process.last_words())?,
-                ended = has_ended(&mut self.process) => bail!("it ended with {}; its last words:\n{}", ended?, self.process.last_words()),
+                ended = has_ended(&mut self.process) => bail!("it ended with {}; its last \
+                    words:\n{}", ended?, self.process.last_words()),
             }
         }
         Ok(())

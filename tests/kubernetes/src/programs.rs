@@ -61,6 +61,13 @@ impl Programs {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../host/controller/deploy").join(path)
     }
 
+    /// The folder of a release under test, as `just release` leaves it, which `WINDLASS_RELEASE` names: the chart and
+    /// clusterctl's files are taken from it then, and not from the tree.
+    #[must_use]
+    pub fn release(&self) -> Option<PathBuf> {
+        std::env::var_os("WINDLASS_RELEASE").map(PathBuf::from)
+    }
+
     /// The names of our definitions, one for each kind, as they are committed.
     ///
     /// # Errors

@@ -57,7 +57,8 @@ impl Sshd {
         let configuration = format!(
             "Port {port}\nListenAddress {address}\nHostKey {shown}/host_key\nAuthorizedKeysFile {shown}/user_key.pub\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             PermitRootLogin prohibit-password\nSetEnv HOME={shown}/home PATH={shown}/bin:/usr/local/bin:/usr/bin:/bin\nLogLevel VERBOSE\n"
+             PermitRootLogin prohibit-password\nSetEnv HOME={shown}/home \
+             PATH={shown}/bin:/usr/local/bin:/usr/bin:/bin\nLogLevel VERBOSE\n"
         );
         std::fs::write(folder.join("sshd_config"), configuration)?;
         // Where root runs it, it wants that folder, which its service would make.

@@ -376,8 +376,8 @@ impl DayWorld {
             && self.servers_of(instance).iter().any(|server| server["state"] == "running" && self.was_listed(server))
     }
 
-    /// Whether the zone of a server could be listed not long ago. While one zone is out, updates repeat what was seen there
-    /// last.
+    /// Whether the zone of a server could be listed not long ago. While one zone is out, updates repeat what was seen
+    /// there last.
     fn was_listed(&self, server: &Value) -> bool {
         let path = format!("/instance/v1/zones/{}/servers", server["zone"].as_str().unwrap_or_default());
         let healthy_since = self.world.age().saturating_sub(HEALTHY_FOR).as_millis();

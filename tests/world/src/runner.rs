@@ -80,6 +80,7 @@ pub(crate) async fn start(
         policy_folder: PathBuf::from("."),
         brake: windlass_policy::Brake::default(),
         metrics: None,
+        console: None,
     };
     // The operator's own credentials: a key would be made anew for each world.
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };

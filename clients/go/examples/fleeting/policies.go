@@ -45,7 +45,8 @@ func (m machine) asked() *pb.StateMappingServer {
 func ownDefault(machines []machine) []*pb.StateMappingAnswer {
 	answers := make([]*pb.StateMappingAnswer, 0, len(machines))
 	for _, machine := range machines {
-		mapping := &pb.StateMappingMapping{Action: pb.StateMappingAction_STATE_MAPPING_ACTION_NONE, Report: pb.StateMappingReport_STATE_MAPPING_REPORT_NONE}
+		mapping := &pb.StateMappingMapping{Action: pb.StateMappingAction_STATE_MAPPING_ACTION_NONE,
+			Report: pb.StateMappingReport_STATE_MAPPING_REPORT_NONE}
 		if machine.running {
 			mapping.Report = pb.StateMappingReport_STATE_MAPPING_REPORT_RUNNING
 		}

@@ -109,12 +109,14 @@ func TestPoliciesAreReplacedUnderAPluginThatRuns(t *testing.T) {
 	ownDefault := map[string]provider.State{"machine-1": provider.StateRunning}
 	expect("no server yet", ownDefault)
 	server := serve(t, folder, keepStopped)
-	expect("the rules keep it", map[string]provider.State{"machine-1": provider.StateRunning, "machine-2": provider.StateCreating})
+	expect("the rules keep it", map[string]provider.State{"machine-1": provider.StateRunning,
+		"machine-2": provider.StateCreating})
 	server.Process.Kill()
 	server.Wait()
 	expect("the server was killed", ownDefault)
 	serve(t, folder, keepStopped)
-	expect("another server", map[string]provider.State{"machine-1": provider.StateRunning, "machine-2": provider.StateCreating})
+	expect("another server", map[string]provider.State{"machine-1": provider.StateRunning,
+		"machine-2": provider.StateCreating})
 	write(t, filepath.Join(folder, "states.rules.toml"), nothing)
 	// Reaped once, and gone from then on.
 	expect("other rules", map[string]provider.State{"machine-1": provider.StateRunning})

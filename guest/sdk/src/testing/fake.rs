@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::log::Level;
+use crate::bindings::imports::windlass::policy::log::Level;
 use crate::scaleway::look_ups::{LookUpError, Server, ServerList, ServerTypeList};
 use crate::scaleway::request::{HttpRequest, HttpResponse, RequestError};
 

@@ -7,7 +7,8 @@ use windlass_policy::slots::SlotName;
 use windlass_proof::fixture::Fixture;
 use windlass_proof::shape::{Shape, SlotShapes};
 
-/// Whether a value fits a schema, for the keywords that these schemas have. An unknown keyword is a failure of the test.
+/// Whether a value fits a schema, for the keywords that these schemas have. An unknown keyword is a failure of the
+/// test.
 fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
     let all = |schemas: &Value| schemas.as_array().unwrap().iter().filter(|one| fits(root, one, value)).count();
     schema.as_object().unwrap().iter().all(|(keyword, rule)| match keyword.as_str() {

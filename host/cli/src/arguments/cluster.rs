@@ -222,7 +222,7 @@ pub(crate) struct ValidateCluster {
 fn parse_count(text: &str) -> Result<GroupCount, String> {
     let (group, count) = text.split_once('=').ok_or("write GROUP=COUNT, for example workers=5")?;
     let count = count.parse().map_err(|_| format!("'{count}' is no number of nodes: write GROUP=COUNT"))?;
-    let group = group.parse().map_err(|error: windlass_cluster::Error| error.to_string())?;
+    let group = group.parse().map_err(|error: windlass_cluster::InvalidName| error.to_string())?;
     Ok(GroupCount { group, count })
 }
 

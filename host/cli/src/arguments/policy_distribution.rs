@@ -7,7 +7,7 @@ use windlass_distribution::Reference;
 
 #[derive(Debug, Args)]
 pub(crate) struct PushPolicy {
-    /// A policy: a component (.wasm) or a file of rules (.rules.toml); its signature beside it goes with it
+    /// A policy: a component (.wasm) or a file of rules (.rules.toml); its signatures beside it go with it
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Where to: oci://registry/repository:tag
@@ -20,7 +20,7 @@ pub(crate) struct PullPolicy {
     /// What: oci://registry/repository:tag, or @sha256:... instead of the tag
     #[arg(value_name = "REFERENCE")]
     pub(crate) reference: Reference,
-    /// The file to write, which is replaced; its signature is written beside it
+    /// The file to write, which is replaced; its signatures are written beside it
     /// [default: the end of the repository's name, in this folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

@@ -14,8 +14,8 @@ pub(crate) struct SpaceOptions {
     /// At most so many questions within the bounds; where there are more, so many are drawn from them
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000)]
     pub(crate) questions: u64,
-    /// So many questions at random beyond the bounds, after those in which every two values of two places come together;
-    /// with 0, none of either
+    /// So many questions at random beyond the bounds, after those in which every two values of two places come
+    /// together; with 0, none of either
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) random: u64,
     /// The seed from which questions are drawn
@@ -91,7 +91,12 @@ pub(crate) struct BenchPolicy {
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
     /// How many decisions of each policy are measured
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 20_000,
+        value_parser = clap::value_parser!(u32).range(100..=10_000_000),
+    )]
     pub(crate) decisions: u32,
 }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 
-/// Decisions of the configured policies, for programs that are not written in Rust. Changed files are swapped in as they
-/// come; SIGHUP reads the configuration again, SIGTERM and Ctrl-C end. docs/policy-server.md has clients.
+/// Decisions of the configured policies, for programs that are not written in Rust. Changed files are swapped in as
+/// they come; SIGHUP reads the configuration again, SIGTERM and Ctrl-C end. docs/policy-server.md has clients.
 #[derive(Debug, Args)]
 pub(crate) struct ServePolicies {
     /// The socket: unix:PATH. There is no TCP

@@ -8,7 +8,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{Mode, Source};
 use windlass_scaleway::{ConfigurationError, DEFAULT_API_URL, Limits, Settings};
 
-use crate::arguments::VolumeType;
+use crate::configuration::VolumeType;
 use crate::context::{Context, no_key};
 use crate::failure::Failure;
 use crate::listing::Listing;

@@ -2,14 +2,13 @@
 
 mod bulk;
 
-use std::time::{Duration, SystemTime};
-
 use windlass_policy::{DecisionFilter, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::printable;
+use crate::policy_file;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
     match command {
@@ -17,12 +16,6 @@ pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(
         DecisionCommand::Show(arguments) => show(context, &arguments),
         DecisionCommand::Replay(arguments) => replay(context, arguments).await,
     }
-}
-
-/// The instant so long ago, in milliseconds since 1970.
-pub(crate) fn ago(long: Duration) -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
@@ -51,8 +44,8 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
         None => ReplayAgainst::TheSame,
         Some(file) => {
             let options = LoadOptions { file, settings: arguments.settings, grants: arguments.grants };
-            let link = super::policy::link(context, record.slot, &options)?;
-            ReplayAgainst::Policy(super::policy::load(&host, record.slot, &link, &options.file)?)
+            let link = policy_file::link(context, record.slot, &options)?;
+            ReplayAgainst::Policy(policy_file::load(&host, record.slot, &link, &options.file)?)
         }
     };
     let replay = host

@@ -13,14 +13,14 @@ use windlass_policy::{Link, Source};
 use windlass_scaleway::Zone;
 
 use super::doctor::{self, Examination};
-use super::policy::trial_host;
 use crate::arguments::{Global, Init};
-use crate::configuration::{Environment, parse, usual_place, usual_state_dir};
+use crate::configuration::{Environment, environment_of_process, parse, usual_place, usual_state_dir};
 use crate::confirmation::{Answer, answer, is_yes};
-use crate::context::{Context, environment_of_process, no_key};
+use crate::context::{Context, no_key};
 use crate::failure::{Exit, Failure};
 use crate::files::{Existing, write_atomically};
 use crate::output::{ask, bold, printable};
+use crate::policy_file::trial_host;
 
 /// What a first configuration cannot do without; what else fails is told, and can be mended later.
 const NEEDED: [&str; 4] = ["configuration", "policies", "state-directory", "zone"];

@@ -8,7 +8,7 @@ use windlass_lifecycle::{
     SweepRequest, Unexplained,
 };
 
-use super::{left_of, lifecycle_failure, unverified};
+use super::lifecycle::{left_of, lifecycle_failure, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};

@@ -9,34 +9,27 @@ mod serve;
 mod shadow;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use cap_std::fs::Dir;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,
-    LoadedPolicy, Outcome, Refusal, RulesFile, Source,
+    LoadedPolicy, Outcome,
 };
 
-use crate::arguments::{CheckPolicy, InspectPolicy, LoadOptions, PolicyCommand, RunPolicy};
+use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::files::{read_bounded, read_stdin, read_text};
+use crate::files::read_bounded;
 use crate::listing::Listing;
 use crate::output::{fields, instant};
+use crate::policy_file::{
+    LARGEST_COMPONENT_BYTES, granted, grants_needed, json_argument, link, load, rules, slots_of, trial_host, unusable,
+};
 use crate::units::Size;
-
-/// A policy file larger than this is not read at all.
-const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
-/// A question or settings larger than this are a mistake.
-const LARGEST_JSON_BYTES: u64 = 64 << 20;
-/// How the built-in default is called where a file is expected.
-const BUILT_IN: &str = "default";
-/// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
-const TRIAL_FOLDER: &str = "trials";
 
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(), Failure> {
     match command {
@@ -59,31 +52,6 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Pull(arguments) => distribute::pull(context, &arguments),
         PolicyCommand::Lock(arguments) => distribute::lock(context, &arguments),
     }
-}
-
-/// A host beside the one that counts.
-pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
-    context.policy_host(trial_folder(context)?)
-}
-
-/// The same without anybody to ask: it needs no credentials.
-fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
-    context.offline_policy_host(trial_folder(context)?)
-}
-
-fn trial_folder(context: &Context) -> Result<Dir, Failure> {
-    let state = context.state_directory()?;
-    let folder = || -> std::io::Result<_> {
-        match state.handle().create_dir(TRIAL_FOLDER) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-            _ => state.handle().open_dir(TRIAL_FOLDER),
-        }
-    };
-    folder().map_err(|error| {
-        Failure::usage("the state directory cannot be used")
-            .at(state.path().join(TRIAL_FOLDER).display().to_string())
-            .because(error.to_string())
-    })
 }
 
 /// Document of `policy inspect`.
@@ -218,37 +186,6 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
-pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
-    match rules(file, contents)? {
-        Some(rules) => Ok(vec![rules.slot()]),
-        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
-    }
-}
-
-/// What an operator must grant to a policy.
-fn grants_needed(examination: &Examination) -> Vec<String> {
-    let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
-    names.filter(|import| !import.starts_with("windlass:policy/")).map(str::to_owned).collect()
-}
-
-/// These imports as grants, where nothing is ever called: `request` takes methods and paths, and any will do.
-fn granted(needed: &[String]) -> Vec<String> {
-    let grant_of = |grant: &String| match grant.as_str() {
-        "windlass:scaleway/request" => format!("{grant} GET /**"),
-        _ => grant.clone(),
-    };
-    needed.iter().map(grant_of).collect()
-}
-
-/// The rules in a file, where its name says that it holds some.
-fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, Failure> {
-    if !RulesFile::is_named(file) {
-        return Ok(None);
-    }
-    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
-}
-
 /// One line for each setting of a JSON Schema: name, type, default, description.
 fn settings_words(schema: &Value) -> String {
     let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|found| !found.is_empty()) else {
@@ -282,85 +219,11 @@ fn settings_words(schema: &Value) -> String {
     lines.join("\n")
 }
 
-/// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
-pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
-    let bytes = read_bounded(&options.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    let canonical = options.file.canonicalize().ok();
-    let configured = context.configuration.policies.chain(slot).iter().find(|link| match &link.source {
-        Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
-        _ => false,
-    });
-    let mut link = Link::contents(&options.file, bytes);
-    if let Some(configured) = configured {
-        link.settings = configured.settings.clone();
-        link.grants = configured.grants.clone();
-        link.limits = configured.limits.clone();
-        link.on_failure = configured.on_failure;
-    }
-    if let Some(settings) = &options.settings {
-        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
-    }
-    if !options.grants.is_empty() {
-        link.grants = options.grants.clone();
-    }
-    Ok(link)
-}
-
-fn object(value: &Value, what: &str) -> Result<Map<String, Value>, Failure> {
-    match value {
-        Value::Object(fields) => Ok(fields.clone()),
-        _ => Err(Failure::usage(format!("{what} must be a JSON object, for example '{{\"key\": 1}}'"))),
-    }
-}
-
-/// JSON as an option gives it: the text itself, `@FILE`, or `-` for stdin.
-pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure> {
-    let (text, place) = if argument == "-" {
-        let bytes = read_stdin(what, LARGEST_JSON_BYTES)?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at("stdin"))?;
-        (text, "stdin".to_owned())
-    } else if let Some(file) = argument.strip_prefix('@') {
-        (read_text(Path::new(file), what, LARGEST_JSON_BYTES)?, file.to_owned())
-    } else {
-        (argument.to_owned(), "the command line".to_owned())
-    };
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
-}
-
-/// A policy by its file, or the built-in one under the name `default`.
-fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
-    if options.file != Path::new(BUILT_IN) {
-        return link(context, slot, options);
-    }
-    let mut link = Link::default();
-    if let Some(settings) = &options.settings {
-        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
-    }
-    Ok(link)
-}
-
-/// Why a file cannot be used as a policy.
-fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
-    let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
-    Failure::usage(format!("the policy cannot be used{role}"))
-        .at(file.display().to_string())
-        .because(refusal.to_string())
-}
-
 fn refusal_words(error: &Error) -> String {
     match error {
         Error::Refused { refusal, .. } => refusal.to_string(),
         other => other.to_string(),
     }
-}
-
-pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Result<Arc<LoadedPolicy>, Failure> {
-    host.load(slot, link).map_err(|error| match &error {
-        Error::Refused { refusal, .. } => unusable(file, Some(slot), refusal),
-        other => Failure::usage("the policy cannot be used").at(file.display().to_string()).because(other.to_string()),
-    })
 }
 
 /// Document of `policy check`.

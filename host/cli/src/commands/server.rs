@@ -14,8 +14,9 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::types::instance;
 
-use super::{failure_words, left_of, left_open_words, lifecycle_failure, note_resumed, unverified};
-use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer, VolumeType};
+use super::lifecycle::{left_of, left_open_words, lifecycle_failure, note_resumed, unverified};
+use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
+use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
 use crate::context::{Context, Work, cluster_store};
 use crate::failure::{Exit, Failure, Leftover};
@@ -24,7 +25,7 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::output::{fields, table};
 use crate::progress::Progress;
-use windlass_inspect::words::counted;
+use windlass_inspect::words::{counted, failure_words};
 
 /// More than Scaleway takes; the exact bound is checked with the specification.
 const LARGEST_CLOUD_INIT_BYTES: u64 = 1 << 20;
@@ -569,7 +570,8 @@ fn deleted(
     was_interrupted: bool,
 ) -> Result<(), Failure> {
     let document = json!({ "servers": results.iter().map(|(machine, result)| match result {
-        Ok(cleaned) => json!({ "id": machine.id, "name": machine.name, "operation": cleaned.operation, "report": cleaned.report }),
+        Ok(cleaned) => json!({ "id": machine.id, "name": machine.name, "operation": cleaned.operation,
+            "report": cleaned.report }),
         Err(error) => json!({ "id": machine.id, "name": machine.name, "problem": error.to_string() }),
     }).collect::<Vec<_>>() });
     let mut failure = Failure::new(Exit::Left, String::new());

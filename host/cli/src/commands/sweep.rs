@@ -3,7 +3,7 @@
 
 use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
-use super::{left_of, left_open_words, lifecycle_failure, note_resumed};
+use super::lifecycle::{left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};

@@ -1,7 +1,9 @@
 //! The console and reports, as somebody at a terminal meets them.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+
+use windlass_test_pages::{Authority, Secrets, Viewer};
 
 use crate::support::{Running, World, bare};
 
@@ -44,6 +46,101 @@ fn others_need_the_token() {
     assert!(page(&url, "/", "host: localhost\r\n").starts_with("HTTP/1.1 401"));
     let bearer = "host: localhost\r\nauthorization: Bearer correct-horse-battery\r\n";
     assert!(page(&url, "/", bearer).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn clients_certificates_are_as_good_as_a_token() {
+    let world = World::new("100");
+    let (consoles, clients) = (Authority::new("consoles"), Authority::new("clients"));
+    let server = consoles.server();
+    let file = |name: &str, content: &str| world.write(name, content.as_bytes()).display().to_string();
+    let (certificate, key) = (file("tls.crt", &server.certificate), file("tls.key", &server.key));
+    let authority = file("clients.crt", &clients.certificate);
+    let listen = ["console", "--listen", "0.0.0.0:0", "--tls-certificate", &certificate];
+    // TLS alone keeps nobody out, and half of it is none.
+    world.run(&[&listen[..], &["--tls-key", &key]].concat()).expect(2).says("so a token is needed");
+    world.run(&[&listen[..], &["--client-ca", &authority]].concat()).expect(2).says("--tls-key");
+    let wrong = world.run(&[&listen[..], &["--tls-key", &authority, "--client-ca", &authority]].concat()).expect(2);
+    assert!(wrong.stderr.contains("clients.crt: it holds no private key"), "{}", wrong.stderr);
+
+    let console =
+        Running::start(&mut world.command(&[&listen[..], &["--tls-key", &key, "--client-ca", &authority]].concat()));
+    let url = console.first_line();
+    assert!(url.starts_with("https://"), "{url}");
+    let viewer = |own: &windlass_test_pages::Identity| Viewer::of(&url).trusting(&consoles, Some(own));
+    assert_eq!(viewer(&clients.client()).status("/").unwrap(), 200);
+    assert_eq!(viewer(&clients.client()).asking("evil.example").status("/").unwrap(), 421);
+    assert!(viewer(&clients.expired_client()).get("/").is_err());
+    assert!(Viewer::of(&url).trusting(&consoles, None).get("/").is_err());
+    console.signal("TERM");
+    console.end().expect(0);
+}
+
+/// Whoever answers a webhook's calls, so often as they come: with a failure first, which is kept.
+fn receiver() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut request = vec![0; 64 << 10];
+            let _ = stream.read(&mut request);
+            let status = if number == 0 { "503 Service Unavailable" } else { "200 OK" };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndone");
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn no_page_and_no_report_shows_a_secret_of_servers_clusters_hooks_or_the_console() {
+    const CLOUD_INIT: &str = "#cloud-config\nchpasswd: {list: \"root:pass&word<of>first\\\"boot\"}\n";
+    const WEBHOOK: &str = "whsec_c2lnbnMgd2hhdCBpcyBzZW50IHRvIHRoZSBob29r";
+    const PATH: &str = "services-T0000000-B0000000-XXXXXXXXXXXXXXXXXXXXXXXX";
+    const PASSED: &str = "hvs.a-token-of-the-vault-that-is-passed-on";
+    const TOKEN: &str = "a token of the operator's: 0123456789";
+    let world = World::new("100");
+    world.configure(crate::support::IMPATIENT);
+    let cloud_init = world.write("first-boot.yaml", CLOUD_INIT.as_bytes()).display().to_string();
+    world.write("webhook-secret", WEBHOOK.as_bytes());
+    let create = ["server", "create", "--group", "web", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+    let create = [&create[..], &["--cloud-init", &cloud_init]].concat();
+    world.run(&create).expect(0);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.run(&create).expect(1);
+    world.control("DELETE", "faults", "");
+    let specification = format!(
+        "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 1\ntypes = ['DEV1-S']\nimage = 'ubuntu_noble'\n\
+         cloud_init_file = 'first-boot.yaml'\n[hooks.configure.webhook]\nurl = '{}/{PATH}'\n\
+         secret_file = 'webhook-secret'\n[hooks.start.program]\ncommand = '/bin/true'\npass_environment = ['VAULT_TOKEN']\n",
+        receiver()
+    );
+    let file = world.write("farm.toml", specification.as_bytes()).display().to_string();
+    crate::support::Ran::of(world.command(&["cluster", "create", &file]).env("VAULT_TOKEN", PASSED)).expect(0);
+
+    let token = world.write("token", TOKEN.as_bytes()).display().to_string();
+    let console = Running::start(&mut world.command(&["console", "--listen", "127.0.0.1:0", "--token-file", &token]));
+    let pages = Viewer::of(&console.first_line()).token(TOKEN).crawl().unwrap();
+    let secrets = Secrets::new([
+        ("the API key", "11111111-1111-1111-1111-111111111111"),
+        ("the first boot", CLOUD_INIT),
+        ("the webhook's secret", WEBHOOK),
+        ("the webhook's path", PATH),
+        ("what is passed on", PASSED),
+        ("the token", TOKEN),
+    ]);
+    for part in ["/clusters/farm", "/policies"] {
+        assert!(pages.contains_key(part), "{part} in {:?}", pages.keys());
+    }
+    assert!(pages.keys().filter(|path| path.starts_with("/operations/")).count() >= 3, "{:?}", pages.keys());
+    for (path, page) in &pages {
+        assert_eq!(secrets.shown_by(page), [""; 0], "{path}: {page}");
+    }
+    assert_eq!(secrets.shown_by(&console.said()), [""; 0], "{}", console.said());
+    for format in ["html", "markdown"] {
+        let report = world.run(&["report", "--since", "1h", "--format", format]).expect(0).stdout;
+        assert_eq!(secrets.shown_by(&report), [""; 0], "{report}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Policies that travel: through a real registry (go-containerregistry's), signed by minisign's own program and by ours.
+//! Policies that travel: through real registries (go-containerregistry's, with and without a list of referrers, and
+//! CNCF's distribution), signed by minisign's own program and by ours, and by cosign (`cosign.rs`).
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use windlass_test_guests::{KEEP_VOLUMES_FOR_INSPECTION, RETRY};
 
-use crate::support::{Ran, World};
+use crate::support::{Ran, World, skipped};
 
 /// The registry's program, built once from `tests/registry-go`; nothing where there is no Go.
 static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -29,11 +30,52 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
             Some(program)
         }
         Err(_) => {
-            eprintln!("SKIPPED: a real registry needs Go: https://go.dev/dl");
+            skipped("a real registry needs Go: https://go.dev/dl");
             None
         }
     }
 });
+
+/// The folder with cosign and CNCF's distribution, built once by `tests/supply-go/build.sh`; nothing where there is no
+/// Go. The first time takes minutes.
+pub static OTHERS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../supply/bin");
+    let usual = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+    let build = root.join("tests/supply-go/build.sh");
+    let status = Command::new(build).arg(&folder).env("PATH", usual).stdout(Stdio::null()).status().unwrap();
+    match status.code() {
+        Some(0) => Some(folder),
+        Some(3) => {
+            skipped("cosign and CNCF's distribution need Go: https://go.dev/dl");
+            None
+        }
+        _ => panic!("tests/supply-go/build.sh: {status}"),
+    }
+});
+
+/// The registries that there are.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// go-containerregistry's, which lists referrers.
+    Referrers,
+    /// The same without that list.
+    Plain,
+    /// CNCF's distribution, which has no such list.
+    Distribution,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Referrers, Kind::Plain, Kind::Distribution];
+
+    pub fn start(self) -> Option<Registry> {
+        match self {
+            Kind::Referrers => Registry::start(&["-referrers"]),
+            Kind::Plain => Registry::start(&[]),
+            Kind::Distribution => Some(Registry::run(Command::new(OTHERS.as_ref()?.join("distribution")))),
+        }
+    }
+}
 
 /// A registry that is killed at the end.
 pub struct Registry {
@@ -44,11 +86,17 @@ pub struct Registry {
 
 impl Registry {
     pub fn start(arguments: &[&str]) -> Option<Registry> {
-        let mut child = Command::new(PROGRAM.as_ref()?).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new(PROGRAM.as_ref()?);
+        command.args(arguments);
+        Some(Registry::run(command))
+    }
+
+    fn run(mut command: Command) -> Registry {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut registry = Registry { child, address: String::new(), lines };
         registry.address = registry.line();
-        Some(registry)
+        registry
     }
 
     fn line(&mut self) -> String {
@@ -65,12 +113,12 @@ impl Drop for Registry {
     }
 }
 
-fn push(world: &World, file: &Path, reference: &str) -> Value {
+pub fn push(world: &World, file: &Path, reference: &str) -> Value {
     world.json(&["policy", "push", file.to_str().unwrap(), reference])
 }
 
 /// The name of the policy that is asked first in a slot.
-fn first_of(world: &World, slot: &str) -> String {
+pub fn first_of(world: &World, slot: &str) -> String {
     let listed = world.json(&["policy", "list"]);
     let links = listed["policies"].as_array().unwrap();
     links.iter().find(|link| link["slot"] == slot).unwrap()["policy"]["name"].as_str().unwrap().to_owned()
@@ -78,8 +126,8 @@ fn first_of(world: &World, slot: &str) -> String {
 
 #[test]
 fn a_policy_is_pushed_pulled_and_used_by_digest_also_when_the_registry_is_gone() {
-    for arguments in [&[][..], &["-referrers"]] {
-        let Some(registry) = Registry::start(arguments) else { return };
+    for kind in Kind::ALL {
+        let Some(registry) = kind.start() else { continue };
         let world = World::new("50");
         let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
         let reference = format!("oci://{}/team/keep:1.0.0", registry.address);
@@ -138,7 +186,7 @@ fn a_registry_with_an_authority_of_its_own_is_reached_behind_a_proxy_and_only_wh
 
 #[test]
 fn rules_travel_as_components_do() {
-    let Some(registry) = Registry::start(&[]) else { return };
+    let Some(registry) = Kind::Distribution.start() else { return };
     let world = World::new("50");
     let rules = "slot = \"retry\"\n\n[[rules]]\nname = \"stock\"\nwhen = \"attempt > 90\"\nanswer = \"give-up\"\n";
     let file = world.write("patience.rules.toml", rules.as_bytes());
@@ -221,7 +269,7 @@ fn where_keys_are_named_nothing_else_is_used_from_a_file_or_a_registry() {
 #[test]
 fn minisigns_own_program_and_ours_take_each_others_signatures() {
     if Command::new("minisign").arg("-v").output().is_err() {
-        eprintln!("SKIPPED: minisign is not installed");
+        skipped("minisign is not installed");
         return;
     }
     let world = World::new("50");

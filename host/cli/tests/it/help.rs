@@ -6,9 +6,9 @@ use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 
 use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
-/// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a build
-/// needs a compiler (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving policies
-/// does both), and what goes to a registry and comes from it needs one (distribution.rs).
+/// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a
+/// build needs a compiler (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving
+/// policies does both), and what goes to a registry and comes from it needs one (distribution.rs).
 const ELSEWHERE: [&str; 9] = [
     "windlass console",
     "windlass demo",

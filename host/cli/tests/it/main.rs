@@ -9,6 +9,7 @@ mod clusters;
 mod completion;
 mod conformance;
 mod console;
+mod cosign;
 mod demo;
 mod detached;
 mod distribution;

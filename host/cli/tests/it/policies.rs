@@ -268,7 +268,8 @@ fn a_shadow_is_compared_with_what_was_decided_and_a_difference_can_fail_the_comm
     assert_eq!(none, "no shadow was asked\n");
     let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
     world.configure(&format!(
-        "{IMPATIENT}\n[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] }}\n",
+        "{IMPATIENT}\n[[policies.rollback]]\npath = '{}'\nmode = 'shadow'\nsettings = {{ classes = ['server-error'] \
+         }}\n",
         file.display()
     ));
     let listed = world.run(&["policy", "list"]).expect(0).stdout;

@@ -38,6 +38,13 @@ pub fn cargo_environment() -> Vec<(String, String)> {
     usual.into_iter().map(folder).chain(more).collect()
 }
 
+/// Says that a test needs what this machine lacks. Past what `cargo test` keeps of tests that pass, since nobody would
+/// see it there, and on a line of its own, where `tests/run` finds it.
+pub fn skipped(why: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().write_all(format!("\nSKIPPED: {why}\n").as_bytes());
+}
+
 /// Asks until there is an answer, so often as fits into the limit, whatever the clock says: a machine may stand still
 /// for minutes.
 #[track_caller]

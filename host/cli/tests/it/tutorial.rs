@@ -2,8 +2,8 @@
 //!
 //! What a page has to say to this test stands in comments before its blocks, which no reader sees:
 //! `<!-- file: NAME -->` makes the block a file; `<!-- typed: TEXT -->` has the last command run at a terminal, and
-//! TEXT typed there; `<!-- given: COMMAND -->` is run before it; `<!-- stands for: WORD = COMMAND -->` has WORD mean the
-//! first line that COMMAND prints, from there on; `<!-- not run: WHY -->` leaves the block out.
+//! TEXT typed there; `<!-- given: COMMAND -->` is run before it; `<!-- stands for: WORD = COMMAND -->` has WORD mean
+//! the first line that COMMAND prints, from there on; `<!-- not run: WHY -->` leaves the block out.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use windlass_test_guests::{
     GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_VOLUMES_FOR_INSPECTION, STOCK_AWARE_RETRY,
 };
 
-use crate::distribution::Registry;
-use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment};
+use crate::distribution::{OTHERS, Registry};
+use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment, skipped};
 
 /// What a page does, in order.
 #[derive(Debug, PartialEq)]
@@ -205,11 +205,12 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 19] = [
+const FOLLOWED: [(&str, &str, &str); 20] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
     ("docs/decisions.md", "# What is decided", ""),
-    ("docs/distributing-policies.md", "# Distributing policies", ""),
+    ("docs/distributing-policies.md", "# Distributing policies", "## Sign with cosign"),
+    ("docs/distributing-policies.md", "## Sign with cosign", ""),
     ("docs/operating.md", "## Begin", "## Is everything there?"),
     ("docs/operating.md", "## Is everything there?", "## Credentials"),
     ("docs/operating.md", "## Servers", "### Before something is removed"),
@@ -427,7 +428,7 @@ fn policies_are_looked_at_and_put_in_place_as_the_page_says() {
 fn distributing_policies_does_what_it_says() {
     let Some(registry) = Registry::start(&[]) else { return };
     if Command::new("minisign").arg("-v").output().is_err() {
-        eprintln!("SKIPPED: minisign is not installed");
+        skipped("minisign is not installed");
         return;
     }
     let mut reader = Reader::new();
@@ -438,10 +439,29 @@ fn distributing_policies_does_what_it_says() {
 }
 
 #[test]
+fn signing_with_cosign_is_as_the_page_says() {
+    let Some((registry, programs)) = Registry::start(&[]).zip(OTHERS.as_ref()) else { return };
+    let mut reader = Reader::new();
+    reader.export(CREDENTIALS);
+    let usual = format!("{}:{}:/usr/bin:/bin", programs.display(), Path::new(BINARY).parent().unwrap().display());
+    // Whatever cosign would ask the world is asked of nobody.
+    for (name, value) in [("PATH", &*usual), ("COSIGN_PASSWORD", ""), ("HTTPS_PROXY", "http://127.0.0.1:9")] {
+        reader.environment.push((name.to_owned(), value.to_owned()));
+    }
+    std::fs::write(reader.folder.join("registry"), &registry.address).unwrap();
+    std::fs::write(reader.folder.join("patience.rules.toml"), PATIENCE).unwrap();
+    reader.stand_ins.push(("registry.example".to_owned(), "cat registry".to_owned()));
+    assert_eq!(reader.follow(&part("docs/distributing-policies.md", "## Sign with cosign")), 5);
+}
+
+const PATIENCE: &str =
+    "slot = \"retry\"\n\n[[rules]]\nname = \"stock\"\nwhen = \"attempt < 20\"\nanswer = { wait = 60000 }\n";
+
+#[test]
 fn a_policy_goes_from_a_laptop_to_production_and_back() {
     let Some(registry) = Registry::start(&[]) else { return };
     if Command::new("minisign").arg("-v").output().is_err() {
-        eprintln!("SKIPPED: minisign is not installed");
+        skipped("minisign is not installed");
         return;
     }
     let mut reader = Reader::of(World::new("100"));

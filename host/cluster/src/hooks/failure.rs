@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use windlass_policy::slots::types::{Failure, FailureClass};
 
-use super::HookOutput;
-use crate::error::short;
+use super::output::HookOutput;
+use crate::failure::short;
 
 /// `EX_TEMPFAIL` of sysexits.h: "temporary failure; user is invited to retry".
 pub(super) const EXIT_TRY_AGAIN: i32 = 75;
@@ -53,7 +53,8 @@ pub enum HookProblem {
     #[error("could not be reached: {0}")]
     Connection(String),
     /// The webhook's answer was not 2xx.
-    #[error("was answered with HTTP {status}{}", .location.as_deref().map(|to| format!(" (a redirect to {to}, which is not followed)")).unwrap_or_default())]
+    #[error("was answered with HTTP {status}{}", .location.as_deref().map(|to| format!(" (a redirect to {to}, which is \
+        not followed)")).unwrap_or_default())]
     Refused {
         /// The HTTP status.
         status: u16,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 use windlass_policy::slots::provisioning::{NodeRole, Operation, Stage};
 
-use super::{SshAddress, SshHook};
+use super::hook::{SshAddress, SshHook};
 
 /// The version of [`HookInput`]'s JSON. Keys may be added within a version; a hook ignores those it doesn't know.
 pub const HOOK_INPUT_VERSION: u32 = 1;
@@ -95,7 +95,7 @@ impl HookInput {
             #[serde(skip_serializing_if = "Option::is_none")]
             traceparent: Option<String>,
         }
-        let for_node = ForNode { node, input: self, traceparent: super::trace_context() };
+        let for_node = ForNode { node, input: self, traceparent: trace_context() };
         let mut json = serde_json::to_vec(&for_node).expect("a struct of texts and numbers has no way to fail");
         json.push(b'\n');
         json
@@ -114,6 +114,11 @@ impl HookNode {
         }
         .copied()
     }
+}
+
+/// The W3C trace context of the hook that runs here; `None` where no traces are exported.
+pub(super) fn trace_context() -> Option<String> {
+    windlass_telemetry::traceparent(&tracing::Span::current())
 }
 
 /// A word of the contract, as its JSON has it.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Hook, HookAction, HookInput, program, webhook};
+use super::hook::{Hook, HookAction};
+use super::input::HookInput;
+use super::{program, webhook};
 
 /// What a hook would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]

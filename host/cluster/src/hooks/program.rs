@@ -11,9 +11,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-use super::input::word;
-use super::output::{CAPTURED_BYTES, Tail};
-use super::{HookInput, HookOutput, HookProblem, ProgramHook, trace_context};
+use super::failure::HookProblem;
+use super::hook::ProgramHook;
+use super::input::{HookInput, trace_context, word};
+use super::output::{CAPTURED_BYTES, HookOutput, Tail};
 
 /// What a program sees of windlass's own environment, where it is set.
 pub(super) const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
@@ -134,7 +135,8 @@ async fn wait(
     loop {
         tokio::select! {
             status = child.wait() => {
-                return status.map_err(|error| HookProblem::NotStarted(format!("its end could not be waited for: {error}")));
+                return status.map_err(|error| HookProblem::NotStarted(format!("its end could not be waited for: \
+                    {error}")));
             }
             () = streams.as_mut(), if *open => *open = false,
         }

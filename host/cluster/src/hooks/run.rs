@@ -4,10 +4,13 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Hook, HookAction, HookFailure, HookInput, HookOutput, HookPlan, HookProblem, WebhookHook, WebhookSecret, not_here,
-    plan, program, ssh, webhook,
-};
+use super::failure::{HookFailure, HookProblem};
+use super::hook::{Hook, HookAction, WebhookHook};
+use super::input::HookInput;
+use super::output::HookOutput;
+use super::plan::{self, HookPlan};
+use super::secret::WebhookSecret;
+use super::{program, ssh, webhook};
 
 /// Runs hooks for real.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +98,8 @@ impl HookRunner {
         }
         let begun = Instant::now();
         let limit = hook.time_limit;
-        tracing::debug!(cluster = input.cluster, stage = ?input.stage, attempt = input.attempt, nodes = input.nodes.len(), "{hook} begins");
+        tracing::debug!(cluster = input.cluster, stage = ?input.stage, attempt = input.attempt,
+            nodes = input.nodes.len(), "{hook} begins");
         let result = match &hook.action {
             HookAction::Ssh(action) => ssh::run(action, input, limit, stop, &mut output).await,
             _ => {
@@ -123,11 +127,13 @@ impl HookRunner {
         output.duration = begun.elapsed();
         match result {
             Ok(()) => {
-                tracing::debug!(cluster = input.cluster, stage = ?input.stage, duration = ?output.duration, "{hook} is done");
+                tracing::debug!(cluster = input.cluster, stage = ?input.stage, duration = ?output.duration,
+                    "{hook} is done");
                 Ok(output)
             }
             Err(problem) => {
-                tracing::warn!(cluster = input.cluster, stage = ?input.stage, duration = ?output.duration, "{hook} {problem}");
+                tracing::warn!(cluster = input.cluster, stage = ?input.stage, duration = ?output.duration,
+                    "{hook} {problem}");
                 Err(Box::new(HookFailure { hook: hook.to_string(), problem, output }))
             }
         }
@@ -158,4 +164,24 @@ impl RunHooks for HookRunner {
     fn preflight(&self, hook: &Hook) -> Result<(), HookProblem> {
         hook.preflight()
     }
+}
+
+impl Hook {
+    /// Checks also what is outside the specification: the program is there, secret and key can be read. Runs nothing.
+    ///
+    /// # Errors
+    /// The [`HookProblem`] with which a run would begin and end.
+    pub fn preflight(&self) -> Result<(), HookProblem> {
+        match &self.action {
+            HookAction::Program(program) => program::find(program).map(drop),
+            HookAction::Webhook(webhook) => WebhookSecret::of(webhook).map(drop),
+            HookAction::Ssh(ssh) => ssh::identity(ssh).map(drop),
+            HookAction::Foreign(_) => Err(not_here()),
+        }
+    }
+}
+
+/// What is said of a hook that another program is to run.
+fn not_here() -> HookProblem {
+    HookProblem::NotStarted("only the program that made this cluster can run it".to_owned())
 }

@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
+use super::failure::HookProblem;
 use super::files::{Readers, read_secret};
-use super::{HookProblem, WebhookHook};
+use super::hook::WebhookHook;
 
 /// HMAC gains nothing from a longer one.
 const LONGEST: u64 = 4096;

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_ssh::{Destination, HostKey, Identity, Input, Login, Session, ShownHostKey, Stream};
 
+use super::failure::{HookProblem, NodeFailure};
 use super::files::{Readers, read_secret};
-use super::output::{CAPTURED_BYTES_OF_NODE, Captured, Tail};
-use super::{HookInput, HookNode, HookOutput, HookProblem, NodeFailure, NodeOutput, SshHook};
+use super::hook::SshHook;
+use super::input::{HookInput, HookNode};
+use super::output::{CAPTURED_BYTES_OF_NODE, Captured, HookOutput, NodeOutput, Tail};
 
 const LONGEST_KEY: u64 = 16 * 1024;
 
@@ -21,11 +23,6 @@ pub(super) fn identity(ssh: &SshHook) -> Result<Identity, HookProblem> {
     let content = read_secret(&ssh.key_file, LONGEST_KEY, Readers::OwnerOnly).map_err(wrong)?;
     let content = String::from_utf8(content).map_err(|_| wrong("it is no text".to_owned()))?;
     Identity::from_openssh(&content).map_err(|error| wrong(error.to_string()))
-}
-
-/// Whether this is a public key as OpenSSH writes it.
-pub(super) fn check_public_key(text: &str) -> Result<(), String> {
-    text.parse::<HostKey>().map(drop)
 }
 
 /// Runs the command on all nodes, `parallel` at a time. A node that fails doesn't stop the others: half of them done

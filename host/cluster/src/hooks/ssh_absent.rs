@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{HookInput, HookOutput, HookProblem, SshHook};
+use super::failure::HookProblem;
+use super::hook::SshHook;
+use super::input::HookInput;
+use super::output::HookOutput;
 
 fn absent() -> HookProblem {
     HookProblem::NotStarted("this program was built without ssh hooks: build it with the feature ssh-hooks".to_owned())
@@ -13,11 +16,6 @@ fn absent() -> HookProblem {
 
 pub(super) fn identity(_ssh: &SshHook) -> Result<(), HookProblem> {
     Err(absent())
-}
-
-/// Not looked at: the hook is refused as a whole.
-pub(super) fn check_public_key(_text: &str) -> Result<(), String> {
-    Ok(())
 }
 
 pub(super) async fn run(

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::input::word;
-use super::output::{CAPTURED_BYTES, Tail};
+use super::failure::HookProblem;
+use super::hook::{WebhookHook, place};
+use super::input::{HookInput, trace_context, word};
+use super::output::{CAPTURED_BYTES, HookOutput, Tail};
 use super::secret::WebhookSecret;
-use super::{HookInput, HookOutput, HookProblem, WebhookHook, trace_context};
 
 /// Holds the signature: `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`.
 pub(super) const SIGNATURE: &str = "windlass-signature";
@@ -81,7 +82,7 @@ async fn send(
     let location = response.headers().get(reqwest::header::LOCATION).and_then(|to| to.to_str().ok());
     // As in our own words: a path or a query may hold a token.
     let location = location.map(|to| match response.url().join(to) {
-        Ok(url) => super::place(&url).chars().take(200).collect(),
+        Ok(url) => place(&url).chars().take(200).collect(),
         Err(_) => "what is no URL".to_owned(),
     });
     Err(HookProblem::Refused { status: status.as_u16(), location })

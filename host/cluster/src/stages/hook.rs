@@ -9,7 +9,8 @@ use tracing::Instrument as _;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
 use crate::record::{ClusterHappening, Node, Stage};
-use crate::run::{Book, Run, Step, Stop};
+use crate::run::{Book, Run, Stop};
+use crate::trace::Step;
 
 /// Bytes of a hook's output in one event.
 const EVENT_OUTPUT: usize = 4 * 1024;

@@ -1,63 +1,14 @@
 //! Looking at the nodes that are there, before hooks are told about them: addresses change, and servers are deleted by
 //! others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use futures::StreamExt as _;
-use futures::stream;
-use windlass_policy::slots::types::Failure;
-use windlass_scaleway::types::instance::{ListServers, Server, ServerState};
+use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::record::{Node, NodeState, Stage};
 use crate::run::{Run, Stop};
-use crate::stages::wait::{private_addresses, public_addresses};
-
-/// Ids in one query at most: about 4 KiB of URL.
-const IDS: usize = 100;
-/// Servers that are read by their id at a time.
-const PARALLEL: usize = 16;
-
-/// These servers by their ids; absent from the answer is what does not exist. A list proves presence, never absence:
-/// what it lacks is read by its id.
-pub(crate) async fn see(
-    client: &windlass_scaleway::Client,
-    zone: &windlass_scaleway::Zone,
-    ids: &[String],
-) -> Result<BTreeMap<String, Server>, Failure> {
-    let instance = client.instance(zone);
-    let of_error = |error| windlass_lifecycle::failure_of(&error);
-    let requests: Vec<ListServers> =
-        ids.chunks(IDS).map(|ids| ListServers { servers: ids.to_vec(), ..ListServers::default() }).collect();
-    let lists = futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request)));
-    let listed = lists.await.map_err(of_error)?.into_iter().flatten();
-    let mut seen: BTreeMap<String, Server> = listed.map(|server| (server.id.clone(), server)).collect();
-    read_unlisted(client, zone, ids, &mut seen).await.map_err(of_error)?;
-    Ok(seen)
-}
-
-/// Adds those of these servers that exist and that a listing lacked.
-pub(crate) async fn read_unlisted(
-    client: &windlass_scaleway::Client,
-    zone: &windlass_scaleway::Zone,
-    ids: &[String],
-    seen: &mut BTreeMap<String, Server>,
-) -> Result<(), windlass_scaleway::Error> {
-    let unlisted: Vec<String> = ids.iter().filter(|id| !seen.contains_key(*id)).cloned().collect();
-    let instance = &client.instance(zone);
-    let read: Vec<_> = stream::iter(unlisted)
-        .map(|id| async move { instance.get_server(&id).await })
-        .buffer_unordered(PARALLEL)
-        .collect()
-        .await;
-    for server in read {
-        match server {
-            Ok(server) => drop(seen.insert(server.id.clone(), server)),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
+use crate::stages::see::{public_addresses, see};
+use crate::stages::wait::private_addresses;
 
 /// Notes on a node that runs what its server is like now; `None`: it is gone. Says what is wrong with it.
 pub(crate) fn note(node: &mut Node, server: Option<&Server>) -> Option<String> {

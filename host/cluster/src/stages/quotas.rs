@@ -125,7 +125,8 @@ fn plain(name: &str) -> String {
 fn exceeded(rooms: &[Room], specification: &ClusterSpecification, demand: &Demand) -> Option<Failure> {
     let refused = |place: String, needed: u64, room: &Room| {
         let words = format!(
-            "{place}: {needed} more servers would be {} under the quota {} of {}; ask Scaleway for more, or delete some",
+            "{place}: {needed} more servers would be {} under the quota {} of {}; ask Scaleway for more, or delete \
+             some",
             room.used.saturating_add(needed),
             room.name,
             room.limit

@@ -9,10 +9,12 @@ use windlass_lifecycle::{CloudInit, Control, Error as LifecycleError, OperationI
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
+use crate::failure;
 use crate::name::NodeGroupName;
 use crate::record::{Node, NodeState, Stage};
-use crate::run::{Run, Step, Stop};
-use crate::{failure, stages};
+use crate::run::{Run, Stop};
+use crate::stages::see;
+use crate::trace::Step;
 
 pub(crate) type CloudInits = BTreeMap<NodeGroupName, CloudInit>;
 
@@ -137,7 +139,7 @@ async fn make_one(
     }
     match pending.run(control).await {
         Ok(created) => {
-            let addresses = stages::wait::public_addresses(&created.server);
+            let addresses = see::public_addresses(&created.server);
             run.change_node(
                 name,
                 |node| {

@@ -10,13 +10,9 @@ use windlass_scaleway::types::ipam::ListIpamIps;
 
 use crate::failure;
 use crate::record::{NodeState, Stage};
-use crate::run::{Run, Step, Stop};
-use crate::stages::look;
-
-pub(crate) fn public_addresses(server: &Server) -> Vec<IpAddr> {
-    let listed = server.public_ips.iter().chain(server.public_ip.as_ref().filter(|_| server.public_ips.is_empty()));
-    listed.filter_map(|ip| ip.address.parse().ok()).collect()
-}
+use crate::run::{Run, Stop};
+use crate::stages::see::{self, public_addresses};
+use crate::trace::Step;
 
 /// Server ids of these nodes, with the nodes' names.
 fn servers_of(run: &Run, nodes: &[String]) -> BTreeMap<String, String> {
@@ -31,7 +27,7 @@ fn servers_of(run: &Run, nodes: &[String]) -> BTreeMap<String, String> {
 /// Servers by their ids, as they are now; what is missing does not exist.
 async fn see(run: &Run, ids: &[String]) -> Result<BTreeMap<String, Server>, Failure> {
     let zone = run.book.lock().cluster.specification.zone.clone();
-    look::see(&run.shared.client, &zone, ids).await
+    see::see(&run.shared.client, &zone, ids).await
 }
 
 /// Waits until each of these nodes runs and has a public address, if it is to have one.

@@ -91,7 +91,8 @@ pub enum StoreError {
         problem: String,
     },
     /// A newer version wrote it. It was left untouched.
-    #[error("{} has version {found}, this program knows version {known}: use the program that wrote it (it was left untouched)", path.display())]
+    #[error("{} has version {found}, this program knows version {known}: use the program that wrote it (it was left \
+        untouched)", path.display())]
     Newer {
         /// The file.
         path: PathBuf,

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use windlass_lifecycle::{Durability, StateDirectory};
 
 use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
-use crate::error::short;
+use crate::failure::short;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationKind, OperationState};
 
@@ -557,7 +557,8 @@ impl ClusterStore for SqliteClusterStore {
             let rows: Vec<(i64, i64, i64, String)> = connection
                 .prepare_cached(
                     "select sequence, operation, at, what from events
-                     where cluster = ?1 and (?2 is null or operation = ?2) and sequence > ?3 order by sequence limit ?4",
+                     where cluster = ?1 and (?2 is null or operation = ?2) and sequence > ?3 \
+                     order by sequence limit ?4",
                 )
                 .and_then(|mut statement| {
                     statement

@@ -354,7 +354,8 @@ fn a_requested_deletion_whose_process_died_is_seen_and_can_be_withdrawn() {
         tokio::select! {
             biased;
             () = turning.dead.cancelled() => {}
-            ended = async { clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await } => panic!("{ended:?}"),
+            ended = async { clusters.scale(&farm(), &scale(&[("web", 3)], &[]),
+                &quiet()).await } => panic!("{ended:?}"),
         }
         drop(clusters);
         let next = world.start();

@@ -420,7 +420,8 @@ fn a_provisioning_policy_that_fails_in_any_way_changes_no_ending() {
         let folder = tempfile::tempdir().unwrap();
         let policies = crate::support::host_in(folder.path());
         let module = windlass_test_guests::HOSTILE.write_to(folder.path()).unwrap();
-        let text = serde_json::json!({ "provisioning": { "path": module, "settings": { "behaviour": behaviour, "during": "odd-decisions" } } });
+        let text = serde_json::json!({ "provisioning": { "path": module, "settings": { "behaviour": behaviour,
+            "during": "odd-decisions" } } });
         policies.configure(&serde_json::from_value(text).unwrap()).unwrap();
         for cell in CELLS {
             // It fails when the random word is odd, since one that always fails is refused when it is loaded.

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::api::{Answer, Kind, Presence, Stop};
 use crate::bench::Bench;
-use crate::probe::{Asked, Fixture, Verdict};
+use crate::fixture::Fixture;
+use crate::probe::{Asked, Verdict};
 
 /// A deletion is answered when it is done, as recorded; this is what a straggler gets.
 const GOES: Duration = Duration::from_secs(10);

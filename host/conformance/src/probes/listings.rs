@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 
 use crate::api::{Kind, Listing, Stop};
 use crate::bench::{Bench, Listed};
-use crate::probe::{Asked, Fixture, Verdict};
+use crate::fixture::Fixture;
+use crate::probe::{Asked, Verdict};
 
 /// What creations are looked up after, when their answer was lost: the lifecycle's settle time.
 pub(super) fn settle() -> Duration {

@@ -5,11 +5,20 @@ mod listings;
 mod servers;
 mod volumes;
 
-use crate::probe::{Fixture, Probe};
+use crate::fixture::Fixture;
+use crate::probe::Probe;
 
 use Fixture::{Address, BlockVolume, LocalVolume, RunningServer, Server, SpareAddress, SpareServer};
 
-pub(crate) const ALL: &[Probe] = &[
+impl Probe {
+    /// Every probe, in the order in which they are asked.
+    #[must_use]
+    pub fn all() -> &'static [Probe] {
+        ALL
+    }
+}
+
+const ALL: &[Probe] = &[
     Probe {
         id: "listed-within-settle",
         title: "what was just created is in the listings of its kind within two seconds",

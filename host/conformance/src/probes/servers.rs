@@ -11,7 +11,8 @@ use super::addresses;
 use super::listings::settle;
 use crate::api::{Kind, Presence, Stop};
 use crate::bench::Bench;
-use crate::probe::{Asked, Fixture, Verdict};
+use crate::fixture::Fixture;
+use crate::probe::{Asked, Verdict};
 
 const CLOUD_INIT: &str = "#cloud-config\n# Windlass asks whether this arrives as it was sent.\n";
 /// As much as a specification takes.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::api::{Kind, Presence, Stop};
 use crate::bench::Bench;
-use crate::probe::{Asked, Fixture, Verdict};
+use crate::fixture::Fixture;
+use crate::probe::{Asked, Verdict};
 
 pub(super) fn root_volume_taggable(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {

@@ -99,6 +99,7 @@ fn every_probe_asks_about_something_listed_under_an_id_of_its_own() {
 
 #[test]
 fn a_mark_is_found_where_a_comment_breaks_and_prose_is_none() {
-    let source = "/// Something (assumption:\n    /// a-b). More\n// (assumption: c9)\n// (assumption: `no id`) (assumption: No)";
+    let source = "/// Something (assumption:\n    /// a-b). More\n// (assumption: c9)\n// (assumption: `no id`) \
+        (assumption: No)";
     assert_eq!(marks(source), ["a-b", "c9"].map(str::to_owned).into());
 }

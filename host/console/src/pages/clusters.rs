@@ -1,8 +1,10 @@
 //! Clusters: the list, and one with its nodes by stage, what was done, and what hooks wrote.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use serde_json::Value;
-use windlass_cluster::{ClusterEvent, Node, StoredCluster};
+use windlass_cluster::{ClusterEvent, ClusterPlan, Node, PlannedHook, StoredCluster};
 use windlass_inspect::output::age;
 
 use super::{facts, operation_link, raw, state, table, took, when};
@@ -44,9 +46,12 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
                 ]))
                 @for reason in &cluster.reasons { p.cause { (reason) } }
                 @for left in &cluster.left { p.cause { strong { "Left: " } (left) } }
-                section { h2 { "Nodes" } (nodes(&stored.nodes)) }
-                p { "What the next operation would do: "
-                    code { "windlass cluster scale " (cluster.name) " GROUP=COUNT --dry-run" } }
+                section aria-labelledby="nodes" {
+                    h2 #nodes { "Nodes" }
+                    p { @for (stage, count) in stages(&stored.nodes) { span.badge.plain { (stage) ": " (count) } " " } }
+                    (nodes(&stored.nodes))
+                }
+                (next(stored, &view.next))
                 (raw("Its specification", &cluster.specification))
             }
         }
@@ -69,6 +74,66 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
         @if !view.events.is_empty() {
             section { h2 { "What happened in the last one" } ol.events { @for event in &view.events { li { (happening(event)) } } } }
         }
+    }
+}
+
+/// What is left of the operation under way, or what could be begun.
+fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
+    html! {
+        section aria-labelledby="next" {
+            h2 #next { @if stored.open.is_some() { "What the operation under way still does" } @else { "What the next operation would do" } }
+            @if stored.requests.delete { p.cause { "Its deletion is requested: a termination follows." } }
+            @else if stored.requests.cancel { p.cause { "It is to be called off." } }
+            @for plan in plans { (planned(plan)) }
+            @if stored.open.is_none() {
+                p.small { "A scaling to other counts: " code { "windlass cluster scale " (stored.cluster.name) " GROUP=COUNT --dry-run" } }
+            }
+        }
+    }
+}
+
+fn planned(plan: &ClusterPlan) -> Markup {
+    let nothing = plan.make.is_empty() && plan.remove.is_empty() && plan.hooks.is_empty();
+    html! {
+        h3 { @match plan.operation.as_str() {
+            "scale" => "A scaling to what its specification says",
+            "terminate" => "A termination",
+            _ => "Its creation",
+        } }
+        @if nothing { p.none { "Nothing: everything is as its specification says." } } @else {
+            ul {
+                @if !plan.make.is_empty() { li { "makes " (plan.make.join(", ")) } }
+                @if !plan.remove.is_empty() { li { "removes " (plan.remove.join(", ")) } }
+                @for hook in &plan.hooks { li { (planned_hook(hook)) } }
+            }
+        }
+    }
+}
+
+fn planned_hook(hook: &PlannedHook) -> Markup {
+    let nodes: Vec<&str> = hook.plan.input.nodes.iter().map(|node| node.name.as_str()).collect();
+    html! {
+        "runs the " (hook.stage) " hook " code { (hook.hook) } " on " (nodes.join(", "))
+        @if let Some(problem) = &hook.plan.problem { ": " strong { "it would fail, " (problem) } }
+    }
+}
+
+/// Nodes, those of one stage together.
+fn stages(nodes: &[Node]) -> BTreeMap<&'static str, usize> {
+    let mut stages = BTreeMap::new();
+    for node in nodes {
+        *stages.entry(stage(node)).or_default() += 1;
+    }
+    stages
+}
+
+/// How far a node is on its way.
+fn stage(node: &Node) -> &'static str {
+    match node.state.as_str() {
+        "running" if node.started => "started",
+        "running" if node.configured => "configured",
+        "running" => "running, hooks to come",
+        other => other,
     }
 }
 

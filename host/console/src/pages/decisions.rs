@@ -6,9 +6,11 @@ use maud::{Markup, html};
 use windlass_inspect::explain::Explanation;
 use windlass_inspect::words::{human_duration, kind_word};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, DecisionPage, DecisionSummary, LinkRecord, Outcome};
+use windlass_policy::{
+    DecisionFilter, DecisionId, DecisionPage, DecisionRecord, DecisionSummary, LinkRecord, Outcome, Replay,
+};
 
-use super::{decision_link, facts, older, raw, state, table, when};
+use super::{decision_link, encoded, facts, older, raw, state, table, when};
 use crate::read::DecisionView;
 
 pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup {
@@ -47,7 +49,7 @@ fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
 }
 
 pub(crate) fn decision(view: &DecisionView) -> Markup {
-    let DecisionView { record, before, of_slot } = view;
+    let DecisionView { record, around, of_slot, candidates, tried } = view;
     let told = Explanation::of(record);
     html! {
         h1 { "Decision " span.id { (record.id) } }
@@ -76,20 +78,81 @@ pub(crate) fn decision(view: &DecisionView) -> Markup {
                 } }
             }
         }
-        p { "To put it to another policy: " code { "windlass decision replay " (record.id) " --policy FILE" } }
         (raw("The question as data", &record.question))
         (raw("The answer as data", &record.answer))
-        @if !of_slot.decisions.is_empty() {
-            section { h2 { "Before it, of this slot" } (list("Before it, of this slot", &of_slot.decisions)) }
+        (put_to(record, candidates.as_deref(), tried.as_ref()))
+        section aria-labelledby="of-slot" {
+            h2 #of-slot { "Around it, of the same slot" }
+            (neighbours("Around it, of the same slot", record.id, of_slot))
         }
-        @if !before.decisions.is_empty() {
-            section { h2 { "Before it, of all" } (list("Before it, of all", &before.decisions)) }
+        section aria-labelledby="around" {
+            h2 #around { "Around it, of all" }
+            (neighbours("Around it, of all", record.id, around))
         }
     }
 }
 
+/// Those that came after it and before it.
+fn neighbours(label: &str, id: DecisionId, found: &[DecisionSummary]) -> Markup {
+    let (after, before): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|one| one.id > id);
+    html! {
+        @if found.is_empty() { p.none { "There are none." } }
+        @if !after.is_empty() { h3 { "after it" } (list(&format!("{label}: after it"), &after)) }
+        @if !before.is_empty() { h3 { "before it" } (list(&format!("{label}: before it"), &before)) }
+    }
+}
+
+/// The policies that it can be put to, and what one of them answers.
+fn put_to(
+    record: &DecisionRecord,
+    candidates: Option<&[String]>,
+    tried: Option<&(String, Result<Replay, String>)>,
+) -> Markup {
+    html! {
+        section aria-labelledby="put-to" {
+            h2 #put-to { "Put to another policy" }
+            @match candidates {
+                None => { p { "Start the console with " code { "--policies FOLDER" } " to put it to the policies of that folder; or ask "
+                    code { "windlass decision replay " (record.id) " --policy FILE" } "." } },
+                Some([]) => { p.none { "The folder has no file of a policy." } },
+                Some(names) => {
+                    p { "It is asked in the sandbox, with the look-ups of the record; nothing is recorded and nothing done." }
+                    ul.choices { @for name in names {
+                        @let chosen = tried.is_some_and(|(tried, _)| tried == name);
+                        li { a href={ "/decisions/" (record.id) "?policy=" (encoded(name)) "#put-to" } aria-current=[chosen.then_some("true")] { (name) } }
+                    } }
+                }
+            }
+            @if let Some((name, answered)) = tried { (answer_of(record, name, answered)) }
+        }
+    }
+}
+
+fn answer_of(record: &DecisionRecord, name: &str, answered: &Result<Replay, String>) -> Markup {
+    html! {
+        h3 { (name) }
+        @match answered {
+            Err(why) => { p.cause { "It cannot be put to it: " (why) } },
+            Ok(replay) => {
+                p { (state(if replay.same { "same answer" } else { "another answer" })) " decided by " (replay.decided_by) }
+                @if !replay.differences.is_empty() { ul { @for difference in &replay.differences { li { (difference) } } } }
+                @for why in &replay.inconclusive { p { "Which proves nothing: " (why) } }
+                ol { @for asked in &replay.asked { li { (link(asked)) } } }
+                div.sides {
+                    div { h4 { "Then" } pre tabindex="0" role="region" aria-label="The answer then" { (pretty(&record.answer)) } }
+                    div { h4 { "Now" } pre tabindex="0" role="region" aria-label="The answer now" { (pretty(&replay.answer)) } }
+                }
+            }
+        }
+    }
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
 fn lines(title: &str, lines: &[String]) -> Markup {
-    html! { section { h2 { (title) } @for line in lines { p.line { (line) } } } }
+    html! { section { h2 { (title) } @for line in lines { p.line { (line.replace("`--raw` has", "the data below have")) } } } }
 }
 
 /// A policy's part.

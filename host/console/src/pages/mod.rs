@@ -103,9 +103,11 @@ fn took(milliseconds: u64) -> String {
 /// A state, with a colour that its word alone decides: nothing is told by colour only.
 fn state(word: &str) -> Markup {
     let class = match word {
-        "done" | "active" | "running" | "removed" | "decided" | "deciding" | "agreed" => "good",
-        "left" | "failed" | "error" | "suspended" | "differed" => "bad",
-        "undone" | "unverified" | "kept" | "recovered" | "removing" => "warn",
+        "done" | "active" | "running" | "removed" | "decided" | "deciding" | "agreed" | "in force" | "same answer" => {
+            "good"
+        }
+        "left" | "failed" | "error" | "suspended" | "differed" | "refused" | "not replaced" => "bad",
+        "undone" | "unverified" | "kept" | "recovered" | "removing" | "another answer" | "replaced" => "warn",
         _ => "plain",
     };
     html! { span class={ "badge " (class) } { (word) } }
@@ -122,6 +124,18 @@ fn operation_link(id: &str) -> Markup {
 
 fn decision_link(id: &str) -> Markup {
     html! { a.id href={ "/decisions/" (id) } { (id) } }
+}
+
+/// A name as a part of a link.
+fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => text.push(char::from(byte)),
+            other => text.push_str(&format!("%{other:02X}")),
+        }
+    }
+    text
 }
 
 /// A value in full, behind a click.
@@ -152,11 +166,20 @@ fn older(href: Option<String>) -> Markup {
 /// A table that a narrow screen can move sideways.
 fn table(label: &str, head: &[&str], rows: &[Vec<Markup>]) -> Markup {
     html! {
-        div.table role="region" aria-label=(label) tabindex="0" {
+        div.table role="group" aria-label=(label) tabindex="0" {
             table {
                 thead { tr { @for title in head { th scope="col" { (title) } } } }
-                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                tbody { @for row in rows { tr { @for cell in row { td class=[room(cell)] { (cell) } } } } }
             }
         }
+    }
+}
+
+/// How a cell keeps its room: a word or two stay on one line, and a sentence has some to stand in.
+fn room(cell: &Markup) -> Option<&'static str> {
+    match (cell.0.contains('<'), cell.0.len()) {
+        (false, 1..=20) => Some("short"),
+        (false, 60..) => Some("long"),
+        _ => None,
     }
 }

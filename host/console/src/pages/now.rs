@@ -3,71 +3,86 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use windlass_inspect::operations::cause_words;
 use windlass_inspect::output::age;
-use windlass_lifecycle::{Operation, OperationKind, OperationState};
+use windlass_lifecycle::{Entry, LastSweep, Operation, OperationState};
 
-use super::{operation_link, state, table};
-use crate::read::Now;
+use super::{decision_link, operation_link, state, table, took};
+use crate::read::{Cost, Look, Machine, Now, Standing};
 
 pub(crate) fn now(now: &Now) -> Markup {
     let count = |state| now.counts.get(&state).copied().unwrap_or(0);
     let more = if now.more_machines { "+" } else { "" };
+    let macs = now.machines.iter().filter(|machine| machine.is_mac).count();
+    let unexplained: usize = now.sweeps.iter().map(|sweep| sweep.unexplained).sum();
     html! {
         h1 { "Now" }
         ul.figures {
-            (figure(&format!("{}{more}", now.machines.len()), "machines, by the journal", None))
+            (figure(&format!("{}{more}", now.machines.len() - macs), "servers", Some("#machines")))
+            (figure(&macs.to_string(), "Macs", Some("#machines")))
+            (figure(&now.clusters.len().to_string(), "clusters", Some("/clusters")))
+            @if let Some(cost) = &now.cost { (cost_figure(cost)) }
             (figure(&count(OperationState::Open).to_string(), "operations under way", Some("/operations?state=open")))
             (figure(
                 &(count(OperationState::Left) + count(OperationState::Unverified)).to_string(),
-                "that want to be looked at",
-                Some("/operations?state=left"),
+                "want to be looked at",
+                Some("#unsettled"),
             ))
-            (figure(&now.clusters.len().to_string(), "clusters", Some("/clusters")))
+            (figure(&unexplained.to_string(), "unexplained", Some("#unexplained")))
             (figure(&now.hosts.len().to_string(), "running hosts", Some("/policies")))
-        }
-        @if !now.unsettled.is_empty() {
-            section aria-labelledby="unsettled" {
-                h2 #unsettled { "Wants to be looked at" }
-                p { "Something that should be gone is left, or a call whose answer was lost may still take effect. "
-                    "The next start of a host, and " code { "windlass operation resume" } ", try again." }
-                (table("Wants to be looked at", &["operation", "kind", "state", "zone", "age"], &rows(&now.unsettled)))
-            }
         }
         section aria-labelledby="under-way" {
             h2 #under-way { "Under way" }
             @if now.under_way.is_empty() { p.none { "Nothing is being done." } } @else {
                 (table(
                     "Under way",
-                    &["operation", "kind", "group", "zone", "for", "last step", "is"],
-                    &now.under_way.iter().map(|(operation, last)| vec![
-                        operation_link(operation.id.as_str()),
-                        html! { (operation.kind) },
-                        html! { (operation.group) },
-                        html! { (operation.zone) },
-                        html! { (age(operation.created_at)) },
-                        html! { @if let Some(last) = last { (last.step) } },
-                        html! { @if let Some(last) = last { (last.phase.as_str()) ", " (age(last.at)) " ago" } },
-                    ]).collect::<Vec<_>>(),
+                    &["operation", "kind", "group", "zone", "for", "last step", "why"],
+                    &now.under_way.iter().map(|(operation, last)| under_way(operation, last.as_ref())).collect::<Vec<_>>(),
                 ))
             }
         }
+        section aria-labelledby="unsettled" {
+            h2 #unsettled { "Wants to be looked at" }
+            @if now.unsettled.is_empty() { p.none { "Nothing is left of what failed." } } @else {
+                p { "Something that should be gone is left, or a call whose answer was lost may still take effect. "
+                    "The next start of a host, and " code { "windlass operation resume" } ", try again." }
+                (table(
+                    "Wants to be looked at",
+                    &["operation", "kind", "state", "zone", "age", "why"],
+                    &now.unsettled.iter().map(unsettled).collect::<Vec<_>>(),
+                ))
+            }
+        }
+        section aria-labelledby="unexplained" {
+            h2 #unexplained { "Unexplained" }
+            (sweeps(&now.sweeps))
+        }
         section aria-labelledby="machines" {
-            h2 #machines { "Machines" }
+            h2 #machines { "Servers and Macs" }
             @if now.machines.is_empty() { p.none { "There are none, as far as the journal knows." } } @else {
                 p { @for (group, count) in groups(&now.machines) { span.badge.plain { (group) ": " (count) } " " } }
                 (table(
-                    "Machines",
-                    &["made by", "kind", "name", "type", "group", "zone", "age"],
+                    "Servers and Macs",
+                    &["made by", "what", "is", "name", "type", "group", "zone", "age", "€ an hour"],
                     &now.machines.iter().map(machine).collect::<Vec<_>>(),
                 ))
                 @if now.more_machines { p { "The newest are listed." } }
+                @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
             }
         }
-        @if !now.clusters.is_empty() {
-            section aria-labelledby="clusters" {
-                h2 #clusters { "Clusters" }
-                (super::clusters::list(&now.clusters))
+        @if !now.looks.is_empty() {
+            section aria-labelledby="looks" {
+                h2 #looks { "As an autoscaler was told last" }
+                (table(
+                    "As an autoscaler was told last",
+                    &["group", "zone", "servers by Scaleway's state", "reported as", "oldest", "looked at", "decision"],
+                    &now.looks.iter().map(look).collect::<Vec<_>>(),
+                ))
             }
+        }
+        section aria-labelledby="clusters" {
+            h2 #clusters { "Clusters" }
+            @if now.clusters.is_empty() { p.none { "There are none." } } @else { (super::clusters::list(&now.clusters)) }
         }
     }
 }
@@ -81,48 +96,146 @@ fn figure(number: &str, what: &str, href: Option<&str>) -> Markup {
     } }
 }
 
+fn cost_figure(cost: &Cost) -> Markup {
+    let without = if cost.unpriced > 0 { format!(", {} without a price", cost.unpriced) } else { String::new() };
+    figure(&euros(cost.hourly), &format!("an hour, by the catalogue{without}"), None)
+}
+
+fn euros(amount: f64) -> String {
+    format!("{amount:.4} €")
+}
+
+/// What is being done, and why.
+fn under_way(operation: &Operation, last: Option<&Entry>) -> Vec<Markup> {
+    vec![
+        operation_link(operation.id.as_str()),
+        html! { (operation.kind) },
+        html! { (operation.group) },
+        html! { (operation.zone) },
+        html! { (age(operation.created_at)) },
+        html! { @if let Some(last) = last { (last.step) ", " (last.phase.as_str()) " " (age(last.at)) " ago" } },
+        why(operation),
+    ]
+}
+
+fn unsettled(operation: &Operation) -> Vec<Markup> {
+    vec![
+        operation_link(operation.id.as_str()),
+        html! { (operation.kind) },
+        state(operation.state.as_str()),
+        html! { (operation.zone) },
+        html! { (age(operation.created_at)) },
+        why(operation),
+    ]
+}
+
+/// What failed, and what policies said; else what it was asked to do.
+fn why(operation: &Operation) -> Markup {
+    let cause = operation.cause.as_ref().map(cause_words);
+    let word = |key: &str| operation.specification.get(key).and_then(|word| word.as_str());
+    let asked = word("trigger").or_else(|| word("requested")).map(|word| format!("asked for by {word}"));
+    let of = word("creation").map(|creation| format!("removes what {creation} has made"));
+    let words: Vec<String> =
+        cause.into_iter().chain(operation.reasons.last().map(|reason| format!("“{reason}”"))).collect();
+    html! {
+        @if words.is_empty() { (asked.or(of).unwrap_or_else(|| "somebody asked for it".to_owned())) }
+        @else { (words.join(": ")) }
+    }
+}
+
+fn sweeps(sweeps: &[LastSweep]) -> Markup {
+    let examples: Vec<Vec<Markup>> = sweeps
+        .iter()
+        .flat_map(|sweep| &sweep.examples)
+        .map(|found| {
+            vec![
+                html! { (found.resource.kind) " " span.id { (found.resource.id) } },
+                html! { (found.label) },
+                html! { (found.state) },
+                html! { (found.resource.zone) },
+                html! { (found.why) },
+                html! { @match &found.spared {
+                    Some(spared) => { (spared) },
+                    None => { "it only looked" },
+                } },
+            ]
+        })
+        .collect();
+    let row = |sweep: &LastSweep| {
+        vec![
+            html! { (sweep.zone) },
+            html! { (age(sweep.at)) " ago" @if sweep.dry_run { ", a look only" } },
+            html! { (sweep.unexplained) },
+            html! { (sweep.removed) },
+            html! { (sweep.explained) },
+            html! { (sweep.kept) },
+        ]
+    };
+    html! {
+        @if sweeps.is_empty() {
+            p.none { "No sweep was made here; " code { "windlass sweep --dry-run" } " looks for what is ours and unexplained." }
+        } @else {
+            (table(
+                "The last sweep of each zone",
+                &["zone", "swept", "unexplained", "removed", "explained", "kept on purpose"],
+                &sweeps.iter().map(row).collect::<Vec<_>>(),
+            ))
+            @if !examples.is_empty() {
+                (table("Unexplained", &["resource", "name", "is", "zone", "why nothing explains it", "why it is there still"], &examples))
+            }
+        }
+    }
+}
+
+fn look(look: &Look) -> Vec<Markup> {
+    let counts = |counts: &BTreeMap<String, usize>| {
+        counts.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        html! { (look.group.as_deref().unwrap_or("–")) },
+        html! { (look.zone) },
+        html! { (counts(&look.states)) },
+        html! { (counts(&look.reported)) },
+        html! { @if look.oldest > 0 { (took(look.oldest)) } },
+        html! { (age(look.at_ms)) " ago" },
+        decision_link(&look.decision.to_string()),
+    ]
+}
+
 /// How many machines each group has.
-fn groups(machines: &[Operation]) -> BTreeMap<&str, usize> {
+fn groups(machines: &[Machine]) -> BTreeMap<&str, usize> {
     let mut groups = BTreeMap::new();
     for machine in machines {
-        *groups.entry(machine.group.as_str()).or_default() += 1;
+        *groups.entry(machine.operation.group.as_str()).or_default() += 1;
     }
     groups
 }
 
-fn machine(operation: &Operation) -> Vec<Markup> {
+fn machine(machine: &Machine) -> Vec<Markup> {
+    let operation = &machine.operation;
     let asked = &operation.specification;
     let word = |key: &str| asked.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
     let types = asked.get("types").and_then(|types| types.as_array());
     let types: Vec<&str> = types.into_iter().flatten().filter_map(|one| one.as_str()).collect();
-    let kind = match operation.kind {
-        OperationKind::AdoptMachine | OperationKind::OrderMachine => "Mac",
-        _ => "server",
-    };
-    let server_type = if types.is_empty() { word("type") } else { types.join(" or ") };
     vec![
         operation_link(operation.id.as_str()),
-        html! { (kind) },
+        html! { @if machine.is_mac { "Mac" } @else { "server" } },
+        html! { @match (machine.standing, &machine.removed_by) {
+            (_, Some(by)) => { (state("removing")) " by " (operation_link(by.as_str())) },
+            (Standing::Creating, None) => { (state("creating")) },
+            (_, None) => { (state("running")) },
+        } },
         html! { @match (word("name").as_str(), word("claim").as_str()) {
             ("", "") => { (operation.id) },
             (name, claim) => { (name) (claim) },
         } },
-        html! { (server_type) },
+        html! { @match &machine.server_type {
+            Some(server_type) => { (server_type) },
+            None => { (types.join(" or ")) },
+        } },
         html! { (operation.group) },
         html! { (operation.zone) },
-        html! { (age(operation.updated_at)) },
+        html! { (age(if machine.standing == Standing::Creating { operation.created_at } else { operation.updated_at })) },
+        html! { @if let Some(hourly) = machine.hourly { (euros(hourly)) } @else { "–" } },
     ]
-}
-
-fn rows(operations: &[Operation]) -> Vec<Vec<Markup>> {
-    let row = |operation: &Operation| {
-        vec![
-            operation_link(operation.id.as_str()),
-            html! { (operation.kind) },
-            state(operation.state.as_str()),
-            html! { (operation.zone) },
-            html! { (age(operation.created_at)) },
-        ]
-    };
-    operations.iter().map(row).collect()
 }

@@ -1,13 +1,20 @@
-//! Policies: what is in force in each running host, and how it is doing.
+//! Policies: what is in force in each running host, how it came there, how it is doing and what it costs.
+
+use std::time::Duration;
 
 use maud::{Markup, html};
 use windlass_inspect::output::age;
 use windlass_inspect::policies::{asked_words, state_words};
-use windlass_policy::{LinkStatus, RunningHost};
+use windlass_inspect::words::{human_duration, kind_word};
+use windlass_policy::{
+    Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyHappening, PolicyIdentity,
+};
 
-use super::{state, table, when};
+use super::{decision_link, state, table, when};
+use crate::read::PoliciesView;
 
-pub(crate) fn policies(hosts: &[RunningHost]) -> Markup {
+pub(crate) fn policies(view: &PoliciesView) -> Markup {
+    let PoliciesView { hosts, changes, activity } = view;
     html! {
         h1 { "Policies" }
         @if hosts.is_empty() {
@@ -15,13 +22,26 @@ pub(crate) fn policies(hosts: &[RunningHost]) -> Markup {
         }
         @for host in hosts {
             section {
-                h2 { (host.program) " " span.small { "process " (host.process) ", since " (when(host.started_at_ms)) } }
+                h2 { "In force in " (host.program) " " span.small { "process " (host.process) ", since " (when(host.started_at_ms)) } }
                 @if host.status.lost_records > 0 { p.cause { (host.status.lost_records) " records of decisions were never written." } }
                 @if host.status.dropped_records > 0 { p { (host.status.dropped_records) " old records made room for newer ones." } }
                 (table(
                     &format!("Policies of process {}", host.process),
-                    &["slot", "asked", "policy", "version", "component", "in place for", "is", "why", "says of itself"],
+                    &["slot", "asked", "policy", "version", "component/settings", "in place for", "is", "why", "says of itself"],
                     &host.status.links.iter().map(link).collect::<Vec<_>>(),
+                ))
+            }
+        }
+        (did(activity))
+        section aria-labelledby="changes" {
+            h2 #changes { "Versions over time" }
+            @if changes.is_empty() { p.none { "No host has put policies in place here." } } @else {
+                p { "What came into force, what was refused or suspended, newest first. A policy that is refused or suspended changes "
+                    "nothing else: the last good one, or the next of the chain, decides." }
+                (table(
+                    "Versions over time",
+                    &["at", "slot", "asked", "what happened", "policy", "component/settings", "why or from where", "host"],
+                    &changes.iter().map(change).collect::<Vec<_>>(),
                 ))
             }
         }
@@ -35,10 +55,123 @@ fn link(link: &LinkStatus) -> Vec<Markup> {
         html! { (asked_words(link)) },
         html! { (link.policy.name) },
         html! { (link.policy.version) },
-        html! { span.id title=(link.policy.component.to_string()) { (link.policy.component.short()) } },
+        component(&link.policy),
         html! { (age(link.loaded_at_ms)) },
         state(&is),
         html! { (why) },
         html! { (link.summary) },
+    ]
+}
+
+fn component(policy: &PolicyIdentity) -> Markup {
+    let settings: String = policy.settings.to_string().chars().take(6).collect();
+    html! { span.id title=(format!("component {}, settings {}", policy.component, policy.settings)) {
+        (policy.component.short()) "/" (settings)
+    } }
+}
+
+/// What they did lately: answers, failures, the brake, agreement as a shadow, time and fuel.
+fn did(activity: &Activity) -> Markup {
+    let shadows: Vec<&PolicyActivity> = activity.policies.iter().filter(|policy| !policy.compared.is_empty()).collect();
+    let deciding: Vec<&PolicyActivity> = activity.policies.iter().filter(|policy| policy.asked > 0).collect();
+    html! {
+        section aria-labelledby="cost" {
+            h2 #cost { "What each did and costs" }
+            @match activity.since_ms {
+                None => { p.none { "Nothing was decided yet." } },
+                Some(since) => {
+                    p { "In the newest " (activity.decisions) " decisions, since " (when(since)) ". "
+                        "The brake holds back an answer that would remove too many running servers at one look." }
+                    (table(
+                        "What each did and costs",
+                        &["slot", "policy", "version", "asked", "decided", "deferred", "failed", "held by the brake",
+                            "median", "19 of 20 within", "longest", "fuel, median", "last"],
+                        &deciding.into_iter().map(cost).collect::<Vec<_>>(),
+                    ))
+                }
+            }
+        }
+        @if !shadows.is_empty() {
+            section aria-labelledby="shadows" {
+                h2 #shadows { "Shadows: how often they agree with what was decided" }
+                (table(
+                    "Shadows",
+                    &["slot", "policy", "version", "agreement", "agreed", "differed", "failed", "not comparable", "not asked", "median"],
+                    &shadows.into_iter().map(shadow).collect::<Vec<_>>(),
+                ))
+            }
+        }
+    }
+}
+
+fn duration(nanoseconds: u64) -> String {
+    human_duration(Duration::from_nanos(nanoseconds))
+}
+
+fn cost(of: &PolicyActivity) -> Vec<Markup> {
+    let braked = of.failed_by(FailureKind::Brake);
+    let failed: Vec<String> = of.failed.iter().map(|(kind, count)| format!("{count} {}", kind_word(kind))).collect();
+    vec![
+        html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
+        html! { (of.policy.name) },
+        html! { (of.policy.version) " " (component(&of.policy)) },
+        html! { (of.asked) },
+        html! { (of.decided) },
+        html! { (of.deferred) },
+        html! { @if failed.is_empty() { "0" } @else { (state("failed")) " " (failed.join(", ")) } },
+        html! { (braked) },
+        html! { (duration(of.took.median)) },
+        html! { (duration(of.took.most_of_20)) },
+        html! { (duration(of.took.most)) },
+        html! { @if let Some(fuel) = &of.fuel { (fuel.median) } @else { "not counted" } },
+        decision_link(&of.last.to_string()),
+    ]
+}
+
+fn shadow(of: &PolicyActivity) -> Vec<Markup> {
+    let count = |agreement| of.compared.get(&agreement).copied().unwrap_or(0);
+    let (agreed, differed) = (count(Agreement::Agreed), count(Agreement::Differed));
+    let compared = agreed + differed;
+    vec![
+        html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
+        html! { (of.policy.name) },
+        html! { (of.policy.version) " " (component(&of.policy)) },
+        html! {
+            @if compared > 0 {
+                (format!("{:.1} %", agreed as f64 * 100.0 / compared as f64)) " "
+                meter min="0" max=(compared) value=(agreed) aria-label="agreement" {}
+            }
+        },
+        html! { (agreed) },
+        html! { (differed) },
+        html! { (count(Agreement::Failed)) },
+        html! { (count(Agreement::NotComparable)) },
+        html! { (count(Agreement::NotAsked)) },
+        html! { (duration(of.took.median)) },
+    ]
+}
+
+fn change(change: &PolicyChange) -> Vec<Markup> {
+    let (word, told) = match &change.what {
+        PolicyHappening::InForce { source } => ("in force", html! { "from " (source) }),
+        PolicyHappening::Replaced { before, source } => (
+            "replaced",
+            html! { "in the place of " (before.name) " " (before.version) " " (component(before)) ", from " (source) },
+        ),
+        PolicyHappening::Refused { why } => ("refused", html! { (why) }),
+        PolicyHappening::Suspended { why } => ("suspended", html! { (why) }),
+        PolicyHappening::Resumed => ("asked again", html! {}),
+        PolicyHappening::Removed => ("removed", html! {}),
+    };
+    let place = change.position + 1;
+    vec![
+        when(change.at_ms),
+        html! { a href={ "/decisions?slot=" (change.slot) } { (change.slot) } },
+        html! { (place) @if change.mode == Mode::Shadow { " (shadow)" } },
+        state(word),
+        html! { (change.policy.name) " " (change.policy.version) },
+        component(&change.policy),
+        told,
+        html! { (change.program) ", process " (change.process) },
     ]
 }

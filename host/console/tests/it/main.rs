@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod candidates;
+mod endpoint;
 mod hostile;
 mod world;
 

@@ -44,8 +44,8 @@ impl Changes {
         loop {
             let chunk = self.0.next().await.unwrap().unwrap();
             let text = String::from_utf8_lossy(&chunk).into_owned();
-            // What keeps the connection is no event.
-            if !text.starts_with(':') {
+            // What keeps the connection is no event, nor is the mark of where it begins.
+            if !text.starts_with(':') && !text.starts_with("id:") {
                 return text;
             }
         }
@@ -110,20 +110,12 @@ impl World {
         self.folder.path()
     }
 
-    async fn ask(&self, path: &str) -> axum::response::Response {
-        let request = Request::get(path).header("host", "localhost:7474").body(Body::empty()).unwrap();
-        self.console.clone().oneshot(request).await.unwrap()
-    }
-
     pub(crate) async fn get(&self, path: &str) -> Page {
-        let answer = self.ask(path).await;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        Page { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+        get_of(&self.console, path).await
     }
 
     pub(crate) async fn follow(&self) -> Changes {
-        Changes(self.ask("/changes").await.into_body().into_data_stream())
+        Changes(ask(&self.console, "/changes").await.into_body().into_data_stream())
     }
 
     /// What stands in each file, but for SQLite's index of its log, in which readers note that they read.
@@ -143,4 +135,17 @@ impl World {
         walk(self.path(), &mut found);
         found
     }
+}
+
+async fn ask(console: &Router, path: &str) -> axum::response::Response {
+    let request = Request::get(path).header("host", "localhost:7474").body(Body::empty()).unwrap();
+    console.clone().oneshot(request).await.unwrap()
+}
+
+/// A page of a console.
+pub(crate) async fn get_of(console: &Router, path: &str) -> Page {
+    let answer = ask(console, path).await;
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    Page { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }

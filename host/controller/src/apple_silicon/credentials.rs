@@ -15,8 +15,8 @@ use crate::writes::FIELD_MANAGER;
 
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Why the Secret of an object cannot be written, where another has that name: one that this controller did not write for
-/// an object of this name. A machine `db` does not take the Secret `db-credentials` of somebody's database.
+/// Why the Secret of an object cannot be written, where another has that name: one that this controller did not write
+/// for an object of this name. A machine `db` does not take the Secret `db-credentials` of somebody's database.
 pub(super) async fn taken(context: &Context, namespace: &str, name: &str) -> Result<Option<String>, Error> {
     let api: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
     let name_of_secret = secret_name(name);
@@ -63,8 +63,8 @@ fn is_ours(secret: &Secret, object: &str) -> bool {
         && owners.iter().all(|owner| owner.kind == kind && owner.name == object)
 }
 
-/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, or where
-/// the name is [`taken`].
+/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, or
+/// where the name is [`taken`].
 ///
 /// It belongs to the object and goes with it, also when the object moves to another cluster.
 pub(super) async fn write(
@@ -128,7 +128,8 @@ mod tests {
     fn object() -> AppleSiliconMachine {
         serde_json::from_value(json!({
             "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "AppleSiliconMachine",
-            "metadata": {"name": "mini", "namespace": "macs", "uid": "u", "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
+            "metadata": {"name": "mini", "namespace": "macs", "uid": "u",
+            "labels": {"cluster.x-k8s.io/cluster-name": "prod"}},
             "spec": {"type": "M4-S"},
         }))
         .unwrap()
@@ -137,7 +138,8 @@ mod tests {
     #[test]
     fn the_secret_belongs_to_the_object_and_holds_what_a_bootstrapper_needs() {
         let host: Host = serde_json::from_value(json!({
-            "id": "h", "ip": "192.0.2.7", "ssh_username": "m1", "sudo_password": "hidden", "vnc_url": "vnc://m1:hidden@192.0.2.7",
+            "id": "h", "ip": "192.0.2.7", "ssh_username": "m1", "sudo_password": "hidden",
+            "vnc_url": "vnc://m1:hidden@192.0.2.7",
             "zone": "fr-par-1", "type": "M4-S",
         }))
         .unwrap();

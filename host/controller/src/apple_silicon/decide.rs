@@ -7,7 +7,7 @@ use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 
 use super::setup::Due;
 use crate::above::{Above, Standing};
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
 use crate::outcome::not_yet;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 
 use super::bootstrap::failures;
-use super::setup::{Ended, Ran};
+use super::setup::ended::{Ended, Ran};
 use super::{Mac, addresses, credentials};
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
 use crate::outcome::{Outcome, Recovery, backoff, later, needs_people, reason_to_wait, word, words};

@@ -23,10 +23,10 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
 use crate::above::{Above, Standing};
-use crate::accounts;
+use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{
     AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
     conditions,
@@ -98,7 +98,7 @@ struct Mac<'a> {
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Context>) -> Result<Action, Error> {
     let (object, job) = current(object, &context).await?;
-    let context = match accounts::context_of(&context, object.as_ref()).await? {
+    let context = match context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
         Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
     };

@@ -97,8 +97,8 @@ pub(super) async fn release(context: &Context, request: ReleaseRequest, control:
 
 /// Reads a host, for its passwords or because the listing does not show it.
 ///
-/// It is by its name alone that a host is the object's: anybody who may edit the object can name any id, and the key may
-/// reach hosts of others.
+/// It is by its name alone that a host is the object's: anybody who may edit the object can name any id, and the key
+/// may reach hosts of others.
 pub(super) async fn inspect(
     context: &Context,
     (zone, id): (&Zone, &str),
@@ -123,8 +123,8 @@ pub(super) async fn inspect(
         Ok(None) => Outcome::Refused {
             reason: "HostGone",
             message: format!(
-                "Scaleway has no host {id} in {zone} any more: somebody deleted it. Delete this object, or its Machine, so that \
-                 another takes its place"
+                "Scaleway has no host {id} in {zone} any more: somebody deleted it. Delete this object, or its \
+                 Machine, so that another takes its place"
             ),
         },
         Err(error) => Outcome::Failed { reason: "HostUnreadable", message: error.to_string() },

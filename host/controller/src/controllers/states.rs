@@ -31,7 +31,8 @@ pub(super) fn of_cluster(object: &ServerCluster) -> &str {
     object.status.as_ref().and_then(|status| status.state.as_deref()).unwrap_or(NONE)
 }
 
-/// Counts the objects of a kind by state until the end, where they have one that people ask for. A state in which there is none any more counts 0.
+/// Counts the objects of a kind by state until the end, where they have one that people ask for. A state in which there
+/// is none any more counts 0.
 pub(super) async fn count<K>(
     kind: &'static str,
     state: Option<fn(&K) -> &str>,

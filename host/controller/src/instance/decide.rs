@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::above::{Above, Standing};
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
 use crate::outcome::not_yet;

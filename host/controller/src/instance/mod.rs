@@ -21,10 +21,10 @@ use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
 
 use crate::Error;
 use crate::above::{Above, Standing};
-use crate::accounts;
+use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::requested::requested;
@@ -57,7 +57,7 @@ struct Instance<'a> {
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context>) -> Result<Action, Error> {
     let (object, job) = current(object, &context).await?;
-    let context = match accounts::context_of(&context, object.as_ref()).await? {
+    let context = match context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
         Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
     };
@@ -125,8 +125,8 @@ async fn owned(
     Ok(owned)
 }
 
-/// Whether a server was made by this operation, by its own tag: who died after the provider id was written, and before the
-/// status was, has left nothing else that says so.
+/// Whether a server was made by this operation, by its own tag: who died after the provider id was written, and before
+/// the status was, has left nothing else that says so.
 async fn was_made_by(context: &Context, operation: Option<&str>, zone: &Zone, id: &str) -> bool {
     let Some(operation) = operation else { return false };
     let servers = context.lifecycle.servers(zone).await.ok();
@@ -358,8 +358,9 @@ impl Instance<'_> {
         })
     }
 
-    /// Takes the cloud-init out of the user data when the Machine has become a Node: it has served, it holds what a machine
-    /// joins with, and everything that runs on the server can read it. What fails is tried again at the next look.
+    /// Takes the cloud-init out of the user data when the Machine has become a Node: it has served, it holds what a
+    /// machine joins with, and everything that runs on the server can read it. What fails is tried again at the next
+    /// look.
     async fn remove_bootstrap_data(&mut self) {
         let turn = &mut self.turn;
         let Some((zone, id)) = &self.server else { return };
@@ -388,7 +389,8 @@ impl Instance<'_> {
         !waits_for_node && !waits_for_address
     }
 
-    /// The addresses of the server's interfaces in private networks. They are looked up once: an interface keeps its own.
+    /// The addresses of the server's interfaces in private networks. They are looked up once: an interface keeps its
+    /// own.
     async fn private_addresses(&self, server: &Server) -> Vec<String> {
         let known: Vec<String> = internal(&self.turn.status.addresses).map(str::to_owned).collect();
         if server.private_nics.is_empty() || !known.is_empty() {

@@ -108,7 +108,8 @@ mod tests {
             "types": ["PRO2-XS", "DEV1-S"], "image": "ubuntu_noble",
             "rootVolume": {"type": "sbs_volume", "sizeGB": 20, "iops": 15000},
             "additionalVolumes": [{"type": "l_ssd", "sizeGB": 10}],
-            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["n"], "securityGroup": "g", "placementGroup": "p",
+            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["n"], "securityGroup": "g",
+            "placementGroup": "p",
             "project": "q", "tags": ["team"], "createDeadlineSeconds": 300,
         }))
         .unwrap();

@@ -319,8 +319,8 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
         Err(error) if error.is_not_found() => Outcome::Refused {
             reason: "ServerGone",
             message: format!(
-                "Scaleway has no server {id} in {zone} any more: somebody deleted it. Delete this object, or its Machine, so that \
-                 another takes its place"
+                "Scaleway has no server {id} in {zone} any more: somebody deleted it. Delete this object, or its \
+                 Machine, so that another takes its place"
             ),
         },
         Err(error) => Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() },

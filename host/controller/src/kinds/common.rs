@@ -373,9 +373,9 @@ impl SetupStatus {
     }
 }
 
-/// What is known of a machine. Only the controller writes it, so it says whose a host or a server is. One that is lost (a
-/// move between clusters drops it) is found again from the object's UID, or from `spec.providerID` and the annotations
-/// with an administrator's approval.
+/// What is known of a machine. Only the controller writes it, so it says whose a host or a server is. One that is lost
+/// (a move between clusters drops it) is found again from the object's UID, or from `spec.providerID` and the
+/// annotations with an administrator's approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {

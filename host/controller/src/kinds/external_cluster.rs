@@ -10,7 +10,8 @@ use super::common::{Condition, TemplateMetadata};
 /// made for it.
 ///
 /// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second, Cluster API waits
-/// for ever for a control plane machine of its own and never looks for the Nodes of the others (seen with its core 1.13.3).
+/// for ever for a control plane machine of its own and never looks for the Nodes of the others (seen with its core
+/// 1.13.3).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -24,7 +25,8 @@ use super::common::{Condition, TemplateMetadata};
     category = "cluster-api",
     category = "windlass",
     shortname = "excl",
-    doc = "The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is made for it.",
+    doc = "The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: \
+        nothing is made for it.",
     printcolumn(name = "Host", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
     printcolumn(name = "Port", type_ = "integer", json_path = ".spec.controlPlaneEndpoint.port"),
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
@@ -40,8 +42,8 @@ pub struct ExternalClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub version: Option<String>,
-    /// The zones for machines: they become the Cluster's failure domains, and a Machine's `failureDomain` is the zone of
-    /// its host or server.
+    /// The zones for machines: they become the Cluster's failure domains, and a Machine's `failureDomain` is the zone
+    /// of its host or server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$")))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
@@ -76,7 +78,8 @@ pub struct ExternalClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
-    /// `spec.zones` in the form of the contract v1beta2. Under the contract v1beta1, which wants another, there are none.
+    /// `spec.zones` in the form of the contract v1beta2. Under the contract v1beta1, which wants another, there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub failure_domains: Vec<FailureDomain>,

@@ -28,7 +28,8 @@ use super::rules::{dns_label, unchanged};
     printcolumn(name = "Zone", type_ = "string", json_path = ".status.failureDomain"),
     printcolumn(name = "Server", type_ = "string", json_path = ".status.serverID", priority = 1),
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID", priority = 1),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = dns_label(
         63,
@@ -69,8 +70,8 @@ pub struct InstanceMachineSpec {
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway://instance/[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
     pub provider_id: Option<String>,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
-    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be one,
-    /// else the controller's.
+    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be
+    /// one, else the controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<CredentialsReference>,
     /// The zone. Absent: the Machine's failure domain, else the controller's default zone.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Condition, TemplateMetadata};
 
-/// A request for help with an unhealthy Machine, whose name it has and by which it is owned. The release policy decides what becomes
-/// of the host or server: it is left as it is, restarted, or replaced together with its Machine.
+/// A request for help with an unhealthy Machine, whose name it has and by which it is owned. The release policy decides
+/// what becomes of the host or server: it is left as it is, restarted, or replaced together with its Machine.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -20,7 +20,8 @@ use super::common::{Condition, TemplateMetadata};
     category = "cluster-api",
     category = "windlass",
     shortname = "mrem",
-    doc = "A request for help with an unhealthy Machine: the release policy decides whether it is left as it is, restarted or replaced.",
+    doc = "A request for help with an unhealthy Machine: the release policy decides whether it is left as it is, \
+        restarted or replaced.",
     printcolumn(name = "Verdict", type_ = "string", json_path = ".status.conditions[?(@.type==\"Judged\")].reason"),
     printcolumn(name = "Requests", type_ = "integer", json_path = ".status.requests"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")

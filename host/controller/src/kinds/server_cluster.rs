@@ -31,7 +31,8 @@ use super::rules::{dns_label, unchanged};
     printcolumn(name = "Operation", type_ = "integer", json_path = ".status.operation.number"),
     printcolumn(name = "Progress", type_ = "string", json_path = ".status.progress"),
     printcolumn(name = "Zone", type_ = "string", json_path = ".spec.zone", priority = 1),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = dns_label(
         32,
@@ -61,8 +62,8 @@ pub struct ServerClusterSpec {
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
     pub zone: String,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
-    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be one,
-    /// else the controller's.
+    /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be
+    /// one, else the controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<CredentialsReference>,
     /// Id of the project. Absent: the credentials' default.
@@ -70,7 +71,10 @@ pub struct ServerClusterSpec {
     #[schemars(length(min = 1, max = 64))]
     pub project: Option<String>,
     /// The node groups. Changed counts scale the cluster, several groups at once.
-    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(
+        length(min = 1, max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]),
+    )]
     pub groups: Vec<ServerClusterGroup>,
     /// Names of nodes that are to leave first when their group shrinks; then the newest leave. A name of a node that is
     /// gone says nothing any more, since no name is given twice.

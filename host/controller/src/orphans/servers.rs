@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use windlass_scaleway::types::instance::Server;
 
-use super::{Account, Counts, PAGE, Watch, about};
+use super::known::{Account, Counts, PAGE, Watch, about};
 use crate::Error;
 use crate::context::Context;
 use crate::kinds::{InstanceMachine, ServerCluster, annotations};
@@ -54,8 +54,8 @@ fn is_explained(server: &Server, explained: &BTreeSet<String>) -> bool {
         || server.tags.iter().any(|tag| tag == KEPT)
 }
 
-/// Tells of a server that was without an object at the last look, too: one alone may fall between the making of a server
-/// and the writing of it.
+/// Tells of a server that was without an object at the last look, too: one alone may fall between the making of a
+/// server and the writing of it.
 pub(super) async fn look(
     context: &Context,
     watch: &Watch,

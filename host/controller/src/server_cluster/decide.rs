@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windlass_cluster::ClusterState;
 
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{AttemptStatus, OperationStatus};
 use crate::outcome::not_yet;
 

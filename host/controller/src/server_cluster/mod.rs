@@ -1,11 +1,12 @@
 //! `ServerCluster`: what is seen, what is done.
 
+pub(crate) mod clusters;
 mod decide;
 mod ended;
 mod hooks;
 mod restore;
 mod specification;
-mod store;
+pub(crate) mod store;
 mod work;
 
 use std::collections::BTreeSet;
@@ -20,7 +21,8 @@ use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationSta
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
-use crate::accounts::{self, OfAccount, Unusable};
+use crate::account_of::{OfAccount, context_of};
+use crate::accounts::Unusable;
 use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
@@ -32,8 +34,6 @@ use crate::turn::current;
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MOST_INTERRUPTIONS, Next, Observed, Past, Standing, Work, decide, is_tried};
 use restore::Found;
-pub(crate) use store::Liveness;
-pub(crate) use work::ServerClusters;
 use work::Task;
 
 /// While an operation runs, its writes bring reconciles; its end does not, so it is looked for.
@@ -58,7 +58,7 @@ struct Cluster<'a> {
 /// Reconciles an object: looks, decides, does one thing.
 pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>) -> Result<Action, Error> {
     let (object, job) = current(object, &context).await?;
-    let context = match accounts::context_of(&context, object.as_ref()).await? {
+    let context = match context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
         Err(unusable) => return without_credentials(&object, &context, &unusable).await,
     };
@@ -107,7 +107,7 @@ async fn without_credentials(object: &ServerCluster, context: &Context, unusable
 async fn look(object: &ServerCluster, context: &Arc<Context>) {
     let stands = object.status.as_ref().is_some_and(|status| status.state.is_some());
     let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| stands) else { return };
-    let part = context.server_clusters.of(context, &object.namespace().unwrap_or_default());
+    let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
         tracing::debug!(cluster = %name, %error, "its servers were not looked at");
     }
@@ -394,7 +394,7 @@ impl Cluster<'_> {
         self.write().await?;
         let Ok(name) = self.object.name_any().parse() else { return Ok(Action::await_change()) };
         let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));
-        let part = context.server_clusters.of(&context, &self.namespace);
+        let part = context.server_clusters.of(&self.namespace);
         let object = self.object.clone();
         let (kind, jobs) = (work.job(), &self.context.jobs);
         // The operation writes its own record.

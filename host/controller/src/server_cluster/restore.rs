@@ -50,15 +50,16 @@ pub(super) async fn find(context: &Context, object: &ServerCluster) -> Result<Fo
     if !approved(context, &key, &namespace, &name).await? {
         let (count, first) = (nodes.len(), &first.name);
         return Ok(Found::Servers(format!(
-            "{count} servers of a cluster {name} are there, {first} among them, and no object explains them: nothing is made beside \
-             them. Delete them, or give this object its status back, or {}",
+            "{count} servers of a cluster {name} are there, {first} among them, and no object explains them: nothing \
+             is made beside them. Delete them, or give this object its status back, or {}",
             remedy(context, &key, &namespace, &name)
         )));
     }
     Ok(Found::Status(Box::new(status(&object.spec, nodes, Timestamp::now()))))
 }
 
-/// The servers of other objects: clusters of this name in other namespaces, and machines, whose groups may have any name.
+/// The servers of other objects: clusters of this name in other namespaces, and machines, whose groups may have any
+/// name.
 async fn explained(context: &Context, object: &ServerCluster) -> Result<BTreeSet<String>, Error> {
     let named = ListParams::default().fields(&format!("metadata.name={}", object.name_any()));
     let clusters: Vec<ServerCluster> = watched(context, &named).await?;

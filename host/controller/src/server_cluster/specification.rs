@@ -51,7 +51,7 @@ pub(super) fn time_limit(hook: &ServerClusterHook) -> Duration {
 
 /// What the object asks for; the error names the field.
 pub(super) fn specification(name: &str, spec: &ServerClusterSpec) -> Result<ClusterSpecification, String> {
-    let name = name.parse().map_err(|error: windlass_cluster::Error| error.to_string())?;
+    let name = name.parse().map_err(|error: windlass_cluster::InvalidName| error.to_string())?;
     let zone = spec.zone.parse().map_err(|error| format!("spec.zone: {error}"))?;
     let mut wanted = ClusterSpecification::new(name, zone);
     wanted.project.clone_from(&spec.project);
@@ -64,7 +64,7 @@ pub(super) fn specification(name: &str, spec: &ServerClusterSpec) -> Result<Clus
     }
     for data in &spec.groups {
         let name: NodeGroupName =
-            data.name.parse().map_err(|error: windlass_cluster::Error| format!("spec.groups: {error}"))?;
+            data.name.parse().map_err(|error: windlass_cluster::InvalidName| format!("spec.groups: {error}"))?;
         wanted.groups.insert(name, group(data));
     }
     let hook =

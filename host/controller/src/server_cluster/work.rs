@@ -1,26 +1,19 @@
 //! The jobs on clusters: each a call of the floor below, whose events become Kubernetes' and whose end becomes an
 //! outcome.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
-    ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOptions, ClusterOutcome, ClusterSpecification,
-    Clusters, Error, OperationKind, OperationState, ScaleRequest, Stage,
+    ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOutcome, ClusterSpecification, Error,
+    OperationKind, OperationState, ScaleRequest, Stage,
 };
 use windlass_lifecycle::Control;
 
-use super::hooks::KubernetesHooks;
-use super::specification::CloudInits;
-use super::store::{KubernetesClusterStore, Liveness};
+use super::clusters::Part;
 use crate::context::Context;
-use crate::kinds::ServerCluster;
 use crate::outcome::Outcome;
 
 /// How soon something that another works on is looked at again.
@@ -29,53 +22,6 @@ const AFTER_CONTENTION: Duration = Duration::from_secs(2);
 const TOLD_NODES: u32 = 5;
 /// How long the last events get to be published.
 const LAST_EVENTS: Duration = Duration::from_secs(5);
-
-/// The clusters of each namespace.
-pub(crate) struct ServerClusters {
-    liveness: Liveness,
-    leaving: CancellationToken,
-    by_namespace: Mutex<HashMap<String, Part>>,
-}
-
-/// Those of one.
-#[derive(Clone)]
-pub(super) struct Part {
-    pub(super) clusters: Clusters,
-    pub(super) hooks: KubernetesHooks,
-}
-
-impl ServerClusters {
-    /// `leaving` is cancelled when the process is to end.
-    pub(crate) fn new(liveness: Liveness, leaving: CancellationToken) -> Self {
-        Self { liveness, leaving, by_namespace: Mutex::default() }
-    }
-
-    pub(super) fn of(&self, context: &Context, namespace: &str) -> Part {
-        let mut parts = self.by_namespace.lock();
-        parts.entry(namespace.to_owned()).or_insert_with(|| self.part(context, &context.client, namespace)).clone()
-    }
-
-    fn part(&self, context: &Context, client: &Client, namespace: &str) -> Part {
-        let hooks =
-            KubernetesHooks { client: client.clone(), namespace: namespace.to_owned(), leaving: self.leaving.clone() };
-        let store = Arc::new(KubernetesClusterStore::new(client, namespace, self.liveness.clone()));
-        let (lifecycle, scaleway) = (context.lifecycle.clone(), context.scaleway.clone());
-        let mut options = ClusterOptions::new(lifecycle, scaleway, Arc::clone(&context.policies), store);
-        options.hooks = Arc::new(hooks.clone());
-        options.cloud_inits = Arc::new(CloudInits { client: client.clone(), namespace: namespace.to_owned() });
-        Part { clusters: Clusters::new(options), hooks }
-    }
-}
-
-impl Part {
-    /// Stops the Jobs of an operation whose process died.
-    pub(super) async fn stop_hooks(&self, object: &ServerCluster, number: u64) -> Result<(), Outcome> {
-        self.hooks.stop(object, number).await.map_err(|error| Outcome::Failed {
-            reason: "HooksNotStopped",
-            message: format!("the Jobs of operation {number}, whose process died, cannot be stopped: {error}"),
-        })
-    }
-}
 
 /// What a job is to do.
 pub(super) enum Task {
@@ -241,7 +187,8 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
             warning(
                 "Recovering",
                 format!(
-                    "failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as {by} decided{why}"
+                    "failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as \
+                     {by} decided{why}"
                 ),
             )
         }

@@ -4,11 +4,15 @@ use std::io::Cursor;
 
 use minisign::KeyPair;
 use serde_json::json;
-use windlass_distribution::Trust;
+use windlass_distribution::{Signature, Trust};
 
 const CONTENTS: &[u8] = b"a policy";
 
-fn sign(pair: &KeyPair, contents: &[u8], comment: &str) -> String {
+fn sign(pair: &KeyPair, contents: &[u8], comment: &str) -> Signature {
+    Signature::Minisign(text(pair, contents, comment))
+}
+
+fn text(pair: &KeyPair, contents: &[u8], comment: &str) -> String {
     minisign::sign(Some(&pair.pk), &pair.sk, Cursor::new(contents), Some(comment), None).unwrap().to_string()
 }
 
@@ -24,7 +28,7 @@ fn trust(value: serde_json::Value) -> Trust {
     Trust::from_value(value).unwrap()
 }
 
-fn refused(trust: &Trust, contents: &[u8], signatures: &[String]) -> String {
+fn refused(trust: &Trust, contents: &[u8], signatures: &[Signature]) -> String {
     trust.verify(contents, signatures).unwrap_err().to_string()
 }
 
@@ -52,7 +56,10 @@ fn what_nobody_trusted_has_signed_is_refused_with_digest_key_and_rule() {
         "{words}"
     );
     for nonsense in ["", "\n\n\n", "untrusted comment: x\nAAAA\ntrusted comment: y\nAAAA\n", &"x\n".repeat(10_000)] {
-        assert!(refused(&trust, CONTENTS, &[nonsense.to_owned()]).contains("cannot be read"), "{nonsense}");
+        assert!(
+            refused(&trust, CONTENTS, &[Signature::Minisign(nonsense.to_owned())]).contains("cannot be read"),
+            "{nonsense}"
+        );
     }
 }
 
@@ -71,11 +78,12 @@ fn a_signature_of_another_file_is_refused() {
 fn a_changed_comment_a_changed_signature_and_a_borrowed_name_are_refused() {
     let (release, stranger) = (pair(), pair());
     let trust = trust(json!({"keys": {"release": release.pk.to_base64()}}));
-    let good = sign(&release, CONTENTS, "version 1");
-    assert!(trust.verify(CONTENTS, std::slice::from_ref(&good)).is_ok());
-    assert!(refused(&trust, CONTENTS, &[good.replace("version 1", "version 2")]).contains("is not of"));
+    let good = text(&release, CONTENTS, "version 1");
+    let minisign = |text: String| [Signature::Minisign(text)];
+    assert!(trust.verify(CONTENTS, &minisign(good.clone())).is_ok());
+    assert!(refused(&trust, CONTENTS, &minisign(good.replace("version 1", "version 2"))).contains("is not of"));
     let lines: Vec<&str> = good.lines().collect();
-    let theirs = sign(&stranger, CONTENTS, "version 1");
+    let theirs = text(&stranger, CONTENTS, "version 1");
     let their_lines: Vec<&str> = theirs.lines().collect();
     // The stranger's signature under the trusted key's identifier: the first 10 of 74 bytes, and so not whole digits.
     let mut decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, their_lines[1]).unwrap();
@@ -83,11 +91,11 @@ fn a_changed_comment_a_changed_signature_and_a_borrowed_name_are_refused() {
     decoded[..10].copy_from_slice(&ours[..10]);
     let borrowed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, decoded);
     let borrowed = [their_lines[0], &borrowed, their_lines[2], their_lines[3]].join("\n");
-    assert!(refused(&trust, CONTENTS, &[borrowed]).contains("is not of"));
+    assert!(refused(&trust, CONTENTS, &minisign(borrowed)).contains("is not of"));
     // Halves of two signatures of the same key.
-    let other = sign(&release, CONTENTS, "version 2");
+    let other = text(&release, CONTENTS, "version 2");
     let mixed = [lines[0], lines[1], lines[2], other.lines().nth(3).unwrap()].join("\n");
-    assert!(refused(&trust, CONTENTS, &[mixed]).contains("is not of"));
+    assert!(refused(&trust, CONTENTS, &minisign(mixed)).contains("is not of"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use windlass_console::ServeOptions;
 use windlass_lifecycle::{GroupName, OwnerName, PoolPrefix};
 use windlass_policy::slots::release::Requested;
 use windlass_policy::{Brake, Policies};
@@ -49,6 +50,8 @@ pub struct AppleSiliconConfiguration {
     pub brake: Brake,
     /// Where metrics are served.
     pub metrics: Option<MetricsAddress>,
+    /// Where the console is served, and for whom.
+    pub console: Option<ServeOptions>,
 }
 
 /// The operating system that hosts are to have.

@@ -4,6 +4,7 @@
 //! (`docs/gitlab-runner-keys.md` explains each). All that is wrong is reported at once.
 
 mod apple_silicon;
+mod console;
 mod duration;
 mod environment;
 mod problem;
@@ -23,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use windlass_console::ServeOptions;
 use windlass_lifecycle::{GroupName, OwnerName, ServerSpecification};
 use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
@@ -80,6 +82,8 @@ pub struct Configuration {
     pub brake: Brake,
     /// Where metrics are served.
     pub metrics: Option<MetricsAddress>,
+    /// Where the console is served, and for whom.
+    pub console: Option<ServeOptions>,
 }
 
 /// Without cloud-init and tags, which may hold secrets.

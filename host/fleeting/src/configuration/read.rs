@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use windlass_console::ServeOptions;
 use windlass_lifecycle::{
     AddressKind, AddressPool, CloudInit, Error, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
     ServerSpecification, VolumeKind,
@@ -16,6 +17,7 @@ use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::{Brake, Policies, Source};
 use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
+use super::console::console;
 use super::problem::{ConfigurationErrors, Problem};
 use super::reader::{Reader, duration, kind, shown};
 use super::state_directory::default_state_directory;
@@ -80,6 +82,7 @@ pub(super) struct Common {
     pub(super) policy_folder: PathBuf,
     pub(super) brake: Brake,
     pub(super) metrics: Option<MetricsAddress>,
+    pub(super) console: Option<ServeOptions>,
 }
 
 /// See [`GroupConfiguration::read`].
@@ -159,6 +162,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
     let policy_folder = reader.text("policy_folder").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let brake = brake(reader);
     let metrics = reader.text("metrics").and_then(|text| metrics_address(reader, &text));
+    let console = console(reader);
     if reader.take("max_age").is_some() {
         reader.wrong("max_age", NO_AGE);
     }
@@ -176,6 +180,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         policy_folder,
         brake,
         metrics,
+        console,
     }
 }
 
@@ -223,6 +228,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         policy_folder: common.policy_folder,
         brake: common.brake,
         metrics: common.metrics,
+        console: common.console,
     })
 }
 
@@ -245,8 +251,8 @@ fn refuse_early_reaps(reader: &mut Reader<'_>, policies: &Policies) {
     let Some(timeout) = duration(written) else { return };
     if u128::from(deadline) < timeout.as_millis() {
         let words = format!(
-            "policies.state-mapping removes a server after {deadline} ms (deadline-ms), and so before this time is over; \
-             make that longer than {} ms, or leave it out",
+            "policies.state-mapping removes a server after {deadline} ms (deadline-ms), and so before this time is \
+             over; make that longer than {} ms, or leave it out",
             timeout.as_millis()
         );
         reader.wrong("create_timeout", words);

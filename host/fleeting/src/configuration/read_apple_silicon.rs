@@ -98,6 +98,7 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         policy_folder: common.policy_folder,
         brake: common.brake,
         metrics: common.metrics,
+        console: common.console,
     })
 }
 

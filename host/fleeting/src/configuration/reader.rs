@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "calls_per_second",
     "cloud_init",
     "cloud_init_file",
+    "console",
     "create_timeout",
     "delete_on_shutdown",
     "endpoint",

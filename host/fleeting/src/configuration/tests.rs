@@ -303,8 +303,8 @@ fn a_policy_that_removes_a_server_before_its_create_timeout_is_refused() {
     for links in [early.clone(), json!([{"path": "own.wasm"}, early])] {
         let problems = problems(&with_deadline(links));
         assert!(
-            matches!(&problems[..], [problem] if problem.starts_with("create_timeout: policies.state-mapping removes a server \
-                after 2399999 ms (deadline-ms)") && problem.contains("longer than 2400000 ms, or leave it out")),
+            matches!(&problems[..], [problem] if problem.starts_with("create_timeout: policies.state-mapping removes a \
+                server after 2399999 ms (deadline-ms)") && problem.contains("longer than 2400000 ms, or leave it out")),
             "{problems:?}"
         );
     }

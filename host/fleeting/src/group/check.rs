@@ -293,8 +293,8 @@ async fn check_own_image(
     Ok(newest.map_or_else(|| family(""), |image| family(&image.name)))
 }
 
-/// What is said to be in the pool is there, and nobody else's. Answers which of the named addresses are in this zone: all
-/// of them, unless there are other zones in which they can be.
+/// What is said to be in the pool is there, and nobody else's. Answers which of the named addresses are in this zone:
+/// all of them, unless there are other zones in which they can be.
 async fn check_pool(
     client: &Client,
     server: &ServerSpecification,

@@ -85,6 +85,8 @@ pub(crate) struct Fleet {
     pub(crate) _lock: Lock,
     /// Reloads policies as their files change.
     pub(crate) _watch: Option<windlass_policy::Watch>,
+    /// Shown for as long as the group lives.
+    pub(crate) _console: Option<windlass_console::Beside>,
 }
 
 /// Milliseconds since 1970.

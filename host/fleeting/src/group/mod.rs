@@ -62,14 +62,14 @@ pub struct ScalewayGroup {
 }
 
 impl ScalewayGroup {
-    /// A group that will look for credentials in these process_environment, and have its policies compiled by this compiler
-    /// (by its own process where there is none).
+    /// A group that will look for credentials in these process_environment, and have its policies compiled by this
+    /// compiler (by its own process where there is none).
     pub fn new(process_environment: ProcessEnvironment, compiler: Option<Compiler>) -> Self {
         Self { process_environment, compiler, fleet: OnceCell::new(), hosts: OnceCell::new() }
     }
 
-    /// A group that has been initialised with this configuration, with dependencies that are not made from it: for simulations,
-    /// which have their own time and their own Scaleway.
+    /// A group that has been initialised with this configuration, with dependencies that are not made from it: for
+    /// simulations, which have their own time and their own Scaleway.
     ///
     /// # Errors
     /// As Init.

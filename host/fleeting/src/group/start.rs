@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
+use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Clock, Durability, GroupMember, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind,
@@ -59,9 +60,9 @@ pub enum StartError {
     Protocol(String),
     /// Another plugin process works on the same group.
     #[error(
-        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own in \
-         plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the plugin \
-         of its former registration still runs: restart the runner", path.display()
+        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own \
+         in plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the \
+         plugin of its former registration still runs: restart the runner", path.display()
     )]
     Locked {
         /// The group.
@@ -71,9 +72,9 @@ pub enum StartError {
     },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(
-        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: {found}. \
-         If the host that made them still works, this group needs a `name` of its own, or adopt = false, which leaves \
-         them alone. If their state_dir was lost, adopt = true takes them over", state.display()
+        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
+         {found}. If the host that made them still works, this group needs a `name` of its own, or adopt = false, \
+         which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
     )]
     Strangers {
         /// The group.
@@ -87,8 +88,8 @@ pub enum StartError {
     },
     /// Macs carry the name of this group that this state directory did not claim.
     #[error(
-        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: {found}. \
-         {remedy}", state.display()
+        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: \
+         {found}. {remedy}", state.display()
     )]
     StrangeHosts {
         /// The group.
@@ -129,6 +130,9 @@ pub enum StartError {
     /// Metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The console cannot be served.
+    #[error("console: {0}")]
+    Console(#[source] windlass_console::Error),
     /// A thread of ours broke down.
     #[error("the plugin has a defect: {0}")]
     Defect(#[from] tokio::task::JoinError),
@@ -203,6 +207,7 @@ pub(super) async fn start(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
+    let console = console_of(configuration.console.as_ref(), &state).await?;
     let key = key_of(&connector, &state)?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
@@ -230,7 +235,7 @@ pub(super) async fn start(
     let durability = Durability::default();
     let dependencies =
         Dependencies { client, policies, clock: Clock::System, durability, seed: None, host: takeover::host_name() };
-    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch }).await
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch, console }).await
 }
 
 /// Starts the group on this dependencies.
@@ -243,7 +248,19 @@ pub(super) async fn start_on(
     let (state, lock) = claim(&configuration).await?;
     let key = key_of(&connector, &state)?;
     let learned = check(&dependencies.client, &configuration).await?;
-    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch: None }).await
+    begin(configuration, connector, dependencies, Claimed { state, lock, key, learned, watch: None, console: None })
+        .await
+}
+
+/// The group's console, where one is configured. Its files are read on a thread for it.
+pub(super) async fn console_of(
+    options: Option<&ServeOptions>,
+    state: &StateDirectory,
+) -> Result<Option<Beside>, StartError> {
+    let Some(options) = options.cloned() else { return Ok(None) };
+    let state = state.clone();
+    let serving = tokio::task::spawn_blocking(move || observe::serve_console(&options, &state));
+    serving.await?.map(Some).map_err(StartError::Console)
 }
 
 fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
@@ -269,8 +286,8 @@ fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Result<Option<
     };
     if key.as_ref().is_some_and(|key| key.tag().is_none()) {
         tracing::warn!(
-            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are not \
-             given it: it must be among the project's SSH keys"
+            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are \
+             not given it: it must be among the project's SSH keys"
         );
     }
     Ok(key)
@@ -283,6 +300,7 @@ struct Claimed {
     key: Option<KeyPair>,
     learned: Learned,
     watch: Option<windlass_policy::Watch>,
+    console: Option<Beside>,
 }
 
 async fn begin(
@@ -291,7 +309,7 @@ async fn begin(
     dependencies: Dependencies,
     claimed: Claimed,
 ) -> Result<Arc<Fleet>, StartError> {
-    let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch } = claimed;
+    let Claimed { state, lock, key, learned: Learned { family, architecture, places }, watch, console } = claimed;
     let Dependencies { client, policies, clock, durability, seed, host } = dependencies;
     refuse_windows(&connector, family)?;
     let members = members(&client, &configuration, &state).await?;
@@ -346,6 +364,7 @@ async fn begin(
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
+        _console: console,
     });
     // In this order: what is open is ended first; only then is it seen what nothing explains.
     let working = Arc::clone(&fleet);
@@ -505,8 +524,8 @@ fn book_of_journal(
     Ok((book, candidates))
 }
 
-/// Where an operation's server is. Of which type a creation made it is seen when it is listed; here it is the first that
-/// was to be tried.
+/// Where an operation's server is. Of which type a creation made it is seen when it is listed; here it is the first
+/// that was to be tried.
 fn place_of(operation: &Operation) -> Result<Place, windlass_lifecycle::Error> {
     let unreadable = |error: InvalidLocation| windlass_lifecycle::Error::Specification {
         field: "zone",

@@ -88,6 +88,7 @@ async fn try_start(
         policy_folder: PathBuf::from("."),
         brake: Brake::default(),
         metrics: None,
+        console: None,
     };
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
     change(&mut configuration);

@@ -235,7 +235,8 @@ impl Fleet {
                 tracing::warn!(
                     instance = id,
                     server = machine.id,
-                    "{host} works under the same name and owner and made this, so it is left alone: each needs its own name"
+                    "{host} works under the same name and owner and made this, so it is left alone: each needs its own \
+                     name"
                 );
             }
             return None;

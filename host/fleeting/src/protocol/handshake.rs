@@ -39,7 +39,8 @@ pub enum HandshakeError {
     MutualTls,
     /// The host wants the socket to belong to a group. Fleeting never does.
     #[error(
-        "The host asks for a socket of a certain group (PLUGIN_UNIX_SOCKET_GROUP), which this plugin does not support.\n\
+        "The host asks for a socket of a certain group (PLUGIN_UNIX_SOCKET_GROUP), which this plugin does not \
+         support.\n\
          GitLab Runner's fleeting never asks for it; start the plugin without it."
     )]
     SocketGroup,

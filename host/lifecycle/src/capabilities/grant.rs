@@ -36,11 +36,13 @@ enum Segment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GrantError {
     #[error(
-        "a grant of windlass:scaleway/request needs methods and a path pattern, as in \"windlass:scaleway/request GET /instance/v1/zones/*/products/**\"; found {0:?}"
+        "a grant of windlass:scaleway/request needs methods and a path pattern, as in \"windlass:scaleway/request GET \
+         /instance/v1/zones/*/products/**\"; found {0:?}"
     )]
     Incomplete(String),
     #[error(
-        "{0:?} can't be granted: one of GET, HEAD, POST (in capitals), because a policy judges and only the host changes anything"
+        "{0:?} can't be granted: one of GET, HEAD, POST (in capitals), because a policy judges and only the host \
+         changes anything"
     )]
     Method(String),
     #[error("{0:?} is no path pattern: it must begin with \"/\" and have neither query nor empty segments")]
@@ -267,7 +269,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_grant_survives_being_written_and_read(text in "(GET|GET,HEAD|POST)( )(/([a-z0-9-]{1,8}|\\*|\\*\\*)){1,6}") {
+        fn a_grant_survives_being_written_and_read(text in "(GET|GET,HEAD|POST)( \
+            )(/([a-z0-9-]{1,8}|\\*|\\*\\*)){1,6}") {
             let grant: RequestGrant = text.parse().unwrap();
             prop_assert_eq!(grant.to_string(), text);
         }
@@ -275,7 +278,8 @@ mod tests {
         #[test]
         fn no_path_that_was_accepted_leaves_its_segments(path in "[ -~]{0,60}") {
             if let Ok(parsed) = RequestPath::parse(&path) {
-                prop_assert!(parsed.segments.iter().all(|segment| !segment.is_empty() && *segment != ".." && !segment.contains(['/', '?', '%'])));
+                let harmless = |segment: &str| !segment.is_empty() && segment != ".." && !segment.contains(['/', '?', '%']);
+                prop_assert!(parsed.segments.iter().all(|segment| harmless(segment)));
             }
         }
     }

@@ -73,7 +73,8 @@ fn keep_what_was_kept(transaction: &Transaction<'_>) -> Result<(), rusqlite::Err
     transaction
         .execute(
             "insert into entries
-                 (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data, at)
+                 (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data,
+                     at)
              select operation,
                     (select max(sequence) from entries other where other.operation = entries.operation)
                         + row_number() over (partition by operation order by sequence),

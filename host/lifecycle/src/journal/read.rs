@@ -19,8 +19,8 @@ const LIMIT: u32 = 1_000;
 /// Entries of one operation at most. A create with a hundred retries writes a few hundred.
 const ENTRIES: u32 = 100_000;
 
-const OPERATION_COLUMNS: &str = "id, kind, grouping, zone, owner, specification, policies, runner, state, cause, reasons, \
-     report, ended_by, created_at, updated_at, look_at";
+const OPERATION_COLUMNS: &str = "id, kind, grouping, zone, owner, specification, policies, runner, state, cause, \
+     reasons, report, ended_by, created_at, updated_at, look_at";
 
 /// A row being read, which knows how to name itself.
 struct Checked<'a> {

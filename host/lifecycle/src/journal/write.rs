@@ -85,7 +85,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
             let written = connection
                 .prepare_cached(
                     "insert into entries
-                     (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data, at)
+                     (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server,
+                         data, at)
                      select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
                             ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
                      from operations where id = ?1",

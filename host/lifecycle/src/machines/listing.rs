@@ -262,8 +262,8 @@ pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -
 }
 
 impl Lifecycle {
-    /// Every Apple silicon host of a zone, whoever's it is; where [`Options::project`](crate::Options::project) names one, of
-    /// that project. Calls for one zone within
+    /// Every Apple silicon host of a zone, whoever's it is; where [`Options::project`](crate::Options::project) names
+    /// one, of that project. Calls for one zone within
     /// [`Limits::machine_interval`](crate::Limits::machine_interval) share one answer, also while it is on its way;
     /// what this process itself renamed meanwhile shows.
     ///

@@ -271,7 +271,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_in_the_pool_is_held_by_it_and_is_no_claim_in_progress(prefix in "[a-z][a-z-]{0,20}-", word in any::<u128>()) {
+        fn a_name_in_the_pool_is_held_by_it_and_is_no_claim_in_progress(prefix in "[a-z][a-z-]{0,20}-",
+            word in any::<u128>()) {
             let Ok(prefix) = prefix.parse::<PoolPrefix>() else { return Ok(()) };
             let claim: ClaimName = "a-claim".parse().unwrap();
             let name = prefix.name(&claim, &word.to_string());

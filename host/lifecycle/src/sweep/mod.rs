@@ -4,6 +4,7 @@
 //! listing's word: it proves that something is there, never that something is not.
 
 mod judge;
+mod last;
 mod listing;
 mod machines;
 mod remove;
@@ -11,7 +12,7 @@ mod remove;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_scaleway::Zone;
 
 use crate::cleanup::CleanedUp;
@@ -26,6 +27,7 @@ use crate::{Error, metric_names, tags};
 use judge::{Case, Known, Standing};
 use listing::{Listed, Presence, Servers};
 
+pub use last::LastSweep;
 pub use machines::{GroupMember, Machine, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
 
@@ -79,14 +81,16 @@ impl Sweep {
         self.cleanups.extend(cleanups);
     }
 
+    /// What it has removed, or kept on purpose.
+    fn gone(&self) -> BTreeSet<&ResourceName> {
+        let reports = self.cleanups.iter().map(|cleanup| &cleanup.report);
+        reports.flat_map(|report| report.removed.iter().chain(&report.kept)).collect()
+    }
+
     /// Whether nothing that is to be removed is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let gone: BTreeSet<&ResourceName> = self
-            .cleanups
-            .iter()
-            .flat_map(|cleanup| cleanup.report.removed.iter().chain(&cleanup.report.kept))
-            .collect();
+        let gone = self.gone();
         self.cleanups.iter().all(|cleanup| cleanup.report.is_clean())
             && self
                 .unexplained
@@ -96,7 +100,7 @@ impl Sweep {
 }
 
 /// A resource of ours that nothing explains.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unexplained {
     /// The resource.
     pub resource: ResourceName,
@@ -287,18 +291,29 @@ impl Lifecycle {
     /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed
     /// is no error: the reports say so.
     pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
-        let mut sweep = Sweep::default();
+        let mut whole = Sweep::default();
         for zone in &request.zones {
-            let from = self.shared.clock.now();
-            let listed = listing::list(&self.shared, zone).await?;
-            let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed);
-            for resource in listed {
-                of_zone.take(resource, &mut sweep).await?;
+            let sweep = self.sweep_zone(zone, request, control).await?;
+            let shared = &self.shared;
+            let last = LastSweep::of(zone, shared.clock.now(), request.dry_run, &sweep);
+            if let Err(error) = last.write(&shared.state_directory) {
+                tracing::warn!(%zone, %error, "what a sweep found can't be kept for others to see");
             }
-            metrics::counter!(metric_names::LEAKS_FOUND).increment(of_zone.remove.len() as u64);
-            if request.dry_run {
-                continue;
-            }
+            whole.extend(sweep);
+        }
+        Ok(whole)
+    }
+
+    async fn sweep_zone(&self, zone: &Zone, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
+        let mut sweep = Sweep::default();
+        let from = self.shared.clock.now();
+        let listed = listing::list(&self.shared, zone).await?;
+        let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed);
+        for resource in listed {
+            of_zone.take(resource, &mut sweep).await?;
+        }
+        metrics::counter!(metric_names::LEAKS_FOUND).increment(of_zone.remove.len() as u64);
+        if !request.dry_run {
             for specification in of_zone.batches()? {
                 sweep.cleanups.push(self.sweep_batch(zone, &specification, control).await?);
             }

@@ -618,13 +618,15 @@ fn what_a_cleanup_kept_is_spared_by_the_sweep_though_it_could_not_be_marked() {
         let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
         let row = "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state,
                  cause, reasons, report, ended_by, created_at, updated_at)
-             select ?1, 'cleanup-server', grouping, zone, owner, '{\"creation\": null, \"server\": null}', policies, runner, 'kept',
+             select ?1, 'cleanup-server', grouping, zone, owner, '{\"creation\": null, \"server\": \
+                 null}', policies, runner, 'kept',
                     null, '[]', '{\"removed\": [], \"kept\": [], \"left\": []}', null, created_at, created_at
              from operations where id = ?2";
         journal.execute(row, [cleanup, created.operation.as_str()]).unwrap();
         let ended = "update operations set ended_by = ?1 where id = ?2";
         journal.execute(ended, [cleanup, created.operation.as_str()]).unwrap();
-        let kept = "insert into entries (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, data, at)
+        let kept = "insert into entries (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, \
+            data, at)
              values (?1, 1, 'kept', 'note', 'block-volume', ?2, 'fr-par-1', '{}', 1)";
         journal.execute(kept, [cleanup, boot.as_str()]).unwrap();
         drop(journal);

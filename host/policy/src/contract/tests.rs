@@ -31,8 +31,8 @@ use crate::slots::{
 };
 
 /// Policies for `retry` that were built for 0.1.0, and are never built again. In both: wait 100,000 ms times the place
-/// of the failure's class in its enum, and one for each attempt; the second has `test:guest/numbers` double the attempt,
-/// and writes its name to the log.
+/// of the failure's class in its enum, and one for each attempt; the second has `test:guest/numbers` double the
+/// attempt, and writes its name to the log.
 const FROZEN: &[u8] = include_bytes!("../../tests/frozen/retry-0.1.0.wasm");
 const FROZEN_WITH_IMPORTS: &[u8] = include_bytes!("../../tests/frozen/retry-0.1.0-with-imports.wasm");
 
@@ -227,7 +227,8 @@ impl OlderSlot<NextRetry> for RetryOfFirstContract {
     }
 }
 
-/// A policy of 0.2: out of a budget of nothing it waits until the instant 7, and says so in the log; the rest it defers.
+/// A policy of 0.2: out of a budget of nothing it waits until the instant 7, and says so in the log; the rest it
+/// defers.
 fn newer_component() -> Vec<u8> {
     let wit = format!(
         "package windlass:policy@0.2.0;

@@ -5,6 +5,7 @@
 //! are missing in `lost-before`, and a metric counts them), and when the machine loses power (nothing is synced). The
 //! oldest segments make room for new ones, which is counted and told as well; one that a host has open stays.
 
+mod activity;
 mod page;
 mod read;
 mod record;
@@ -13,6 +14,7 @@ mod shadows;
 mod weight;
 mod write;
 
+pub use activity::{Activity, PolicyActivity, Spread};
 pub use page::DecisionPage;
 pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary, UnreadRecord, UnreadRecords};
 pub use record::{Agreement, DecisionRecord, LinkRecord, Outcome, ShadowRecord};

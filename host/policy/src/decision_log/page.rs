@@ -34,12 +34,12 @@ pub struct DecisionPage {
 
 /// A segment, as its name tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Segment {
-    name: String,
+pub(super) struct Segment {
+    pub(super) name: String,
     /// When it was begun. What it holds is at most [`WAITED_MS`] older.
-    begun: u64,
+    pub(super) begun: u64,
     /// When the next one of its process was begun: it holds nothing newer.
-    until: u64,
+    pub(super) until: u64,
     process: u32,
 }
 
@@ -50,7 +50,7 @@ impl DecisionReader {
     /// # Errors
     /// A segment can't be read.
     pub fn page(&self, filter: &DecisionFilter, before: Option<DecisionId>) -> Result<DecisionPage, Error> {
-        self.page_within(filter, before, PAGE_BYTES)
+        self.page_within(filter, before, filter.most_bytes.unwrap_or(PAGE_BYTES))
     }
 
     /// The same, where no further segment is read once so many bytes were.
@@ -89,6 +89,43 @@ impl DecisionReader {
         Ok(page)
     }
 
+    /// The decisions that come next after this one, oldest first, as far as the filter lets them through and its limit
+    /// goes (0: a hundred). Where the filter lets little through, there may be more than are found.
+    ///
+    /// # Errors
+    /// A segment can't be read.
+    pub fn following(&self, filter: &DecisionFilter, after: DecisionId) -> Result<Vec<DecisionSummary>, Error> {
+        let limit = if filter.limit == 0 { PAGE } else { filter.limit };
+        let most = filter.most_bytes.unwrap_or(PAGE_BYTES);
+        let mut segments = self.segment_names()?;
+        segments.retain(|segment| segment.until >= after.at_ms());
+        segments.sort_by_key(|segment| (segment.begun, segment.until));
+        let mut found: Vec<DecisionSummary> = Vec::new();
+        let mut read = 0;
+        for segment in segments {
+            // What is in this segment and all later ones is younger than what was found.
+            let oldest = segment.begun.saturating_sub(WAITED_MS);
+            let older = found.iter().filter(|decision| decision.id.at_ms() < oldest).count();
+            if older >= limit || read >= most {
+                break;
+            }
+            let Some(text) = self.segment(&segment.name)? else { continue };
+            read += text.len();
+            let mut lines: Vec<(DecisionId, &str)> = text
+                .lines()
+                .filter_map(|line| Some((id_of(line)?.parse::<DecisionId>().ok()?, line)))
+                .filter(|(id, line)| *id > after && filter.may_let_through(line))
+                .collect();
+            lines.sort_unstable_by_key(|(id, _)| *id);
+            let decisions =
+                lines.into_iter().filter_map(|(_, line)| serde_json::from_str::<DecisionSummary>(line).ok());
+            found.extend(decisions.filter(|decision| filter.lets_through(decision)).take(limit));
+            found.sort_unstable_by_key(|decision| decision.id);
+            found.truncate(limit);
+        }
+        Ok(found)
+    }
+
     /// The line of a decision whose id is whole, from where it has to be.
     pub(super) fn line_of(&self, id: DecisionId) -> Result<Option<DecisionRecord>, Error> {
         let mut segments = self.segment_names()?;
@@ -108,7 +145,7 @@ impl DecisionReader {
         Ok(None)
     }
 
-    fn segment_names(&self) -> Result<Vec<Segment>, Error> {
+    pub(super) fn segment_names(&self) -> Result<Vec<Segment>, Error> {
         let Some(folder) = &self.folder else { return Ok(Vec::new()) };
         let failed = |source| Error::StateFolder { what: "list the folder decisions".into(), source };
         let mut names = Vec::new();
@@ -119,7 +156,7 @@ impl DecisionReader {
     }
 
     /// The text of a segment; nothing where a host has removed it meanwhile, to make room.
-    fn segment(&self, name: &str) -> Result<Option<String>, Error> {
+    pub(super) fn segment(&self, name: &str) -> Result<Option<String>, Error> {
         let Some(folder) = &self.folder else { return Ok(None) };
         match read_bounded(folder, name, MAX_SEGMENT_BYTES) {
             // A torn line can end within a character.
@@ -224,7 +261,8 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn pages_one_after_the_other_hold_each_decision_once_in_order(log in logs(), limit in 1_usize..9, most in 1_usize..8_000) {
+        fn pages_one_after_the_other_hold_each_decision_once_in_order(log in logs(), limit in 1_usize..9,
+            most in 1_usize..8_000) {
             let folder = tempfile::tempdir().unwrap();
             let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
             state.create_dir(FOLDER).unwrap();
@@ -270,6 +308,18 @@ mod tests {
             }
             for (id, slot) in &all {
                 prop_assert_eq!(reader.show(&id.to_string()).unwrap().slot, *slot);
+            }
+            // And what follows each is what comes before it in those pages.
+            all.sort_unstable();
+            for (position, (id, slot)) in all.iter().enumerate() {
+                for only in [None, Some(*slot)] {
+                    let filter = DecisionFilter { slot: only, limit, ..DecisionFilter::default() };
+                    let found: Vec<_> =
+                        reader.following(&filter, *id).unwrap().iter().map(|decision| decision.id).collect();
+                    let later = all[position + 1..].iter().filter(|(_, of)| only.is_none_or(|only| only == *of));
+                    let expected: Vec<_> = later.map(|(id, _)| *id).take(limit).collect();
+                    prop_assert_eq!(found, expected);
+                }
             }
         }
     }

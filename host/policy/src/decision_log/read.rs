@@ -36,6 +36,8 @@ pub struct DecisionFilter {
     pub policy: Option<String>,
     /// At most so many; 0 means all.
     pub limit: usize,
+    /// Where pages are read: no further file of the log is read once so many bytes were. Default: 32 MiB.
+    pub most_bytes: Option<usize>,
 }
 
 /// Decisions, newest first.

@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::{Failure, HostCall, LogLine, Trace};
-use crate::decision::{DecidedBy, DecisionId, FailureKind, PolicyIdentity};
+use crate::call::Trace;
+use crate::decision::{DecidedBy, DecisionId, PolicyIdentity};
+use crate::failure_kind::FailureKind;
+use crate::guest::{Failure, LogLine};
+use crate::host_calls::HostCall;
 use crate::slots::SlotName;
 
 /// A recorded decision. `Q` and `A` are the slot's question and answer; read from the log they are JSON in the

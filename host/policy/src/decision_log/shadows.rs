@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Agreement, DecisionReader, Outcome, ShadowRecord};
-use crate::decision::{DecisionId, FailureKind, PolicyIdentity};
+use crate::decision::{DecisionId, PolicyIdentity};
 use crate::error::Error;
+use crate::failure_kind::FailureKind;
 use crate::slots::SlotName;
 use crate::text::short;
 

@@ -213,10 +213,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::call::{LogLevel, LogLine, Trace};
+    use crate::call::Trace;
     use crate::decision::{DecidedBy, DecisionIds, PolicyIdentity};
     use crate::decision_log::{Agreement, LinkRecord, Outcome, ShadowRecord};
     use crate::digest::Digest;
+    use crate::guest::{LogLevel, LogLine};
     use crate::host_calls::HostCall;
     use crate::json_text::JsonText;
     use crate::slots::rollback::{Action, Answer, Step, Verdict};

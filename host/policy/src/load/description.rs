@@ -5,9 +5,9 @@ use semver::Version;
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance};
 
-use super::{PolicyExport, failed, function, lacks_function, wrong_type};
-use crate::call::Guest;
+use super::export::{PolicyExport, failed, function, lacks_function, wrong_type};
 use crate::error::Refusal;
+use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::policy::Description;
 use crate::settings_schema::SettingsSchema;

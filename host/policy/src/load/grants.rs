@@ -19,8 +19,8 @@ pub(super) fn is_always_granted(name: &str) -> bool {
     ALWAYS_GRANTED.contains(&name)
 }
 
-/// Understands grant lines: the name of an import, then arguments for its capability. A capability that this host offers
-/// in several versions is granted in all of them.
+/// Understands grant lines: the name of an import, then arguments for its capability. A capability that this host
+/// offers in several versions is granted in all of them.
 pub(super) fn accept(
     capabilities: &[Arc<dyn Capability>],
     grants: &[String],

@@ -2,9 +2,10 @@
 //! compile, check types, describe, try. Each job has a file; here is their order.
 
 mod description;
+mod export;
 mod grants;
 mod import_types;
-mod snapshot;
+pub(crate) mod snapshot;
 
 use std::sync::Arc;
 
@@ -16,24 +17,28 @@ use wasmtime::{Engine, Store};
 use windlass_concurrency::Health;
 
 use crate::cache::{Cache, CacheKey};
-use crate::call::{self, Failure, Guest, link_log, new_store};
+use crate::call;
 use crate::capability::Capability;
 use crate::class::Class;
 use crate::compiler::Compiler;
-use crate::configuration::{Link, Mode, Source};
-use crate::contract::{POLICY_INTERFACE, Spoken, versions};
+use crate::configuration::{Link, Mode};
+use crate::contract::{Spoken, versions};
 use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::{Examination, split_version};
-use crate::host_calls::{self, Answers, HostCalls};
+use crate::guest::{Guest, link_log, new_store};
+use crate::host_calls::link::link as link_capability;
+use crate::host_calls::{Answers, HostCalls};
 use crate::limits::Limits;
 use crate::policy::{Description, LoadedPolicy};
 use crate::policy_log::LineRoom;
 use crate::slots::{Slot, SlotName, with_slot};
+use crate::source::Source;
 use crate::text::one_line;
 
-pub(crate) use snapshot::compile;
+use export::{PolicyExport, failed, function, lacks_function, wrong_type};
+use snapshot::compile;
 
 /// The longest settings, as JSON, in bytes.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
@@ -95,7 +100,7 @@ impl Loader {
 
         let mut linker = Linker::new(engine);
         let prepared = link_log(&mut linker, &versions).and_then(|()| {
-            granted.iter().try_for_each(|(capability, granted)| host_calls::link(&mut linker, capability, granted))?;
+            granted.iter().try_for_each(|(capability, granted)| link_capability(&mut linker, capability, granted))?;
             linker.instantiate_pre(&compiled)
         });
         let instance_pre = prepared.map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
@@ -173,43 +178,6 @@ fn check_length(settings: &Map<String, Value>) -> Result<(), Refusal> {
         return Err(Refusal::Settings(problem));
     }
     Ok(())
-}
-
-/// The index of a function of an exported instance.
-fn function(component: &Component, instance: &str, function: &str) -> Option<ComponentExportIndex> {
-    let instance = component.get_export_index(None, instance)?;
-    component.get_export_index(Some(&instance), function)
-}
-
-fn lacks_function(instance: &str, function: &str, version: &'static str) -> Refusal {
-    wrong_type(instance, function, version, &wasmtime::format_err!("there is no such function"))
-}
-
-fn wrong_type(instance: &str, function: &str, version: &'static str, error: &wasmtime::Error) -> Refusal {
-    Refusal::WrongType {
-        export: format!("{instance}#{function}"),
-        version,
-        problem: one_line(&format!("{error:#}")).into(),
-    }
-}
-
-/// A function of the policy that ended badly, with its last words.
-fn failed(function: &'static str, error: &wasmtime::Error, guest: &Guest, limits: &Limits) -> Refusal {
-    Refusal::Failed { function, problem: Failure::of_guest(error, limits, guest).reason }
-}
-
-/// The interface by which a policy describes itself and takes its settings.
-struct PolicyExport<'a> {
-    /// Its name with the version that the component has.
-    name: &'a str,
-    /// The version of the contract that it is of.
-    version: &'static str,
-}
-
-impl<'a> PolicyExport<'a> {
-    fn of(examination: &'a Examination, version: &'static str) -> Result<PolicyExport<'a>, Refusal> {
-        Ok(PolicyExport { name: examination.export(POLICY_INTERFACE, version)?, version })
-    }
 }
 
 /// What the configured policy says of itself, and whether its `decide` has the contract's type.

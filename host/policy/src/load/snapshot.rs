@@ -9,12 +9,12 @@ use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::description::describe;
-use super::{PolicyExport, failed, function, lacks_function, wrong_type};
-use crate::call::{Guest, link_log, new_store, renew};
+use super::export::{PolicyExport, failed, function, lacks_function, wrong_type};
 use crate::contract::version_of;
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::Examination;
+use crate::guest::{Guest, link_log, new_store, renew};
 use crate::limits::Limits;
 use crate::text::one_line;
 

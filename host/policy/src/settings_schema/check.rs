@@ -6,7 +6,7 @@ use std::mem;
 use serde_json::{Map, Number, Value};
 
 use super::{MAX_PROBLEMS, MAX_REPORTED_ALTERNATIVES, MAX_STEPS, Place, Rules, Schema, SettingsSchema, Type};
-use crate::configuration::unknown_key;
+use crate::text::unknown_key;
 use crate::text::{brief, listed, nearest, one_line, short};
 
 impl SettingsSchema {
@@ -222,7 +222,7 @@ impl Rules {
             return format!("{place}: unknown key `{}`; {whose}", short(key));
         }
         let known: Vec<&str> = self.properties.keys().map(String::as_str).collect();
-        unknown_key(&place.to_string(), key, &known)
+        format!("{place}: {}", unknown_key(key, &known))
     }
 }
 

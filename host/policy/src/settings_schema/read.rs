@@ -286,7 +286,8 @@ mod tests {
             (json!({ "$defs": {} }), "write each schema out where it is used"),
             (
                 json!({ "properties": { "a": { "items": { "allOf": [] } } } }),
-                "`settings-schema` at `/properties/a/items`: the keyword `allOf` is not supported: write its keywords side by side",
+                "`settings-schema` at `/properties/a/items`: the keyword `allOf` is not supported: write its keywords \
+                 side by side",
             ),
             (
                 json!({ "anyOf": [true, { "oneOf": [] }] }),

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::{Failure, FailureClass};
-use super::{Deferred, Slot, SlotName};
+use crate::slot_name::SlotName;
 
 /// The most places that a question may have.
 pub const MOST_PLACES: usize = 64;
@@ -128,8 +129,8 @@ impl Slot for Placement {
         Deferred::whole(answer.verdict == Verdict::Defer)
     }
 
-    /// Every position exists; an assignment creates at least one server, names no place twice, and stays in one zone; no
-    /// two begin with the same place; no more is placed than is wanted.
+    /// Every position exists; an assignment creates at least one server, names no place twice, and stays in one zone;
+    /// no two begin with the same place; no more is placed than is wanted.
     fn check(question: &Question, answer: &Answer) -> Result<(), String> {
         match &answer.verdict {
             Verdict::Defer => Ok(()),
@@ -137,8 +138,8 @@ impl Slot for Placement {
         }
     }
 
-    /// Everything is created in the first zone in the operator's order that has a place which may be tried now, and with
-    /// the types that may be; nothing where there is none.
+    /// Everything is created in the first zone in the operator's order that has a place which may be tried now, and
+    /// with the types that may be; nothing where there is none.
     fn keep(question: &Question) -> Answer {
         let may_be_tried = |place: &&Place| place.may_be_tried(question.now);
         let zone = question.places.iter().find(may_be_tried).map(|place| &place.zone);
@@ -184,7 +185,7 @@ impl Slot for Placement {
             ..Failure::example()
         };
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             operation: "create-server".into(),
             group: Some("example".into()),
@@ -193,8 +194,8 @@ impl Slot for Placement {
                 Place {
                     failures: 1,
                     last_failure: Some(shortage),
-                    failed_at: Some(super::EXAMPLE_NOW_MS - 60_000),
-                    backoff_until: Some(super::EXAMPLE_NOW_MS + 60_000),
+                    failed_at: Some(EXAMPLE_NOW_MS - 60_000),
+                    backoff_until: Some(EXAMPLE_NOW_MS + 60_000),
                     ..place("fr-par-1", "DEV1-S", 4, 8_976)
                 },
                 place("fr-par-1", "DEV1-M", 2, 19_800),

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::Failure;
-use super::{Deferred, Slot, SlotName};
+use crate::slot_name::SlotName;
 
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -240,7 +241,7 @@ impl Slot for Provisioning {
             configured: false,
         };
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             cluster: "example".into(),
             operation: Operation::Scale,

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::Failure;
-use super::{Deferred, OnFailure, Slot, SlotName};
+use crate::slot_name::{OnFailure, SlotName};
 
 /// What sort of machine it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -261,7 +262,7 @@ impl Slot for Release {
 
     fn example() -> Question {
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             trigger: Trigger::Released,
             machine: Machine {
@@ -274,8 +275,8 @@ impl Slot for Release {
                 operating_system: Some("macos-sequoia-15.6".into()),
                 pool_prefix: Some("pool-".into()),
                 adopted: true,
-                created_at: super::EXAMPLE_NOW_MS - 3_600_000,
-                deletable_at: Some(super::EXAMPLE_NOW_MS + 82_800_000),
+                created_at: EXAMPLE_NOW_MS - 3_600_000,
+                deletable_at: Some(EXAMPLE_NOW_MS + 82_800_000),
                 deletion_scheduled: false,
                 bootstrap_failures: 0,
                 rebooted: false,

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::Failure;
-use super::{Deferred, Slot, SlotName};
+use crate::slot_name::SlotName;
 
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -109,7 +110,7 @@ impl Slot for Retry {
 
     fn example() -> Question {
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             operation: "create-server".into(),
             step: "power-on".into(),

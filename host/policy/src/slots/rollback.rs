@@ -5,8 +5,9 @@ mod order;
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::{Failure, ResourceKind};
-use super::{Deferred, Slot, SlotName};
+use crate::slot_name::SlotName;
 
 /// How the host came to know of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -180,7 +181,7 @@ impl Slot for Rollback {
             evidence: Evidence::Journal,
         };
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             operation: "create-server".into(),
             group: "example".into(),

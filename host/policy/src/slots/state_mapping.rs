@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::{Deferred, Slot, SlotName};
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use crate::slot_name::SlotName;
 
 /// Watched tags at most: each server has one bit for each.
 pub const MAX_WATCHED_TAGS: usize = u64::BITS as usize;
@@ -359,7 +360,7 @@ impl Slot for StateMapping {
             watched_tags: u64::from(has_run),
         };
         Question {
-            now: super::EXAMPLE_NOW_MS,
+            now: EXAMPLE_NOW_MS,
             zone: "fr-par-1".into(),
             group: Some("example".into()),
             server_types: vec!["DEV1-S".into(), "DEV1-M".into()],

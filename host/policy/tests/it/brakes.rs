@@ -17,7 +17,8 @@ fn reaping(most: u32) -> Link {
            (br_if $done (i32.ge_u (local.get $i) (i32.const {most}))) \
            (i32.store (i32.add (local.get $at) (i32.mul (local.get $i) (i32.const 16))) (i32.const 0x10001)) \
            (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $next))) \
-         (i32.store (i32.const {ANSWER}) (local.get $at)) (i32.store (i32.const {}) (local.get $count)) (i32.const {ANSWER})",
+         (i32.store (i32.const {ANSWER}) (local.get $at)) (i32.store (i32.const {}) (local.get $count)) (i32.const \
+         {ANSWER})",
         ANSWER + 4
     );
     Link::bytes(Guest::new(SlotName::StateMapping, decide).component())

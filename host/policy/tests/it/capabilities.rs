@@ -78,13 +78,13 @@ pub(crate) fn doubling(times: u32) -> Guest {
     let mut guest = Guest::new(
         SlotName::Retry,
         format!(
-            "(local.set $at (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT})))) (local.set $i (i32.const {times})) \
-             (loop $more (call $double (local.get $at) (i32.const 600)) \
+            "(local.set $at (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT})))) (local.set $i (i32.const \
+             {times})) (loop $more (call $double (local.get $at) (i32.const 600)) \
                (if (i32.load8_u (i32.const 600)) (then (local.set $at (i32.const 1000000))) \
                  (else (local.set $at (i32.load (i32.const 604))))) \
                (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br_if $more (local.get $i))) \
-             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.extend_i32_u (local.get $at))) \
-             (i32.const {ANSWER})"
+             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.extend_i32_u (local.get \
+             $at))) (i32.const {ANSWER})"
         ),
     );
     guest.imports = r#"(import "test:guest/numbers@0.1.0" "double" (func $double (param i32 i32)))"#;
@@ -388,10 +388,23 @@ fn what_a_policy_is_given_on_purpose_is_on_record_as_it_was_given() {
     assert!(replay.same && replay.inconclusive.is_empty(), "{replay:?}");
 }
 
-/// Answers each call with the number of the call.
-struct Counting(Arc<AtomicU32>);
+/// The capability, granted to whoever asks for it, with these answers.
+struct Answering<F>(Arc<F>);
 
-impl Capability for Counting {
+/// Lends what this says about each call's arguments.
+pub(crate) fn answering<F, Answer>(answer: F) -> Arc<dyn Capability>
+where
+    F: Fn(Vec<Value>) -> Answer + Send + Sync + 'static,
+    Answer: Future<Output = Result<Value, CapabilityError>> + Send + 'static,
+{
+    Arc::new(Answering(Arc::new(answer)))
+}
+
+impl<F, Answer> Capability for Answering<F>
+where
+    F: Fn(Vec<Value>) -> Answer + Send + Sync + 'static,
+    Answer: Future<Output = Result<Value, CapabilityError>> + Send + 'static,
+{
     fn interface(&self) -> &str {
         "test:guest/numbers"
     }
@@ -405,14 +418,18 @@ impl Capability for Counting {
         &["double"]
     }
     fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
-        Ok(Arc::new(Counting(self.0.clone())))
+        Ok(Arc::new(Answering(self.0.clone())))
     }
 }
 
 #[async_trait::async_trait]
-impl GrantedCapability for Counting {
-    async fn call(&self, _: CallContext, _: &str, _: Vec<Value>) -> Result<Value, CapabilityError> {
-        wit_result::<_, ()>(Ok(self.0.fetch_add(1, Ordering::Relaxed) + 1))
+impl<F, Answer> GrantedCapability for Answering<F>
+where
+    F: Fn(Vec<Value>) -> Answer + Send + Sync + 'static,
+    Answer: Future<Output = Result<Value, CapabilityError>> + Send + 'static,
+{
+    async fn call(&self, _: CallContext, _: &str, arguments: Vec<Value>) -> Result<Value, CapabilityError> {
+        (self.0)(arguments).await
     }
 }
 
@@ -431,7 +448,12 @@ fn each_link_of_a_chain_is_played_back_its_own_calls() {
     guest.imports = r#"(import "test:guest/numbers@0.1.0" "double" (func $double (param i32 i32)))"#;
     guest.world = "import numbers;";
     let state = State::new();
-    let host = Host::new(state.options().with_capability(Arc::new(Counting(Arc::default())))).unwrap();
+    let calls = AtomicU32::new(0);
+    let number = move |_| {
+        let number = calls.fetch_add(1, Ordering::Relaxed) + 1;
+        async move { wit_result::<_, ()>(Ok(number)) }
+    };
+    let host = Host::new(state.options().with_capability(answering(number))).unwrap();
     let link = Link::bytes(guest.versioned()).with_grant("test:guest/numbers");
     let policies = Policies::built_in().with(SlotName::Retry, link.clone()).with(SlotName::Retry, link);
     host.configure(&policies).unwrap();
@@ -444,33 +466,12 @@ fn each_link_of_a_chain_is_played_back_its_own_calls() {
 
 #[test]
 fn a_capabilitys_words_reach_a_failure_in_one_line_and_short() {
-    struct Loud;
-    impl Capability for Loud {
-        fn interface(&self) -> &str {
-            "test:guest/numbers"
-        }
-        fn version(&self) -> &str {
-            "0.1.0"
-        }
-        fn wit(&self) -> &str {
-            NUMBERS_WIT
-        }
-        fn functions(&self) -> &[&str] {
-            &["double"]
-        }
-        fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
-            Ok(Arc::new(Loud))
-        }
-    }
-    #[async_trait::async_trait]
-    impl GrantedCapability for Loud {
-        async fn call(&self, _: CallContext, _: &str, _: Vec<Value>) -> Result<Value, CapabilityError> {
-            let name = format!("\u{1b}[31m\u{202e}{}", "x".repeat(100_000));
-            Ok(json!({ "err": Value::Object([(name, json!(1))].into_iter().collect()) }))
-        }
-    }
+    let loud = |_| async {
+        let name = format!("\u{1b}[31m\u{202e}{}", "x".repeat(100_000));
+        Ok(json!({ "err": Value::Object([(name, json!(1))].into_iter().collect()) }))
+    };
     let state = State::new();
-    let host = Host::new(state.options().with_capability(Arc::new(Loud))).unwrap();
+    let host = Host::new(state.options().with_capability(answering(loud))).unwrap();
     let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers");
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));

@@ -15,7 +15,8 @@ pub(crate) fn every_other() -> Guest {
              (block $done (loop $next (br_if $done (i32.ge_u (local.get $i) (local.get $count))) \
                (i32.store (i32.add (local.get $at) (i32.mul (local.get $i) (i32.const 16))) (i32.const 0x201)) \
                (local.set $i (i32.add (local.get $i) (i32.const 2))) (br $next))) \
-             (i32.store (i32.const {ANSWER}) (local.get $at)) (i32.store (i32.const {}) (local.get $count)) (i32.const {ANSWER})",
+             (i32.store (i32.const {ANSWER}) (local.get $at)) (i32.store (i32.const {}) (local.get $count)) (i32.const \
+             {ANSWER})",
             ANSWER + 4
         ),
     )
@@ -92,7 +93,8 @@ pub(crate) fn trapping() -> Guest {
     Guest::new(
         SlotName::Retry,
         format!(
-            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT}))) (i32.const 1)) (then unreachable)) (i32.const {ANSWER})"
+            "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT}))) (i32.const 1)) (then \
+             unreachable)) (i32.const {ANSWER})"
         ),
     )
 }
@@ -172,7 +174,8 @@ fn a_failing_release_policy_never_destroys_a_physical_host() {
     let guest = Guest::new(
         SlotName::Release,
         format!(
-            "(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed0)) (then unreachable)) (i32.const {ANSWER})"
+            "(if (i64.ne (i64.load (i32.add (local.get $question) (i32.const 8))) (i64.const 0x5eed0)) (then \
+             unreachable)) (i32.const {ANSWER})"
         ),
     );
     host.configure(&Policies::built_in().with(SlotName::Release, Link::bytes(guest.component()))).unwrap();
@@ -195,8 +198,8 @@ fn nothing_that_a_decision_leaves_in_memory_is_seen_by_the_next() {
     let mut guest = Guest::new(
         SlotName::Retry,
         format!(
-            "(global.set $asked (i64.add (global.get $asked) (i64.const 1))) (i64.store (i32.const 5000) (i64.add (i64.load (i32.const 5000)) (i64.const 1))) \
-             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) \
+            "(global.set $asked (i64.add (global.get $asked) (i64.const 1))) (i64.store (i32.const 5000) (i64.add \
+             (i64.load (i32.const 5000)) (i64.const 1))) (i32.store8 (i32.const {ANSWER}) (i32.const 2)) \
              (i64.store (i32.const 104) (i64.add (global.get $asked) (i64.load (i32.const 5000)))) (i32.const {ANSWER})"
         ),
     );

@@ -1,13 +1,13 @@
 //! Many decisions at once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{CallContext, Capability, CapabilityError, FailureKind, GrantedCapability, Host, Link, Policies};
+use windlass_policy::{CapabilityError, FailureKind, Host, Link, Policies};
 
-use crate::guests::{Guest, NUMBERS_WIT};
+use crate::capabilities::{answering, doubling};
+use crate::guests::Guest;
 use crate::support::{State, any, run};
 
 #[test]
@@ -39,39 +39,16 @@ fn threads_that_decide_while_policies_are_swapped_each_see_one_policy_to_the_end
 }
 
 /// Answers after a second.
-struct Slow;
-
-impl Capability for Slow {
-    fn interface(&self) -> &str {
-        "test:guest/numbers"
-    }
-    fn version(&self) -> &str {
-        "0.1.0"
-    }
-    fn wit(&self) -> &str {
-        NUMBERS_WIT
-    }
-    fn functions(&self) -> &[&str] {
-        &["double"]
-    }
-    fn accept_grants(&self, _: &[String]) -> Result<Arc<dyn GrantedCapability>, String> {
-        Ok(Arc::new(Slow))
-    }
-}
-
-#[async_trait::async_trait]
-impl GrantedCapability for Slow {
-    async fn call(&self, _: CallContext, _: &str, arguments: Vec<Value>) -> Result<Value, CapabilityError> {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(json!({ "ok": arguments[0].as_u64().unwrap_or_default() * 2 }))
-    }
+async fn slow(arguments: Vec<Value>) -> Result<Value, CapabilityError> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(json!({ "ok": arguments[0].as_u64().unwrap_or_default() * 2 }))
 }
 
 #[test]
 fn more_decisions_can_wait_at_once_than_there_is_room_for_instances() {
     let state = State::new();
-    let host = Host::new(state.options().with_capability(Arc::new(Slow))).unwrap();
-    let link = Link::bytes(crate::capabilities::doubling(1).versioned()).with_grant("test:guest/numbers");
+    let host = Host::new(state.options().with_capability(answering(slow))).unwrap();
+    let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers");
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let decisions = runtime.block_on(async {
@@ -96,9 +73,9 @@ fn more_decisions_can_wait_at_once_than_there_is_room_for_instances() {
 #[test]
 fn a_decision_that_finds_no_room_within_its_time_is_left_to_the_next_policy() {
     let state = State::new();
-    let host = Host::new(state.options().with_capability(Arc::new(Slow))).unwrap();
+    let host = Host::new(state.options().with_capability(answering(slow))).unwrap();
     let load = |milliseconds| {
-        let link = Link::bytes(crate::capabilities::doubling(1).versioned()).with_grant("test:guest/numbers");
+        let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers");
         host.load(SlotName::Retry, &link.with_limit("host_call_time_ms", milliseconds)).unwrap()
     };
     let (patient, hurried) = (host.pin_only(load(60_000)), host.pin_only(load(500)));

@@ -65,7 +65,8 @@ impl Guest {
         Guest::new(
             SlotName::Retry,
             format!(
-                "(i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const {ms})) (i32.const {ANSWER})"
+                "(i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const {ms})) \
+                 (i32.const {ANSWER})"
             ),
         )
     }

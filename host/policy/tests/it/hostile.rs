@@ -134,7 +134,8 @@ fn a_schema_whose_references_multiply_is_refused_before_it_is_evaluated() {
 fn a_deep_recursion_overflows_its_own_stack_and_not_ours() {
     let mut guest = harmful("(drop (call $deeper (i64.const 1)))");
     guest.declarations =
-        "(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (i64.add (local.get 0) (i64.const 1)))))".into();
+        "(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (i64.add (local.get 0) (i64.const \
+         1)))))".into();
     fails(&guest, &[], FailureKind::StackLimit, "stack");
 }
 
@@ -292,9 +293,9 @@ fn lists_of_an_answer_that_lie_on_each_other_are_stopped_before_they_are_copied(
         "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) (then \
          (local.set $at (call $room (i32.const 64000))) \
          (loop $more \
-           (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 8))) (local.get $at)) \
-           (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 12))) (i32.const 4000)) \
-           (local.set $i (i32.add (local.get $i) (i32.const 1))) \
+           (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 8))) \
+           (local.get $at)) (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) \
+           (i32.const 12))) (i32.const 4000)) (local.set $i (i32.add (local.get $i) (i32.const 1))) \
            (br_if $more (i32.lt_u (local.get $i) (i32.const 4000)))) \
          (i32.store8 (i32.const {ANSWER}) (i32.const 1)) (i32.store (i32.const {}) (local.get $at)) \
          (i32.store (i32.const {}) (i32.const 4000)))) (i32.const {ANSWER})",
@@ -315,8 +316,8 @@ fn what_would_steer_a_terminal_or_forge_a_line_is_neither_a_reason_nor_logged() 
     const STEERING: &str = "fine\u{1b}[2J\nERROR all servers deleted \u{202e}dnah yb";
     let escaped: String = STEERING.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     let mut guest = harmful(&format!(
-        "(call $log (i32.const 2) (i32.const 4096) (i32.const {length})) (i32.store8 (i32.const {ANSWER}) (i32.const 2)) \
-         (i32.store8 (i32.const {}) (i32.const 1)) (i32.store (i32.const {}) (i32.const 4096)) \
+        "(call $log (i32.const 2) (i32.const 4096) (i32.const {length})) (i32.store8 (i32.const {ANSWER}) (i32.const \
+         2)) (i32.store8 (i32.const {}) (i32.const 1)) (i32.store (i32.const {}) (i32.const 4096)) \
          (i32.store (i32.const {}) (i32.const {length}))",
         ANSWER + 16,
         ANSWER + 20,
@@ -381,9 +382,9 @@ fn an_answer_that_does_not_fit_the_question_is_a_fallback() {
     let guest = Guest::new(
         SlotName::StateMapping,
         format!(
-            "(if (i32.ne (local.get $count) (i32.const 6)) (then (local.set $count (i32.add (local.get $count) (i32.const 1))))) \
-             (i32.store (i32.const {ANSWER}) (call $room (i32.mul (local.get $count) (i32.const 16)))) \
-             (i32.store (i32.const {}) (local.get $count)) (i32.const {ANSWER})",
+            "(if (i32.ne (local.get $count) (i32.const 6)) (then (local.set $count (i32.add (local.get $count) \
+             (i32.const 1))))) (i32.store (i32.const {ANSWER}) (call $room (i32.mul (local.get $count) (i32.const \
+             16)))) (i32.store (i32.const {}) (local.get $count)) (i32.const {ANSWER})",
             ANSWER + 4
         ),
     );
@@ -412,12 +413,13 @@ fn planning(steps: &[(u32, u32, Option<u32>)]) -> Guest {
         data.extend(after.unwrap_or_default().to_le_bytes());
     }
     let data: String = data.iter().map(|byte| format!("\\{byte:02x}")).collect();
-    // It defers until the group is called `h...`, so that it passes the dry run. `group` is at the question's offset 24.
+    // It defers until the group is called `h...`, so that it passes the dry run. `group` is at the question's offset
+    // 24.
     let mut guest = Guest::new(
         SlotName::Rollback,
         format!(
-            "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) (then \
-             (i32.store8 (i32.const {ANSWER}) (i32.const 1)) (i32.store (i32.const {}) (i32.const {base})) \
+            "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) \
+             (then (i32.store8 (i32.const {ANSWER}) (i32.const 1)) (i32.store (i32.const {}) (i32.const {base})) \
              (i32.store (i32.const {}) (i32.const {})))) (i32.const {ANSWER})",
             ANSWER + 4,
             ANSWER + 8,

@@ -8,6 +8,10 @@ mod cache;
 mod capabilities;
 mod chains;
 mod contract;
+/// Keys and bundles as cosign makes them.
+#[path = "../../../distribution/tests/it/cosign.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod cosign;
 mod crowds;
 mod deciding;
 mod direct;

@@ -194,7 +194,8 @@ fn slow() -> Guest {
             "(if (i32.ne (i32.load (i32.add (local.get $question) (i32.const {ATTEMPT}))) (i32.const 1)) (then \
                (local.set $i (i32.const 400000000)) \
                (loop $more (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br_if $more (local.get $i))))) \
-             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const 5)) (i32.const {ANSWER})"
+             (i32.store8 (i32.const {ANSWER}) (i32.const 2)) (i64.store (i32.const 104) (i64.const 5)) (i32.const \
+             {ANSWER})"
         ),
     )
 }

@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use minisign::KeyPair;
 use serde_json::json;
-use windlass_distribution::{Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Trust, WASM_MEDIA_TYPE};
+use windlass_distribution::{
+    Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Signature, Trust, WASM_MEDIA_TYPE,
+};
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, Host, Link, Policies, Source};
 
+use crate::cosign::Cosign;
 use crate::guests::Guest;
 use crate::support::{State, any, run};
 
@@ -171,7 +174,7 @@ fn what_comes_from_a_registry_is_verified_as_a_file_is() {
     let error = folder.host().configure(&trusting).unwrap_err().to_string();
     assert!(error.contains("fetches nothing from registries"), "{error}");
 
-    let artifact = |signatures: Vec<String>| Artifact {
+    let artifact = |signatures: Vec<Signature>| Artifact {
         digest: ContentDigest::of(b"the manifest"),
         contents: one.clone().into(),
         media_type: WASM_MEDIA_TYPE.into(),
@@ -182,7 +185,7 @@ fn what_comes_from_a_registry_is_verified_as_a_file_is() {
     options.registries = Some(shelf.clone());
     let host = Host::new(options).unwrap();
     assert!(host.configure(&trusting).unwrap_err().to_string().contains("is not signed"));
-    *shelf.0.lock().unwrap() = artifact(vec![release.sign(&one)]);
+    *shelf.0.lock().unwrap() = artifact(vec![Signature::Minisign(release.sign(&one))]);
     host.configure(&trusting).unwrap();
     assert_eq!(waits(&host.pin()), 1);
 }
@@ -207,6 +210,74 @@ fn an_older_version_is_refused_whoever_signed_it() {
     host.configure(&at_least(&version)).unwrap();
     let error = host.configure(&at_least("999.0.0")).unwrap_err().to_string();
     assert!(error.contains(&format!("{name} {version} is older than 999.0.0")), "{error}");
+}
+
+#[test]
+fn a_bundle_of_cosigns_beside_a_file_is_taken_and_a_new_one_is_a_reason_to_look_again() {
+    let (folder, release, stranger) = (Folder::new(), Cosign::new(), Cosign::new());
+    let (one, two) = (Guest::waiting(1).component(), Guest::waiting(2).component());
+    let bundle = |bundle: Option<serde_json::Value>| {
+        let path = folder.files.path().join("retry.wasm.sigstore.json");
+        match bundle {
+            Some(bundle) => fs::write(path, bundle.to_string()).unwrap(),
+            None => fs::remove_file(path).unwrap_or_default(),
+        }
+    };
+    let trusting = policies().with_trust(Trust::from_value(json!({"keys": {"release": release.pem()}})).unwrap());
+    let host = folder.host();
+    folder.write(&one, None);
+    for (its, words) in [
+        (None, "is not signed".to_owned()),
+        (Some(stranger.blob(&one)), format!("is signed by the key {}", stranger.id())),
+        (Some(release.blob(&two)), format!("the signature by the key {} (release) is not of sha256:", release.id())),
+        (Some(json!({"mediaType": "x".repeat(200_000)})), "131072 are allowed".to_owned()),
+    ] {
+        bundle(its);
+        let error = host.configure(&trusting).unwrap_err().to_string();
+        assert!(error.contains(&words), "{error}");
+    }
+    bundle(Some(release.blob(&one)));
+    host.configure(&trusting).unwrap();
+    assert_eq!(waits(&host.pin()), 1);
+
+    folder.write(&two, None);
+    assert_eq!(host.reload().errors.len(), 1);
+    assert_eq!(waits(&host.pin()), 1);
+    bundle(Some(release.statement(&two)));
+    assert_eq!(host.reload().swapped.len(), 1);
+    assert_eq!(waits(&host.pin()), 2);
+    // A signature of the other kind is one, too.
+    let minisign = Signer::new();
+    let keys = json!({"keys": {"minisign": minisign.0.pk.to_base64()}});
+    let other = policies().with_trust(Trust::from_value(keys).unwrap());
+    assert!(host.configure(&other).is_err());
+    folder.write(&two, Some(minisign.sign(&two)));
+    host.configure(&other).unwrap();
+}
+
+#[test]
+fn an_operation_does_not_go_on_with_a_policy_whose_cosign_key_was_revoked_meanwhile() {
+    let (folder, release, next) = (Folder::new(), Cosign::new(), Cosign::new());
+    let one = Guest::waiting(1).component();
+    folder.write(&one, None);
+    fs::write(folder.files.path().join("retry.wasm.sigstore.json"), release.blob(&one).to_string()).unwrap();
+    let trust = |revoked: &[String]| {
+        let keys = json!({"release": release.pem(), "next": next.pem()});
+        Trust::from_value(json!({"keys": keys, "revoked": revoked})).unwrap()
+    };
+    let began = {
+        let host = folder.host();
+        host.configure(&policies().with_trust(trust(&[]))).unwrap();
+        host.pin().identities()
+    };
+    let first = began.iter().find(|policy| policy.slot == SlotName::Retry).unwrap();
+    for (revoked, decides) in [(vec![], true), (vec![release.id()], false)] {
+        let host = folder.host();
+        host.configure(&Policies::built_in().with_trust(trust(&revoked))).unwrap();
+        let decision = run(host.pinned(&began).decide::<Retry>(Retry::example(), any));
+        let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if policy == first);
+        assert_eq!(by_first, decides, "{:?}", decision.decided_by);
+    }
 }
 
 #[test]

@@ -257,7 +257,8 @@ proptest! {
     }
 
     #[test]
-    fn understanding_any_bytes_never_panics(status in 100u16..1000, body in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn understanding_any_bytes_never_panics(status in 100u16..1000, body in prop::collection::vec(any::<u8>(),
+        0..300)) {
         let error = understood("POST", "/x", status, &body);
         let _ = error.to_string();
         prop_assert!(error.body().unwrap().len() <= ERROR_BODY_BYTES);

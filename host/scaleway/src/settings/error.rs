@@ -61,7 +61,8 @@ pub enum ConfigurationError {
     Location(#[from] InvalidLocation),
     /// The HTTP client could not be made, for example because the system has no certificates.
     #[error(
-        "the HTTP client cannot be made: {0}; are the system's certificates installed (package ca-certificates, or SSL_CERT_FILE)?"
+        "the HTTP client cannot be made: {0}; are the system's certificates installed (package ca-certificates, or \
+         SSL_CERT_FILE)?"
     )]
     HttpClient(String),
 }

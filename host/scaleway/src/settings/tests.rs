@@ -162,7 +162,8 @@ fn a_missing_key_is_one_line_that_says_what_to_set_and_where_it_was_looked_for()
     assert_eq!(
         message,
         format!(
-            "no secret key: set SCW_SECRET_KEY, or `secret_key` in a profile (looked in the environment and {} (absent))",
+            "no secret key: set SCW_SECRET_KEY, or `secret_key` in a profile (looked in the environment and {} \
+             (absent))",
             file.display()
         )
     );

@@ -77,7 +77,8 @@ async fn servers() {
     };
     assert_sends!(201, &server, |client| client.instance(&zone()).create_server(&request),
         format!("POST {ZONED}/servers"),
-        {"name": "ci-1", "commercial_type": "DEV1-S", "image": "image", "dynamic_ip_required": false, "boot_type": "local",
+        {"name": "ci-1", "commercial_type": "DEV1-S", "image": "image", "dynamic_ip_required": false,
+            "boot_type": "local",
          "volumes": {"0": {"size": 10000000000u64, "volume_type": "sbs_volume", "boot": false}},
          "public_ips": ["ip"], "tags": ["windlass-owner=me", "b"], "project": PROJECT});
     assert_sends!(

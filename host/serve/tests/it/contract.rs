@@ -217,14 +217,16 @@ fn written() -> [(PathBuf, String); 2] {
     let mut writer = Writer {
         contract: &contract,
         proto: format!(
-            "// The questions and answers of each slot, made from wit/policy by host/serve/tests/it/contract.rs:\n// {HOW}\n\
+            "// The questions and answers of each slot, made from wit/policy by host/serve/tests/it/contract.rs:\n// \
+             {HOW}\n\
              syntax = \"proto3\";\n\npackage windlass.policy.v1;\n\nimport \"google/protobuf/empty.proto\";\n\n\
              option go_package = \"github.com/windlass-dev/windlass/clients/go/policyv1\";\n"
         ),
         conversions: format!(
             "//! Between the contract's types and their messages. Made from `wit/policy` by `tests/it/contract.rs`:\n\
              //! `{HOW}`\n\n\
-             use windlass_policy::slots::{{placement, provisioning, release, retry, rollback, state_mapping, types}};\n\n\
+             use windlass_policy::slots::{{placement, provisioning, release, retry, rollback, state_mapping,
+                 types}};\n\n\
              use crate::wire::{{enumeration, growing_enumeration, record, variant}};\n\n"
         ),
     };

@@ -53,7 +53,8 @@ pub(crate) fn answer(world: &World, call: &Call, kind: FaultKind) -> Option<Answ
     Some(refusal.into())
 }
 
-/// A successful answer with its JSON cut in the middle. What was no JSON, or no success, becomes a cut object under 200.
+/// A successful answer with its JSON cut in the middle. What was no JSON, or no success, becomes a cut object under
+/// 200.
 pub(crate) fn malformed(real: Option<Answer>) -> Answer {
     let (status, body) = match real {
         Some(real) if real.status.is_success() && real.body.len() > 2 => {

@@ -48,8 +48,10 @@ async fn the_log_holds_api_calls_in_order_and_no_controls() {
     assert_eq!(
         log,
         json!([
-            {"sequence": 1, "key": key, "at_ms": 0, "method": "GET", "path": format!("{INSTANCE}/ips"), "query": "page=1", "status": 200, "fault": null},
-            {"sequence": 2, "key": key, "at_ms": 2000, "method": "GET", "path": "/nowhere", "query": "", "status": 404, "fault": null},
+            {"sequence": 1, "key": key, "at_ms": 0, "method": "GET", "path": format!("{INSTANCE}/ips"),
+                "query": "page=1", "status": 200, "fault": null},
+            {"sequence": 2, "key": key, "at_ms": 2000, "method": "GET", "path": "/nowhere", "query": "", "status": 404,
+                "fault": null},
         ])
     );
     caller.delete("/_simulator/requests").await.expect(204);

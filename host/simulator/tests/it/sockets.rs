@@ -20,7 +20,8 @@ async fn serve(simulator: &Simulator) -> std::net::SocketAddr {
 /// Sends one request on an open connection and reads one answer. An empty answer is a closed connection.
 async fn exchange(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> String {
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: api.scaleway.com\r\nx-auth-token: {TOKEN}\r\ncontent-type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: api.scaleway.com\r\nx-auth-token: {TOKEN}\r\ncontent-type: \
+         application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -38,6 +38,8 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Lost {
     spans: AtomicU64,
+    /// Spans that were taken into the queue, and of which nobody knows yet whether they arrive.
+    waiting: AtomicU64,
     /// Whether it has been said since something last arrived.
     is_said: AtomicBool,
 }
@@ -60,7 +62,10 @@ impl Lost {
 impl Queue {
     /// Never waits: a span for which there is no room is dropped, and counted.
     pub(super) fn push(&self, span: Span) {
+        // Before it is sent: whoever sends it on may be quicker than this thread.
+        self.lost.waiting.fetch_add(1, Ordering::Relaxed);
         if self.spans.try_send(span).is_err() {
+            self.lost.waiting.fetch_sub(1, Ordering::Relaxed);
             self.lost.add(1);
         }
     }
@@ -129,11 +134,17 @@ impl Exporter {
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(?limit, "OpenTelemetry: the collector did not take everything in time");
         }
-        let lost = self.lost.spans.load(Ordering::Relaxed);
+        // What is still under way does not arrive any more: the process ends.
+        let lost = self.lost.spans.load(Ordering::Relaxed) + self.lost.waiting.load(Ordering::Relaxed);
         if lost > 0 {
             tracing::warn!(spans = lost, "OpenTelemetry: spans were not delivered");
         }
     }
+}
+
+/// How long it is until a batch is sent again: what the answer says, and no less than what it is its turn.
+fn pause(retry_after: Option<Duration>, wait: Duration) -> Duration {
+    retry_after.unwrap_or_default().max(wait)
 }
 
 /// What the thread holds.
@@ -221,7 +232,7 @@ impl Sender<'_> {
     /// Sends a batch, again where that may help, no longer than its time.
     async fn spans(&self, client: Option<&Client>, spans: Vec<Span>) {
         let count = spans.len();
-        let Some(client) = client else { return self.lost.add(count) };
+        let Some(client) = client else { return self.lost(count) };
         let request = ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
                 resource: Some(self.resource.clone()),
@@ -233,14 +244,25 @@ impl Sender<'_> {
         match timeout(self.settings.span_timeout, self.until_taken(client, message)).await {
             Ok(Ok(answer)) => self.taken(&answer, count),
             Ok(Err(words)) => {
-                self.lost.add(count);
+                self.lost(count);
                 self.lost.say("traces", &words);
             }
             Err(_) => {
-                self.lost.add(count);
+                self.lost(count);
                 self.lost.say("traces", "it takes too long");
             }
         }
+    }
+
+    /// A batch did not arrive.
+    fn lost(&self, count: usize) {
+        self.arrived(count);
+        self.lost.add(count);
+    }
+
+    /// What became of a batch is known.
+    fn arrived(&self, count: usize) {
+        self.lost.waiting.fetch_sub(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
     }
 
     async fn until_taken(&self, client: &Client, message: Bytes) -> Result<Bytes, String> {
@@ -255,7 +277,7 @@ impl Sender<'_> {
             }
             self.lost.say("traces", &refusal.words);
             tokio::select! {
-                () = tokio::time::sleep(refusal.retry_after.unwrap_or_default().max(wait)) => {}
+                () = tokio::time::sleep(pause(refusal.retry_after, wait)) => {}
                 // At the end, it is tried once more and given up then.
                 () = self.stop.told.notified() => {}
             }
@@ -265,6 +287,7 @@ impl Sender<'_> {
 
     /// Part of a batch may have been rejected.
     fn taken(&self, answer: &[u8], count: usize) {
+        self.arrived(count);
         let rejected = ExportTraceServiceResponse::decode(answer).ok().and_then(|answer| answer.partial_success);
         let rejected = rejected.map_or(0, |rejected| usize::try_from(rejected.rejected_spans).unwrap_or(0)).min(count);
         if rejected > 0 {
@@ -283,5 +306,18 @@ impl Sender<'_> {
             metrics::counter!(DROPPED, "signal" => "metrics").increment(1);
             self.lost.say("metrics", &refusal.words);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_as_long_as_the_answer_says_and_twice_as_long_each_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(pause(None, seconds(2)), seconds(2));
+        assert_eq!(pause(Some(seconds(30)), seconds(2)), seconds(30));
+        assert_eq!(pause(Some(seconds(1)), seconds(2)), seconds(2), "a collector that says at once is not believed");
     }
 }

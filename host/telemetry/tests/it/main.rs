@@ -277,6 +277,18 @@ fn a_collector_that_refuses_is_not_asked_again_with_the_same() {
 }
 
 #[test]
+fn a_collector_that_is_busy_is_asked_again_with_the_same_and_nothing_is_lost_or_counted_twice() {
+    let collector = Collector::start(Behaviour::IsBusyFor(1)).unwrap();
+    let telemetry = telemetry(&collector.endpoint(), &[("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")]);
+    traced(&telemetry, || drop(span!("step", step = "x")));
+    collector.wait_for(2);
+    telemetry.shutdown(LONG);
+    let requests = collector.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].body, requests[1].body);
+}
+
+#[test]
 fn an_answer_of_megabytes_is_not_read_and_counts_as_taken() {
     let collector = Collector::start(Behaviour::Babbles).unwrap();
     let telemetry = telemetry(&collector.endpoint(), &[("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")]);

@@ -28,8 +28,8 @@ choices! {
         HugeAnswer = "huge-answer",
         /// An answer that the contract's types allow and the slot does not: state-mapping one answer too few (none for
         /// an empty listing becomes one), retry a wait of 2^64 - 1 ms, rollback a step for a resource that does not
-        /// exist, release a return to the pool for a machine without one, provisioning a node that does not exist, placement
-        /// a place that does not exist.
+        /// exist, release a return to the pool for a machine without one, provisioning a node that does not exist,
+        /// placement a place that does not exist.
         InvalidAnswer = "invalid-answer",
         /// state-mapping: one answer too many. rollback: a step that waits for a step that does not exist. placement:
         /// more than is wanted. Otherwise like `invalid-answer`.
@@ -83,7 +83,8 @@ settings! {
     }
     check(self) {
         match (self.during, self.behaviour) {
-            (During::Configure, Behaviour::Error) => Err("this policy refuses every setting: \u{1b}[31mhostile\u{1b}[0m".into()),
+            (During::Configure, Behaviour::Error) => Err("this policy refuses every setting: \
+                \u{1b}[31mhostile\u{1b}[0m".into()),
             (During::Configure, _) => {
                 self.misbehave();
                 Ok(())

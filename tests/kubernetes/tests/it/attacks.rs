@@ -214,7 +214,8 @@ async fn an_editor_of_one_namespace_gets_nothing_of_another_s_machines() -> Resu
 
     // 24: a Secret of somebody's that only happens to have the name stays what it is.
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-credentials"}, "stringData": {"password": "theirs"},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-credentials"},
+        "stringData": {"password": "theirs"},
     });
     tenants.create(Kind::Secret, secret).await?;
     tenants.create(Kind::AppleSiliconMachine, MachineOptions::default().machine("db")).await?;

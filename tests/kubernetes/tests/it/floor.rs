@@ -17,7 +17,8 @@ async fn roll(scene: &Scene<'_>, name: &str, options: &MachineOptions) -> Result
     let old = scene.machines().await?.iter().map(ResourceExt::name_any).collect();
     scene.apply(&options.template(&format!("{name}-next"))).await?;
     let patch = json!({"spec": {"template": {"spec": {"infrastructureRef": {
-        "apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate", "name": format!("{name}-next"),
+        "apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate",
+        "name": format!("{name}-next"),
     }}}}});
     scene.patch(Kind::MachineDeployment, name, patch).await?;
     Ok(old)

@@ -16,7 +16,8 @@ async fn the_control_plane_is_a_real_one_with_cluster_api_s_own_webhooks() -> Re
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "defaults"},
             "spec": {"clusterName": "none", "template": {"spec": {
                 "clusterName": "none", "bootstrap": {"dataSecretName": "none"},
-                "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate", "name": "none"},
+                "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate",
+                "name": "none"},
             }}},
         }))
         .await?;
@@ -25,7 +26,8 @@ async fn the_control_plane_is_a_real_one_with_cluster_api_s_own_webhooks() -> Re
         .apply(&json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "refused"},
             "spec": {"clusterName": "none", "bootstrap": {},
-                "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachine", "name": "none"}},
+                "infrastructureRef": {"apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachine",
+                "name": "none"}},
         }))
         .await;
     let refused = format!("{:#}", refused.err().context("the webhook let a Machine without bootstrap pass")?);
@@ -62,13 +64,15 @@ async fn the_api_server_refuses_what_our_rules_forbid_and_says_why() -> Result<(
         ("another pool later", MachineOptions::default().with("poolPrefix", json!("other-")).machine("fine"), "pool"),
         (
             "operations per second of a local disk",
-            json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine", "metadata": {"name": "iops"},
+            json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine",
+                "metadata": {"name": "iops"},
                 "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble", "rootVolume": {"type": "l_ssd", "iops": 5000}}}),
             "iops",
         ),
         (
             "an endpoint without a port",
-            json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ExternalCluster", "metadata": {"name": "portless"},
+            json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ExternalCluster",
+                "metadata": {"name": "portless"},
                 "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1"}}}),
             "port",
         ),

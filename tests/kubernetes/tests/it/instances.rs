@@ -106,7 +106,8 @@ async fn an_instance_is_found_again_by_a_controller_that_was_killed_and_lost_its
         scene.scaleway().hold("POST", path, 1, windlass_test_kubernetes::Moment::After)?;
         scene
             .apply(&json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine",
-                "metadata": {"name": name}, "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"}}))
+                "metadata": {"name": name}, "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble",
+                "zone": "fr-par-1"}}))
             .await?;
         scene.scaleway().held().await?;
         controller.kill();

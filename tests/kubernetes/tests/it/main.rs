@@ -6,6 +6,7 @@
 mod attacks;
 mod classes;
 mod clusterctl;
+mod console;
 mod crashes;
 mod disturbances;
 mod floor;

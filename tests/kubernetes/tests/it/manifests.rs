@@ -163,8 +163,86 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
     ensure!(rule.as_array().is_some_and(|rules| rules.len() > 10), "{rule}");
     let monitor = &monitoring["PodMonitor windlass-controller"]["spec"]["selector"]["matchLabels"];
     ensure!(monitor["control-plane"] == "windlass-controller", "{monitor}");
+    the_console_is_as_it_is_wanted(&render, &|yaml| plane.kubectl(User::Admin, &apply, yaml).map(drop))?;
     for wrong in ["--set=extraEnv[0].value=x", "--set=networkPolicy.on=true", "--set=priorityClass=high"] {
         ensure!(render(&[wrong]).is_err(), "{wrong} is taken");
+    }
+    Ok(())
+}
+
+/// The console: off, in the pod alone, and behind a Service that nothing but a Secret opens.
+fn the_console_is_as_it_is_wanted(
+    render: &dyn Fn(&[&str]) -> Result<String>,
+    is_taken: &dyn Fn(&str) -> Result<()>,
+) -> Result<()> {
+    let arguments = |objects: &BTreeMap<String, Value>| {
+        let container = &objects["Deployment windlass-controller"]["spec"]["template"]["spec"]["containers"][0];
+        let arguments = container["args"].as_array().cloned().unwrap_or_default();
+        let console =
+            |argument: &Value| argument.as_str().filter(|text| text.starts_with("--console")).map(str::to_owned);
+        arguments.iter().filter_map(console).collect::<Vec<_>>()
+    };
+    let off = render(&["--set=networkPolicy.enabled=true", "--set=console.secretName=guards"])?;
+    ensure!(!off.contains("windlass-controller-console") && !off.contains("windlass-console"), "{off}");
+    ensure!(arguments(&objects(&off, &[])?).is_empty());
+
+    let within = render(&["--set=networkPolicy.enabled=true", "--set=console.enabled=true"])?;
+    let objects_within = objects(&within, &[])?;
+    ensure!(arguments(&objects_within) == ["--console-bind-address=127.0.0.1:7474"], "{within}");
+    ensure!(!within.contains("windlass-controller-console") && !within.contains("port: console"), "{within}");
+
+    let behind = [
+        "--set=networkPolicy.enabled=true",
+        "--set=console.enabled=true,console.service.enabled=true,console.secretName=guards",
+        "--set=console.tls=true,console.clientCertificates=true,console.token=false",
+        "--set=console.hosts={console.example.org}",
+        "--set=console.from[0].namespaceSelector.matchLabels.team=infra",
+    ];
+    let behind = render(&behind)?;
+    is_taken(&behind)?;
+    let found = objects(&behind, &[])?;
+    let service = &found["Service windlass-controller-console"]["spec"]["ports"][0];
+    ensure!(service["port"] == 7474 && service["targetPort"] == "console", "{service}");
+    let pod = &found["Deployment windlass-controller"]["spec"]["template"]["spec"];
+    let of_console = |list: &Value| {
+        list.as_array().and_then(|list| list.iter().find(|one| one["name"] == "console").cloned()).unwrap_or_default()
+    };
+    let secret = of_console(&pod["volumes"])["secret"].clone();
+    ensure!(secret["secretName"] == "guards" && secret["defaultMode"] == 0o440, "{secret}");
+    ensure!(of_console(&pod["containers"][0]["ports"])["containerPort"] == 7474);
+    ensure!(of_console(&pod["containers"][0]["volumeMounts"])["mountPath"] == "/etc/windlass-console");
+    let given = arguments(&found);
+    for wanted in [
+        "--console-bind-address=0.0.0.0:7474",
+        "--console-allow-host=windlass-controller-console",
+        "--console-allow-host=windlass-controller-console.windlass-system.svc",
+        "--console-allow-host=console.example.org",
+        "--console-tls-certificate=/etc/windlass-console/tls.crt",
+        "--console-tls-key=/etc/windlass-console/tls.key",
+        "--console-client-ca=/etc/windlass-console/ca.crt",
+    ] {
+        ensure!(given.iter().any(|argument| argument == wanted), "{wanted}: {given:?}");
+    }
+    ensure!(!given.iter().any(|argument| argument.contains("token")), "{given:?}");
+    let ingress = found["NetworkPolicy windlass-controller"]["spec"]["ingress"].as_array().context("no rules")?;
+    let console = ingress.iter().find(|rule| rule["ports"][0]["port"] == "console").context("no rule")?;
+    ensure!(
+        ingress.len() == 2 && console["from"][0]["namespaceSelector"]["matchLabels"]["team"] == "infra",
+        "{ingress:?}"
+    );
+
+    for (wrong, words) in [
+        ("console.service.enabled=true", "needs console.enabled"),
+        ("console.enabled=true,console.service.enabled=true", "needs console.secretName"),
+        (
+            "console.enabled=true,console.service.enabled=true,console.secretName=guards,console.token=false",
+            "needs console.token or console.clientCertificates",
+        ),
+        ("console.enabled=true,console.clientCertificates=true", "needs console.tls"),
+        ("console.listen=7474", "additional"),
+    ] {
+        let refused = render(&[&format!("--set={wrong}")]).err().with_context(|| format!("{wrong} is taken"))?;
+        ensure!(format!("{refused:#}").contains(words), "{wrong}: {refused:#}");
     }
     Ok(())
 }
@@ -257,6 +335,43 @@ async fn chart_and_kustomization_install_the_same() -> Result<()> {
     for (name, object) in &ours {
         ensure!(charts[name] == *object, "{name}\nkustomization: {object:#}\nchart: {:#}", charts[name]);
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chart_and_kustomization_put_the_same_console_behind_a_service() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let telling = ["control-plane"];
+    let folder = plane.programs().deploy("console");
+    let kustomization = plane.kubectl(User::Admin, &["kustomize", folder.to_str().context("UTF-8")?], "")?;
+    let apply =
+        ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-"];
+    let ours = objects(&kustomization, &telling)?;
+    let chart = plane.programs().deploy("helm/windlass-controller");
+    let console =
+        "console.enabled=true,console.service.enabled=true,console.tls=true,console.secretName=windlass-console";
+    let rendered = plane.helm(&[
+        "template",
+        "windlass",
+        chart.to_str().context("UTF-8")?,
+        "--namespace=windlass-system",
+        &format!("--set=zone=,{console}"),
+    ])?;
+    plane.kubectl(User::Admin, &apply, &rendered)?;
+    let charts = objects(&rendered, &telling)?;
+    let service = "Service windlass-controller-console";
+    ensure!(ours[service] == charts[service], "{:#}\n{:#}", ours[service], charts[service]);
+    let pod = |objects: &BTreeMap<String, Value>| {
+        let mut pod = objects["Deployment windlass-controller"]["spec"]["template"]["spec"].clone();
+        let container = &mut pod["containers"][0];
+        // Options are values of the chart, one of which it always gives, and variables in the kustomization.
+        container["envFrom"].take();
+        let mut arguments = container["args"].as_array().cloned().unwrap_or_default();
+        arguments.retain(|argument| argument != "--orphans=report");
+        container["args"] = arguments.into();
+        pod
+    };
+    ensure!(pod(&ours) == pod(&charts), "kustomization: {:#}\nchart: {:#}", pod(&ours), pod(&charts));
     Ok(())
 }
 

@@ -112,7 +112,8 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     // It works, and on what needs no call.
     scene
         .apply(&json!({
-            "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ExternalCluster", "metadata": {"name": "busy"},
+            "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ExternalCluster",
+            "metadata": {"name": "busy"},
             "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}},
         }))
         .await?;

@@ -1,5 +1,5 @@
-//! Machines that are not what they should be: a MachineHealthCheck fires, or a set-up fails, and the release policy says
-//! what becomes of host or server. Whatever it says, the provider id of a Machine never changes.
+//! Machines that are not what they should be: a MachineHealthCheck fires, or a set-up fails, and the release policy
+//! says what becomes of host or server. Whatever it says, the provider id of a Machine never changes.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Lets the Node of the deployment's machine become ready, or cease to be, and makes a MachineHealthCheck: Cluster API's
-    /// core 1.13.3 looks at a new one at once, and afterwards every 15 s at most. (One for each deployment, since it may
-    /// leave a check's other Machines waiting while it has one remediated.)
+    /// Lets the Node of the deployment's machine become ready, or cease to be, and makes a MachineHealthCheck: Cluster
+    /// API's core 1.13.3 looks at a new one at once, and afterwards every 15 s at most. (One for each deployment, since
+    /// it may leave a check's other Machines waiting while it has one remediated.)
     async fn set_ready(&self, scene: &Scene<'_>, machine: &DynamicObject, ready: bool) -> Result<()> {
         let Self { cluster, deployment, interval } = *self;
         Nodes::set_ready(scene.client(), scene.namespace(), &machine.name_any(), ready).await?;
@@ -36,7 +36,8 @@ impl Check<'_> {
             "remediation": {
                 "triggerIf": {"unhealthyLessThanOrEqualTo": "100%"},
                 "templateRef": {
-                    "apiVersion": template["apiVersion"], "kind": template["kind"], "name": template["metadata"]["name"],
+                    "apiVersion": template["apiVersion"], "kind": template["kind"],
+                    "name": template["metadata"]["name"],
                 },
             },
         });

@@ -185,7 +185,10 @@ echo "all is well" > /dev/termination-log"#
 
 /// A cluster without hooks.
 fn bare(groups: &[(&str, u32)]) -> Value {
-    let group = |(name, count): &(&str, u32)| json!({"name": name, "count": count, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    let group = |(name, count): &(&str, u32)| {
+        json!({"name": name, "count": count, "types": ["DEV1-S"],
+        "image": "ubuntu_noble"})
+    };
     json!({
         "apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "ServerCluster", "metadata": {"name": NAME},
         "spec": {"zone": "fr-par-1", "groups": groups.iter().map(group).collect::<Vec<_>>()},

@@ -23,8 +23,8 @@ struct Macs<'plane> {
 }
 
 impl<'plane> Macs<'plane> {
-    /// As many hosts, each with an sshd that lets the fleet's key in, whose private half stands in the Secret `fleet-key`.
-    /// The Secret `token` has [`TOKEN`].
+    /// As many hosts, each with an sshd that lets the fleet's key in, whose private half stands in the Secret
+    /// `fleet-key`. The Secret `token` has [`TOKEN`].
     async fn new(plane: &'plane ControlPlane, name: &str, count: u8) -> Result<Option<Self>> {
         let Some(program) = Sshd::found() else { return Ok(None) };
         let scene = Scene::new(plane, name).await?;
@@ -55,7 +55,8 @@ impl<'plane> Macs<'plane> {
     /// A machine that is set up by the ConfigMap, with these fields beside.
     fn machine(&self, name: &str, fields: Value) -> Result<Value> {
         let mut setup = json!({
-            "configMapRef": {"name": "mac-setup"}, "secretRef": {"name": "token"}, "sshKeySecretRef": {"name": "fleet-key"},
+            "configMapRef": {"name": "mac-setup"}, "secretRef": {"name": "token"},
+            "sshKeySecretRef": {"name": "fleet-key"},
             "user": Sshd::user()?, "port": self.port,
         });
         for (field, value) in fields.as_object().context("fields")? {
@@ -85,7 +86,8 @@ impl<'plane> Macs<'plane> {
         .await
     }
 
-    /// Whether the secrets are nowhere but where they belong: not in the object, its events, the log or the state folder.
+    /// Whether the secrets are nowhere but where they belong: not in the object, its events, the log or the state
+    /// folder.
     async fn nothing_leaked(&self, name: &str, log: &str) -> Result<()> {
         let machine = self.scene.api(Kind::AppleSiliconMachine).get_opt(name).await?;
         let seen = format!("{}\n{:?}\n{log}", serde_json::to_string(&machine)?, self.scene.events(name).await?);
@@ -113,7 +115,8 @@ async fn a_mac_is_set_up_over_ssh_with_its_files_and_secrets_and_says_so() -> Re
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let Some(macs) = Macs::new(plane, "setup", 1).await? else { return Ok(()) };
     macs.files(json!({
-        "setup.sh": "#!/bin/sh\nset -eu\ncat other.txt \"$WINDLASS_SECRETS/token\" > ~/done\nenv | grep ^WINDLASS_ >> ~/done\n\
+        "setup.sh": "#!/bin/sh\nset -eu\ncat other.txt \"$WINDLASS_SECRETS/token\" > ~/done\nenv | grep ^WINDLASS_ >> \
+         ~/done\n\
                      cat \"$WINDLASS_SECRETS/token\"; echo; echo all is well\n",
         "other.txt": "another file\n",
     }))
@@ -151,7 +154,8 @@ async fn a_mac_is_set_up_over_ssh_with_its_files_and_secrets_and_says_so() -> Re
 fn failing_on_the_first(folder: &Path) -> String {
     format!(
         "#!/bin/sh\nbad={}/bad\n[ -e $bad ] || echo $WINDLASS_SERVER_ID > $bad\n\
-         [ $(cat $bad) != $WINDLASS_SERVER_ID ] || {{ echo no disk for $(cat $WINDLASS_SECRETS/token) >&2; exit 3; }}\n",
+         [ $(cat $bad) != $WINDLASS_SERVER_ID ] || {{ echo no disk for $(cat $WINDLASS_SECRETS/token) >&2; exit 3; \
+         }}\n",
         folder.display()
     )
 }
@@ -430,7 +434,8 @@ fn write_downloads(web: &Path, kubectl: &Path) -> Result<()> {
     write_program(&web.join("gitlab-runner-darwin-arm64"), RECORDS)?;
     let agent = format!(
         "{RECORDS}exec {} --kubeconfig $2 apply -f - <<END\n\
-         {{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {{\"name\": \"$4\"}}, \"spec\": {{\"providerID\": \"$6\"}}}}\nEND\n",
+         {{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {{\"name\": \"$4\"}}, \"spec\": {{\"providerID\": \
+         \"$6\"}}}}\nEND\n",
         kubectl.display()
     );
     write_program(&web.join("agent-darwin-arm64"), &agent)?;

@@ -1,8 +1,8 @@
 //! Two tenants with two keys on one controller, over weeks of simulated time: random work of a seed, faults of
 //! Scaleway's, colleagues in the console, attempts of one tenant at what the other has, changed keys, and kills of both
 //! leaders. `just weeks 50` searches for a violation of what is checked after each round; `just weeks 1 17` is one week
-//! again, as far as two processes and an API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at the
-//! first violation.
+//! again, as far as two processes and an API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at
+//! the first violation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
 
-use super::{failure_of, plan, work};
+use super::failure::failure_of;
+use super::{plan, specification, work};
 use crate::arguments::{ApplyCluster, DiffCluster, ExportCluster, ReplaceCluster};
 use crate::confirmation::{Confirmation, DRY_RUN};
 use crate::context::{ClusterWork, Context};
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{green, red, table, yellow};
 
 pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result<(), Failure> {
-    let specification = work::read(&arguments.file)?;
+    let specification = specification::read(&arguments.file)?;
     let name = specification.name.clone();
     if arguments.removal.run.dry_run {
         let look = context.clusters_to_look_at()?;
@@ -49,7 +50,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
 }
 
 pub(crate) async fn diff(context: &Context, arguments: &DiffCluster) -> Result<(), Failure> {
-    let specification = work::read(&arguments.file)?;
+    let specification = specification::read(&arguments.file)?;
     let look = context.clusters_to_look_at()?;
     let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
     context.output.result(&json!({ "difference": difference }), || rendered(&difference));

@@ -1,6 +1,5 @@
-//! Looking at clusters: status, list, history, validate. Also `cancel`, which only leaves a request.
+//! Looking at clusters: status, list, history. Also `cancel`, which only leaves a request.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,14 +7,18 @@ use windlass_cluster::{
     CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
     Error, Node, NodeState, progress,
 };
+use windlass_inspect::words::failure_words;
 
-use super::{failure_of, failure_words, live, work};
-use crate::arguments::{self, NameCluster, ValidateCluster};
-use crate::commands::{LOOK_AGAIN, detach};
+use super::failure::failure_of;
+use super::live;
+use super::status::{differences, nodes, rendered_without_nodes};
+use crate::arguments::{self, NameCluster};
+use crate::commands::detach;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::{age, bold, dim, fields, instant, printable, red};
+use crate::output::{age, bold, fields, instant, printable, red};
+use crate::progress::LOOK_AGAIN;
 use crate::units::human_duration;
 
 pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStatus) -> Result<(), Failure> {
@@ -96,12 +99,6 @@ fn refreshed(before: &ClusterStatus, after: &ClusterStatus) -> String {
     lines.join("\n") + "\n"
 }
 
-/// How the nodes differ from what was known, each in a line.
-fn differences(status: &ClusterStatus) -> Vec<String> {
-    let nodes = status.seen.iter().flat_map(|seen| &seen.nodes);
-    nodes.flat_map(|node| node.differences.iter().map(|words| format!("{}: {words}", node.node))).collect()
-}
-
 /// Follows the operation under way until there is none. `None`: the cluster has gone with it.
 async fn watch(
     context: &Context,
@@ -139,86 +136,6 @@ async fn watch(
             Err(error) => return Err(failure_of(&error)),
         };
     }
-}
-
-/// How old what is told is, and whether Scaleway agrees.
-fn known(status: &ClusterStatus) -> String {
-    if status.seen.is_none() {
-        return format!(
-            "since {} ({} ago), when an operation last wrote it",
-            instant(status.cluster.updated_at),
-            age(status.cluster.updated_at)
-        );
-    }
-    let differences = differences(status);
-    if differences.is_empty() {
-        return "now: Scaleway was asked, and agrees".to_owned();
-    }
-    format!("Scaleway was asked, and differs; the next operation takes it up:\n{}", differences.join("\n"))
-}
-
-/// A cluster for people.
-pub(super) fn rendered(status: &ClusterStatus) -> String {
-    format!("{}\n{}", rendered_without_nodes(status), nodes(status).table(false))
-}
-
-fn rendered_without_nodes(status: &ClusterStatus) -> String {
-    let cluster = &status.cluster;
-    let mut lines = vec![
-        ("cluster", cluster.name.to_string()),
-        ("state", cluster.state.to_string()),
-        ("zone", cluster.specification.zone.to_string()),
-        ("created", format!("{} ({} ago)", instant(cluster.created_at), age(cluster.created_at))),
-    ];
-    lines.push(("known", known(status)));
-    if let Some(operation) = &status.operation {
-        let lives = if status.operation_lives { "" } else { "; its process has ended: windlass cluster resume" };
-        lines.push((
-            "operation",
-            format!("{} {} at the stage {}{lives}", operation.number, operation.kind, operation.stage),
-        ));
-    }
-    if status.deletion_requested {
-        let words = if status.operation_lives {
-            "requested; it follows the operation under way"
-        } else {
-            "requested, and not begun: the next `windlass cluster resume` begins it, `windlass cluster cancel` withdraws it"
-        };
-        lines.push(("deletion", words.to_owned()));
-    }
-    for (position, reason) in cluster.reasons.iter().enumerate() {
-        lines.push((if position == 0 { "why" } else { "" }, reason.clone()));
-    }
-    for (position, left) in cluster.left.iter().enumerate() {
-        lines.push((if position == 0 { "LEFT" } else { "" }, left.clone()));
-    }
-    fields(&lines)
-}
-
-/// The nodes of a cluster.
-fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
-    let addresses = |list: &[IpAddr]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    Listing::new(&status.nodes, "no nodes", |node: &Node| node.name.clone())
-        .column("node", |node| node.name.clone())
-        .column("group", |node| node.group.to_string())
-        .wide("role", |node| node.role.to_string())
-        .column("state", node_words)
-        .column("type", |node| node.server_type.clone().unwrap_or_default())
-        .column("public", move |node| addresses(&node.addresses))
-        .column("private", move |node| addresses(&node.private_addresses))
-        .column("server", |node| node.server.clone().unwrap_or_default())
-        .wide("operation", |node| node.creation.as_ref().map(ToString::to_string).unwrap_or_default())
-}
-
-fn node_words(node: &Node) -> String {
-    let mut words = vec![node.state.to_string()];
-    if node.exists() {
-        words.extend(node.decommissioned.then(|| "decommissioned".to_owned()));
-        words.extend((!node.configured).then(|| "not configured".to_owned()));
-        words.extend((node.configured && !node.started).then(|| "not started".to_owned()));
-    }
-    words.extend(node.problem.clone());
-    words.join(", ")
 }
 
 pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
@@ -351,31 +268,6 @@ fn event_words(event: &ClusterEvent) -> String {
             format!("{state}; the cluster is {}", cluster.map_or("gone", ClusterState::as_str))
         }
     }
-}
-
-pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> Result<(), Failure> {
-    let specification = work::read(&arguments.file)?;
-    let place = arguments.file.display().to_string();
-    if !arguments.offline {
-        let look = context.clusters(None)?;
-        let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;
-        if !problems.is_empty() {
-            let mut failure = Failure::usage("the specification cannot be had; nothing was touched").at(place);
-            failure.causes.extend(problems.iter().map(super::failure_words));
-            return Err(failure.with_partial(json!({ "problems": problems })));
-        }
-    }
-    let document = json!({ "specification": specification, "asked": !arguments.offline, "problems": [] });
-    context.output.result(&document, || {
-        let nodes: u32 = specification.groups.values().map(|group| group.count).sum();
-        let asked = if arguments.offline { dim(" (Scaleway was not asked)") } else { String::new() };
-        format!(
-            "ok: cluster {} of {nodes} nodes in {} groups can be created{asked}\n",
-            specification.name,
-            specification.groups.len()
-        )
-    });
-    Ok(())
 }
 
 pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result<(), Failure> {

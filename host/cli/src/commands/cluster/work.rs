@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 use windlass_cluster::{
-    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterSpecification, ClusterStatus, Clusters, Error,
-    OperationKind, OperationState, ResumedCluster, ScaleRequest, Stage,
+    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterStatus, Clusters, Error, OperationKind,
+    OperationState, ResumedCluster, ScaleRequest, Stage,
 };
 
-use super::{failure_of, live, look, operation_failure, plan};
+use super::failure::{failure_of, operation_failure};
+use super::{live, plan, specification, status};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
@@ -16,7 +17,7 @@ use crate::output::table;
 use windlass_inspect::words::counted;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
-    let specification = read(&arguments.file)?;
+    let specification = specification::read(&arguments.file)?;
     if arguments.run.dry_run {
         let plan = ClusterPlan::of_creation(&specification).map_err(|error| failure_of(&error))?;
         return plan::show(context, &plan);
@@ -148,17 +149,6 @@ fn leaving(plan: &ClusterPlan, status: &ClusterStatus) -> Vec<Planned> {
         .collect()
 }
 
-/// The specification behind a file's name, its problems told with the file.
-pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
-    ClusterSpecification::read(file).map_err(|error| {
-        let failure = failure_of(&error);
-        match &error {
-            Error::Specification { place, .. } => failure.at(format!("{}, {place}", file.display())),
-            _ => failure,
-        }
-    })
-}
-
 /// Runs one operation and tells its result.
 pub(super) async fn operate(
     context: &Context,
@@ -237,7 +227,7 @@ fn done(
             .with_partial(document));
     }
     context.output.result(&document, || match status {
-        Some(status) => look::rendered(status),
+        Some(status) => status::rendered(status),
         None => format!("cluster {name} is gone, with everything that belonged to it\n"),
     });
     Ok(())

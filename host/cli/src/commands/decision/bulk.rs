@@ -9,17 +9,13 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{LoadedPolicy, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};
 
-use super::ago;
 use crate::arguments::{LoadOptions, ReplayDecision};
-use crate::commands::policy;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::read_bounded;
 use crate::output::{printable, table};
-use crate::units::human_duration;
-
-/// A policy file larger than this is not read at all.
-const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
+use crate::policy_file::{self, LARGEST_COMPONENT_BYTES};
+use crate::units::{ago, human_duration};
 
 pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
     let state = context.state_directory()?;
@@ -33,12 +29,12 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
         let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
         let slots = match arguments.slot {
             Some(slot) => vec![slot],
-            None => policy::slots_of(file, &bytes)?,
+            None => policy_file::slots_of(file, &bytes)?,
         };
         let options =
             LoadOptions { file: file.clone(), settings: arguments.settings.clone(), grants: arguments.grants.clone() };
         for slot in slots {
-            policies.push((slot, policy::load(&host, slot, &policy::link(context, slot, &options)?, file)?));
+            policies.push((slot, policy_file::load(&host, slot, &policy_file::link(context, slot, &options)?, file)?));
         }
         if policies.is_empty() {
             return Err(Failure::usage("the policy exports no slot")

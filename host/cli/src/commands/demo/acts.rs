@@ -12,7 +12,7 @@ use windlass_policy::slots::{SlotName, StateMapping};
 use windlass_policy::{Decision, PolicyIdentity};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
-use super::Narrator;
+use super::narrator::Narrator;
 use super::stage::{GRACE_FOR_STOPPED, Stage, broken};
 use crate::failure::Failure;
 use crate::output::{cyan, dim, green, red, yellow};

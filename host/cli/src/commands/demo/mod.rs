@@ -1,6 +1,7 @@
 //! `windlass demo`: the whole story on the embedded simulator, in a temporary directory, ending with a proof.
 
 mod acts;
+mod narrator;
 mod stage;
 
 use std::time::Instant;
@@ -10,45 +11,9 @@ use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::failure::{Exit, Failure, Leftover};
-use crate::output::{Output, bold, dim, green, print, printable};
+use crate::output::{Output, bold, dim, green, print};
+use narrator::Narrator;
 use stage::Stage;
-
-/// Tells the story: at once to people, at its end as one document to programs.
-struct Narrator {
-    output: Output,
-    acts: Vec<Act>,
-}
-
-/// One act of the story in the document.
-#[derive(Debug, Serialize)]
-struct Act {
-    title: String,
-    lines: Vec<String>,
-}
-
-impl Narrator {
-    fn act(&mut self, title: &str) {
-        if !self.output.is_document() {
-            print(&format!("\n{} {}\n", bold(&format!("{}", self.acts.len() + 1)), bold(title)));
-        }
-        self.acts.push(Act { title: title.to_owned(), lines: Vec::new() });
-    }
-
-    /// One line of the act. `paint` colours it for people.
-    fn line(&mut self, line: &str, paint: fn(&str) -> String) {
-        let line = printable(line);
-        if !self.output.is_document() {
-            print(&format!("  {}\n", paint(&line)));
-        }
-        if let Some(act) = self.acts.last_mut() {
-            act.lines.push(line);
-        }
-    }
-
-    fn plain(&mut self, line: &str) {
-        self.line(line, str::to_owned);
-    }
-}
 
 /// What the story cost.
 #[derive(Debug, Serialize)]
@@ -62,21 +27,22 @@ struct Cost {
 
 pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut narrator = Narrator { output, acts: Vec::new() };
+    let mut narrator = Narrator::new(output);
     if !output.is_document() {
         print(&format!("{}\n", dim("A simulated Scaleway, a temporary state directory: no account, nothing to pay.")));
     }
     let mut stage = Stage::set(arguments.seed, arguments.pace)?;
     let mut console = None;
     if arguments.console {
-        let serving = crate::commands::console::beside(stage.state()?).await?;
+        let serving = crate::commands::console::beside(stage.state()?, stage.client.clone()).await?;
         output.say(&format!("Look at it: {}", serving.url));
         console = Some(serving);
     }
     let played = tokio::select! {
         played = acts::play(&mut stage, &mut narrator) => played,
         // Everything lives in this process and in a temporary directory: there is nothing to undo.
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "the demo was interrupted; nothing outlives it")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "the demo was interrupted; nothing outlives \
+            it")),
     };
     stage.policies.flush_decisions();
     let resources = stage.simulator.resources();
@@ -88,7 +54,7 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
         seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         simulated_seconds: stage.simulator.now().as_secs_f64().round(),
     };
-    let document = json!({ "acts": narrator.acts, "resources_left": left, "cost": cost });
+    let document = json!({ "acts": narrator.acts(), "resources_left": left, "cost": cost });
     played.map_err(|failure| failure.with_partial(document.clone()))?;
     proof(output, left, &cost, &resources, document)?;
     if let Some(console) = console {

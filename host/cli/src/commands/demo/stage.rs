@@ -33,6 +33,7 @@ pub(super) struct Stage {
     pub(super) simulator: Simulator,
     pub(super) policies: Host,
     pub(super) lifecycle: Lifecycle,
+    pub(super) client: Client,
     pub(super) zone: Zone,
     /// The policy file that is replaced.
     pub(super) policy_file: PathBuf,
@@ -78,10 +79,10 @@ impl Stage {
             Policies::built_in().with(SlotName::Retry, retry).with(SlotName::StateMapping, Link::file(&policy_file));
         policies.configure(&chains).map_err(broken)?;
         let watch = policies.watch().map_err(broken)?;
-        let mut options = Options::new(client, Arc::new(policies.clone()), state);
+        let mut options = Options::new(client.clone(), Arc::new(policies.clone()), state);
         options.limits.poll_interval = POLL_INTERVAL.div_f64(pace);
         let lifecycle = Lifecycle::open(options).map_err(broken)?;
-        Ok(Stage { simulator, policies, lifecycle, zone, policy_file, pace, _watch: watch, directory })
+        Ok(Stage { simulator, policies, lifecycle, client, zone, policy_file, pace, _watch: watch, directory })
     }
 
     /// The state directory, for who looks on.

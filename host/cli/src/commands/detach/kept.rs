@@ -140,7 +140,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// That of the process with this mark in the journal; none where it is no detached one, or where its files are gone.
+    /// That of the process with this mark in the journal; none where it is no detached one, or where its files are
+    /// gone.
     pub(super) fn of(state: &StateDirectory, mark: &str) -> Result<Option<Kept>, Failure> {
         if mark.contains('/') || mark.starts_with('.') {
             return Ok(None);

@@ -17,11 +17,12 @@ use windlass_cluster::{ClusterStore, SqliteClusterStore};
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDirectory};
 
 pub(crate) use self::kept::{Kept, begin, end, works_as};
-use super::LOOK_AGAIN;
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, printable};
+use crate::progress::LOOK_AGAIN;
+use crate::units::ago;
 
 /// How often it is looked whether the operation is in the journal.
 const LOOK_SOON: Duration = Duration::from_millis(50);
@@ -199,7 +200,8 @@ async fn wait_until_begun(
             signal = interruptions.next() => {
                 called_off = true;
                 context.output.say("interrupted: the detached command is called off");
-                // One that the terminal has interrupted as well, before it left the terminal's session, is gone by then.
+                // One that the terminal has interrupted as well, before it left the terminal's session, is gone by
+                // then.
                 let _ = rustix::process::kill_process(Pid::from_child(child), signal);
             }
         }
@@ -238,7 +240,7 @@ async fn cluster_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>,
 
 /// Whether an instant is of the last minutes: far longer than a process needs to begin.
 fn is_recent(milliseconds: u64) -> bool {
-    milliseconds >= super::decision::ago(Duration::from_secs(600))
+    milliseconds >= ago(Duration::from_secs(600))
 }
 
 /// Nothing goes on: what the process said is said here, each on its stream, and its exit code is ours.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::failure::Failure;
 use crate::output::{bold, dim, green, printable, red, yellow};
 
 /// How a check ended.
@@ -46,6 +47,14 @@ impl Check {
 
     pub(super) fn failed(check: &'static str, finding: impl Into<String>) -> Self {
         Check::new(check, Outcome::Failed, finding)
+    }
+
+    /// A failure of any command as the finding of a check.
+    pub(super) fn of_failure(check: &'static str, failure: &Failure) -> Self {
+        let place = failure.place.iter().map(|place| format!("{place}: "));
+        let causes = failure.causes.iter().map(|cause| format!("; {cause}"));
+        let finding: String = place.chain([failure.message.clone()]).chain(causes).collect();
+        Check { remedy: failure.remedy.clone(), ..Check::failed(check, finding) }
     }
 
     pub(super) fn skipped(check: &'static str, finding: impl Into<String>) -> Self {

@@ -8,7 +8,6 @@ use cap_std::fs::Dir;
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationState, StateDirectory};
 
 use super::check::Check;
-use super::failed;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -54,7 +53,7 @@ fn policies(context: &Context) -> Check {
     match load() {
         Ok(count) => Check::ok(POLICIES, format!("{count} load, the built-in defaults included")),
         Err(failure) => {
-            let check = failed(POLICIES, &failure);
+            let check = Check::of_failure(POLICIES, &failure);
             if check.remedy.is_some() { check } else { check.remedy("windlass policy check FILE") }
         }
     }
@@ -65,7 +64,7 @@ fn state(context: &Context) -> Vec<Check> {
     let path = match context.state_path() {
         Ok(path) => path,
         Err(failure) => {
-            let mut checks = vec![failed(STATE_DIRECTORY, &failure)];
+            let mut checks = vec![Check::of_failure(STATE_DIRECTORY, &failure)];
             checks.extend(skipped("there is no state directory"));
             return checks;
         }
@@ -180,7 +179,8 @@ fn journal(state: &StateDirectory) -> Check {
     };
     let orphaned = open.iter().filter(|operation| !state.runner_lives(&operation.runner)).count();
     let finding = format!(
-        "this program can read it; open operations: {}, left by processes that ended: {orphaned}; other processes at work: {}",
+        "this program can read it; open operations: {}, left by processes that ended: {orphaned}; other processes at \
+         work: {}",
         open.len(),
         living(state),
     );

@@ -47,13 +47,5 @@ fn ended(output: Output, examination: Examination) -> Result<(), Failure> {
 fn unread(failure: &Failure) -> Vec<Check> {
     let others = local::CHECKS.into_iter().chain(remote::CHECKS).filter(|check| *check != local::CONFIGURATION);
     let others = others.map(|check| Check::skipped(check, "the configuration comes first"));
-    std::iter::once(failed(local::CONFIGURATION, failure)).chain(others).collect()
-}
-
-/// A failure of any command as the finding of a check.
-fn failed(check: &'static str, failure: &Failure) -> Check {
-    let place = failure.place.iter().map(|place| format!("{place}: "));
-    let causes = failure.causes.iter().map(|cause| format!("; {cause}"));
-    let finding: String = place.chain([failure.message.clone()]).chain(causes).collect();
-    Check { remedy: failure.remedy.clone(), ..Check::failed(check, finding) }
+    std::iter::once(Check::of_failure(local::CONFIGURATION, failure)).chain(others).collect()
 }

@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use windlass_scaleway::{Client, Error, RawAnswer, Settings, Zone};
 
 use super::check::Check;
-use super::failed;
 use crate::context::{Context, client};
 
 const CREDENTIALS: &str = "credentials";
@@ -99,7 +98,9 @@ const SERVERS: &str = "/instance/v1/zones/{zone}/servers?per_page=1";
 pub(super) async fn examine(context: &Context) -> Vec<Check> {
     let settings = match context.quiet_settings(None) {
         Ok(settings) => settings,
-        Err(failure) => return stopped(vec![failed(CREDENTIALS, &failure)], "there are no credentials to ask with"),
+        Err(failure) => {
+            return stopped(vec![Check::of_failure(CREDENTIALS, &failure)], "there are no credentials to ask with");
+        }
     };
     let Some(zone) = settings.zone().cloned() else {
         let present = Check::skipped(CREDENTIALS, format!("{}; not tried, for want of a zone", source(&settings)));
@@ -114,7 +115,9 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
     let settings = settings.with_limits(limits);
     let asked = match client(settings.clone()) {
         Ok(client) => client,
-        Err(failure) => return stopped(vec![failed(CREDENTIALS, &failure), in_zone], "there is no client to ask with"),
+        Err(failure) => {
+            return stopped(vec![Check::of_failure(CREDENTIALS, &failure), in_zone], "there is no client to ask with");
+        }
     };
     let first = ask_timed(&asked, &path(SERVERS, &zone, &settings)).await;
     let reach = match &first.heard {
@@ -136,8 +139,8 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
     }
     checks.push(Check::skipped(
         TO_CHANGE,
-        "whether the key may create, change and delete cannot be known without doing it; what it may not is told by the \
-         first creation, which is undone then",
+        "whether the key may create, change and delete cannot be known without doing it; what it may not is told by \
+         the first creation, which is undone then",
     ));
     checks
 }

@@ -9,11 +9,12 @@ use windlass_lifecycle::{
 };
 
 use crate::arguments::{AttachOperation, WatchOperation};
-use crate::commands::{LOOK_AGAIN, detach, left_of, unverified};
+use crate::commands::detach;
+use crate::commands::lifecycle::{left_of, unverified};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::{bold, green, printable, red, yellow};
-use crate::progress::{moving_line, summary};
+use crate::progress::{LOOK_AGAIN, moving_line, summary};
 use windlass_inspect::operations::{Operations, cause_words, entry_words, unreadable};
 
 /// Follows one operation, or all that are open, until they have ended.

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 use windlass_authoring::{Built, Error, PolicyName, SchemaOf};
 use windlass_policy::Digest;
 
-use super::LARGEST_COMPONENT_BYTES;
 use crate::arguments::{self, BuildPolicy, NewPolicy, PolicySchema};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::read_bounded;
 use crate::output::printable;
+use crate::policy_file::LARGEST_COMPONENT_BYTES;
 use crate::units::Size;
 
 /// Document of `policy new`.

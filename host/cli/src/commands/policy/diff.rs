@@ -6,11 +6,12 @@ use windlass_policy::DecisionReader;
 use windlass_proof::diff::{Difference, diff};
 
 use super::prove::{grouped, name_of, options};
-use super::{link_or_default, load, trial_host};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{bold, printable};
+use crate::policy_file::{link_or_default, load, trial_host};
+use crate::units::ago;
 
 pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Failure> {
     let host = trial_host(context)?;
@@ -24,7 +25,7 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
         load(&host, slot, &link_or_default(context, slot, &options)?, file)
     };
     let (old, new) = (policy(&arguments.old)?, policy(&arguments.new)?);
-    let since = arguments.since.map_or(0, crate::commands::decision::ago);
+    let since = arguments.since.map_or(0, ago);
     let recorded = DecisionReader::open(context.state_directory()?.handle())
         .and_then(|log| log.since(since))
         .map_err(|error| Failure::usage("the decision log cannot be read").because(error.to_string()))?;

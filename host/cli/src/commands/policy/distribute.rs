@@ -7,19 +7,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use windlass_distribution::{
-    ContentDigest, Fetch as _, NewArtifact, RULES_MEDIA_TYPE, Reference, SIGNATURE_SUFFIX, WASM_MEDIA_TYPE,
+    ContentDigest, Fetch as _, MINISIGN_SUFFIX, NewArtifact, RULES_MEDIA_TYPE, Reference, Signature, SignatureFile,
+    WASM_MEDIA_TYPE,
 };
 use windlass_policy::{Examination, Source};
 
-use super::{LARGEST_COMPONENT_BYTES, rules, unusable};
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
 use crate::failure::Failure;
 use crate::files::{Existing, read_bounded, read_text, write_atomically};
 use crate::output::fields;
+use crate::policy_file::{LARGEST_COMPONENT_BYTES, rules, slots_of, unusable};
 
-/// A key, a password or a signature larger than this is none.
-const LARGEST_SIGNATURE_BYTES: u64 = 16 << 10;
+/// A key or a password larger than this is none.
+const LARGEST_KEY_BYTES: u64 = 16 << 10;
 
 /// Document of `policy push` and `policy pull`.
 #[derive(Serialize)]
@@ -32,7 +33,7 @@ struct Moved {
     digest: String,
     media_type: String,
     bytes: usize,
-    /// Whether a signature went with it.
+    /// Whether a signature of the file went with it.
     signed: bool,
     /// Which of the configuration's keys signed it: its identifier; absent where none had to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,13 +49,14 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
         let examination = Examination::of(&contents).map_err(|refusal| unusable(file, None, &refusal))?;
         (artifact.imports, artifact.exports) = (examination.imports, examination.exports);
     }
-    let signature = signature_path(file);
-    if signature.exists() {
-        artifact.signature = Some(read_text(&signature, "the signature", LARGEST_SIGNATURE_BYTES)?);
+    for kind in SignatureFile::ALL {
+        let signature = signature_path(file, kind.suffix());
+        if signature.exists() {
+            artifact.signatures.push(kind.read(&read_bounded(&signature, "the signature", kind.most_bytes())?));
+        }
     }
     // What nobody who trusts these keys would load is not worth pushing.
-    let signatures: Vec<String> = artifact.signature.iter().cloned().collect();
-    let signed_by = verified(context, &file.display().to_string(), &contents, &signatures)?;
+    let signed_by = verified(context, &file.display().to_string(), &contents, &artifact.signatures)?;
     let digest = context
         .registries(Locking::Ignored)?
         .push(&arguments.reference, &artifact)
@@ -66,7 +68,7 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
         digest: digest.to_string(),
         media_type: media_type.to_owned(),
         bytes: contents.len(),
-        signed: artifact.signature.is_some(),
+        signed: !artifact.signatures.is_empty(),
         signed_by,
     };
     context.output.result(&moved, || moved_words(&moved));
@@ -89,10 +91,14 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
             Failure::usage("the policy cannot be written").at(path.display().to_string()).because(error.to_string())
         })
     };
-    // The signature first: a host that watches the folder would refuse a policy without one.
-    match artifact.signatures.first() {
-        Some(signature) => write(&signature_path(&file), signature.as_bytes())?,
-        None => remove_signature(&file)?,
+    // Signatures first: a host that watches the folder would refuse a policy without one.
+    let its: Vec<_> = artifact.signatures.iter().filter_map(Signature::file).collect();
+    for kind in SignatureFile::ALL {
+        let path = signature_path(&file, kind.suffix());
+        match its.iter().find(|(its, _)| *its == kind) {
+            Some((_, text)) => write(&path, text.as_bytes())?,
+            None => remove_signature(&path)?,
+        }
     }
     write(&file, &artifact.contents)?;
     let moved = Moved {
@@ -102,7 +108,7 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
         digest: artifact.digest.to_string(),
         media_type: artifact.media_type,
         bytes: artifact.contents.len(),
-        signed: !artifact.signatures.is_empty(),
+        signed: !its.is_empty(),
         signed_by,
     };
     context.output.result(&moved, || moved_words(&moved));
@@ -111,7 +117,9 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
 
 fn moved_words(moved: &Moved) -> String {
     let signed = match (&moved.signed_by, moved.signed) {
-        (Some(key), _) => format!("by the key {key}"),
+        (Some(key), true) => format!("by the key {key}"),
+        // A bundle that cosign has put beside the manifest is of the manifest.
+        (Some(key), false) => format!("by the key {key}, in the registry; the file alone has no signature"),
         (None, true) => "yes; no [policies.trust] says by whom it should be".to_owned(),
         (None, false) => "no".to_owned(),
     };
@@ -124,7 +132,12 @@ fn moved_words(moved: &Moved) -> String {
 }
 
 /// The key that signed it, where the configuration says whom to trust.
-fn verified(context: &Context, place: &str, contents: &[u8], signatures: &[String]) -> Result<Option<String>, Failure> {
+fn verified(
+    context: &Context,
+    place: &str,
+    contents: &[u8],
+    signatures: &[Signature],
+) -> Result<Option<String>, Failure> {
     let Some(trust) = context.configuration.policies.trust() else { return Ok(None) };
     let signed_by = trust.verify(contents, signatures).map_err(|untrusted| {
         Failure::usage("the policy is not trusted; nothing was done").at(place).because(untrusted.to_string())
@@ -187,17 +200,17 @@ struct Signed {
 pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
     let contents = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
-    super::slots_of(file, &contents)?;
+    slots_of(file, &contents)?;
     let unusable = |error: minisign::PError| {
         Failure::usage("the key cannot be used; nothing was signed")
             .at(arguments.key.display().to_string())
             .because(error.to_string())
             .remedy("`minisign -G` makes a key; --password-file names a file with its password")
     };
-    let key = read_text(&arguments.key, "the key", LARGEST_SIGNATURE_BYTES)?;
+    let key = read_text(&arguments.key, "the key", LARGEST_KEY_BYTES)?;
     let password = match &arguments.password_file {
         Some(file) => {
-            Some(read_text(file, "the password", LARGEST_SIGNATURE_BYTES)?.trim_end_matches(['\r', '\n']).to_owned())
+            Some(read_text(file, "the password", LARGEST_KEY_BYTES)?.trim_end_matches(['\r', '\n']).to_owned())
         }
         None => None,
     };
@@ -211,7 +224,7 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
     }
     let signature =
         minisign::sign(Some(&public), &key, Cursor::new(&contents), Some(&comment), None).map_err(unusable)?;
-    let path = signature_path(file);
+    let path = signature_path(file, MINISIGN_SUFFIX);
     write_atomically(&path, signature.to_string().as_bytes(), Existing::Replace).map_err(|error| {
         Failure::usage("the signature cannot be written").at(path.display().to_string()).because(error.to_string())
     })?;
@@ -234,8 +247,8 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
     Ok(())
 }
 
-/// A key in the form of its file. The library would ask on the terminal for a password that is missing, and refuses keys
-/// of `minisign -G -W`, which have no checksum.
+/// A key in the form of its file. The library would ask on the terminal for a password that is missing, and refuses
+/// keys of `minisign -G -W`, which have no checksum.
 fn secret_key(text: &str, password: Option<String>) -> Result<minisign::SecretKey, minisign::PError> {
     let bad = |words: &str| minisign::PError::new(minisign::ErrorKind::Misc, words);
     let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok());
@@ -247,16 +260,15 @@ fn secret_key(text: &str, password: Option<String>) -> Result<minisign::SecretKe
     minisign::SecretKeyBox::from_string(text)?.into_secret_key(Some(password))
 }
 
-fn signature_path(file: &Path) -> PathBuf {
+fn signature_path(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
-    path.push(SIGNATURE_SUFFIX);
+    path.push(suffix);
     path.into()
 }
 
 /// What would be left there is of another version.
-fn remove_signature(file: &Path) -> Result<(), Failure> {
-    let path = signature_path(file);
-    crate::files::remove(&path).map_err(|error| {
+fn remove_signature(path: &Path) -> Result<(), Failure> {
+    crate::files::remove(path).map_err(|error| {
         Failure::usage("the old signature cannot be removed").at(path.display().to_string()).because(error.to_string())
     })
 }

@@ -6,12 +6,12 @@ use serde_json::json;
 use windlass_proof::space::Values;
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
 
-use super::{BUILT_IN, link_or_default, load, trial_host};
 use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::read_text;
 use crate::output::{bold, green, printable, red};
+use crate::policy_file::{BUILT_IN, link_or_default, load, trial_host};
 
 /// A file of laws larger than this is a mistake.
 const LARGEST_LAWS_BYTES: u64 = 1 << 20;
@@ -156,7 +156,8 @@ fn words(proof: &Proof, saved: &[PathBuf]) -> String {
     }
     if proof.random > 0 {
         text.push_str(&format!(
-            "  beyond them {} questions in which every two values of two places come together, and {} at random (--seed {})\n",
+            "  beyond them {} questions in which every two values of two places come together, and {} at random \
+             (--seed {})\n",
             grouped(proof.pairwise),
             grouped(proof.random),
             proof.seed

@@ -79,9 +79,10 @@ impl Signals {
 
 /// Puts the configuration as it is now in place, all of it or nothing.
 fn read_again(context: &Context, host: &Host) {
-    let configured = configuration::load(&context.global, &context.environment).and_then(|configuration| {
-        Context::new(context.global.clone(), configuration, context.environment.clone()).configure(host)
-    });
+    let configured =
+        configuration::load(context.global.config.as_deref(), &context.environment).and_then(|configuration| {
+            Context::new(context.global.clone(), configuration, context.environment.clone()).configure(host)
+        });
     match configured {
         Ok(()) => {
             // What is configured as before stays in its place: its file may have changed.

@@ -13,12 +13,15 @@ use windlass_policy::{
 };
 use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Part, Suite, junit};
 
-use super::{LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, json_argument, load, object, unusable};
 use crate::arguments::TestPolicy;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::files::{read_bounded, read_text};
 use crate::output::{bold, dim, green, printable, red};
+use crate::policy_file::{
+    LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, granted, grants_needed, json_argument, load, object,
+    offline_trial_host, slots_of, unusable,
+};
 
 /// The file of the fuel that cases use, beside the fixtures.
 const FUEL_LOCK: &str = "fuel.lock";
@@ -29,7 +32,7 @@ const LARGEST_RECORDED_BYTES: usize = 256 << 10;
 
 pub(super) async fn run(context: &Context, arguments: &TestPolicy) -> Result<(), Failure> {
     let tested = Tested::find(arguments)?;
-    let host = super::offline_trial_host(context)?;
+    let host = offline_trial_host(context)?;
     let link = tested.link(arguments)?;
     if arguments.record {
         record(context, arguments, &tested, &host, &link).await
@@ -69,7 +72,7 @@ impl Tested {
             true => Vec::new(),
             false => {
                 let examination = Examination::of(&bytes).map_err(|refusal| unusable(&self.file, None, &refusal))?;
-                super::granted(&super::grants_needed(&examination))
+                granted(&grants_needed(&examination))
             }
         };
         let mut link = Link::contents(&self.file, bytes);
@@ -83,7 +86,7 @@ impl Tested {
     /// The slots that the policy decides.
     fn slots(&self) -> Result<Vec<SlotName>, Failure> {
         let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
-        super::slots_of(&self.file, &bytes)
+        slots_of(&self.file, &bytes)
     }
 
     /// The folder of the fixtures.

@@ -55,7 +55,7 @@ fn whatever_a_program_says_is_kept_and_told_within_bounds() {
             is_fit_to_tell(&failure(HookProblem::Nodes { failed, of: 2 }, output));
         }
         if let Ok(text) = std::str::from_utf8(stream)
-            && let Err(problem) = super::super::ssh::check_public_key(text)
+            && let Err(problem) = super::super::hook::check_public_key(text)
         {
             assert!(problem.len() <= LONGEST_WORDS);
         }

@@ -14,7 +14,8 @@ fn the_three_kinds_are_read_and_written_again_alike() {
         "time_limit = '90s'\nwebhook = { url = 'https://ci.example.com/hook?x=1', secret_file = 'secret' }",
         "webhook = { url = 'http://127.0.0.1:9/h', secret_env = 'HOOK_SECRET' }",
         "webhook = { url = 'http://ci.example.com/h', secret_env = 'HOOK_SECRET', plain_http = true }",
-        "time_limit = '1h'\nssh = { command = 'uptime', key_file = 'key', user = 'admin', port = 2222, address = 'private', parallel = 3 }",
+        "time_limit = '1h'\nssh = \
+         { command = 'uptime', key_file = 'key', user = 'admin', port = 2222, address = 'private', parallel = 3 }",
     ] {
         let hook = parse(text).unwrap();
         let mut of_cluster = crate::ClusterSpecification::new("farm".parse().unwrap(), "fr-par-1".parse().unwrap());

@@ -94,6 +94,18 @@ impl Sender {
 }
 
 #[tokio::test]
+async fn a_webhook_is_told_the_span_of_its_hook_in_a_header_and_nothing_where_there_is_none() {
+    let sender = Sender::new().await;
+    let (sent, told) = windlass_telemetry::collector::in_a_hook(sender.send("/take")).await;
+    sent.unwrap();
+    sender.send("/take").await.unwrap();
+    let received = sender.received.0.lock();
+    assert_eq!(received[0].0["traceparent"], told.as_str());
+    assert!(verifies(&received[0].0, &received[0].1, SECRET));
+    assert!(!received[1].0.contains_key("traceparent"));
+}
+
+#[tokio::test]
 async fn a_webhook_gets_the_same_json_signed_so_that_the_receiver_can_verify_it() {
     let sender = Sender::new().await;
     let output = sender.send("/take").await.unwrap();

@@ -1,6 +1,7 @@
 //! Setting a host up by `spec.setup`: when a run is due, and the run.
 
 mod archive;
+pub(crate) mod ended;
 mod inputs;
 mod redact;
 mod remote;
@@ -17,11 +18,12 @@ use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 use windlass_ssh::Error as SshError;
 
 use crate::context::Context;
-use crate::jobs::JobKind;
+use crate::job_kind::JobKind;
 use crate::kinds::{Setup, SetupState, SetupStatus};
 use crate::outcome::Outcome;
 use crate::status::time;
 use archive::Contents;
+use ended::{Ended, Ran};
 use inputs::Inputs;
 use remote::{Problem, Run};
 
@@ -49,8 +51,8 @@ pub(crate) enum Due {
     In(Duration),
 }
 
-/// Whether the set-up is due on this host. `done` is the host that the object's annotation says was set up, which counts
-/// where the status was lost; `retry` the annotation that asks for another run.
+/// Whether the set-up is due on this host. `done` is the host that the object's annotation says was set up, which
+/// counts where the status was lost; `retry` the annotation that asks for another run.
 pub(super) fn due(
     wanted: bool,
     known: Option<&SetupStatus>,
@@ -136,32 +138,6 @@ pub(super) struct Request {
     pub(super) attempt: u32,
     /// Since the first of these began.
     pub(super) elapsed: Duration,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) kind: JobKind,
-    pub(crate) host: String,
-    pub(crate) ended: Ended,
-    /// The host key that was shown and accepted.
-    pub(crate) host_key: Option<String>,
-    pub(crate) exit_code: Option<i32>,
-    /// The end of its output, which may be shown.
-    pub(crate) output: Option<String>,
-}
-
-/// What comes of a run.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    /// It is done.
-    Done,
-    /// It failed, and the retry policy wants another one.
-    Again { message: String, after: Duration },
-    /// It failed, and the retry policy has given it up.
-    GivenUp { message: String },
-    /// It could not begin, which is no failure of the host's.
-    NotBegun { reason: &'static str, message: String, after: Duration },
 }
 
 /// Runs the script, and asks the retry slot when it fails.

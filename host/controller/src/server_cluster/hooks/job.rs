@@ -9,13 +9,13 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_cluster::{Captured, HookInput, HookOutput, HookProblem};
 use windlass_policy::slots::provisioning::{Operation, Stage};
 
-use super::KubernetesHooks;
 use crate::kinds::{JobHook, ServerCluster};
 use crate::names::{cut, mark};
 
@@ -39,9 +39,18 @@ const GRACE: Duration = Duration::from_secs(60);
 /// A failed Job's pod may be told a moment after the Job.
 const POD_LOOKS: u32 = 5;
 
+/// Where the Jobs of one namespace's hooks run.
+#[derive(Clone)]
+pub(in crate::server_cluster) struct HookJobs {
+    pub(in crate::server_cluster) client: Client,
+    pub(in crate::server_cluster) namespace: String,
+    /// Cancelled when the process is to end: what runs then is found again by the next.
+    pub(in crate::server_cluster) leaving: CancellationToken,
+}
+
 /// One run of a hook.
 pub(super) struct Run<'r> {
-    pub(super) hooks: &'r KubernetesHooks,
+    pub(super) hooks: &'r HookJobs,
     pub(super) object: &'r ServerCluster,
     pub(super) hook: &'r JobHook,
     pub(super) time_limit: Duration,
@@ -362,7 +371,7 @@ fn lost(error: kube::Error) -> HookProblem {
     HookProblem::Connection(format!("the API server: {error}"))
 }
 
-async fn delete(hooks: &KubernetesHooks, name: &str) -> kube::Result<()> {
+async fn delete(hooks: &HookJobs, name: &str) -> kube::Result<()> {
     let jobs: Api<Job> = Api::namespaced(hooks.client.clone(), &hooks.namespace);
     match jobs.delete(name, &DeleteParams::background()).await {
         Ok(_) => Ok(()),
@@ -373,7 +382,7 @@ async fn delete(hooks: &KubernetesHooks, name: &str) -> kube::Result<()> {
 
 /// Deletes a Job, and with it its pod, when whoever waits for it is called off.
 struct StopWhenDropped<'r> {
-    hooks: &'r KubernetesHooks,
+    hooks: &'r HookJobs,
     name: &'r str,
 }
 
@@ -394,7 +403,7 @@ impl Drop for StopWhenDropped<'_> {
 }
 
 /// Deletes the unfinished Jobs of an operation.
-pub(super) async fn stop_all(hooks: &KubernetesHooks, object: &ServerCluster, number: u64) -> kube::Result<()> {
+pub(super) async fn stop_all(hooks: &HookJobs, object: &ServerCluster, number: u64) -> kube::Result<()> {
     let jobs: Api<Job> = Api::namespaced(hooks.client.clone(), &hooks.namespace);
     let uid = mark(&object.uid().unwrap_or_default());
     let of_operation = ListParams::default().labels(&format!("{CLUSTER_LABEL}={uid},{OPERATION_LABEL}={number}"));
@@ -452,7 +461,7 @@ mod tests {
         let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
             std::future::pending::<Result<http::Response<kube::client::Body>, std::io::Error>>()
         });
-        let hooks = KubernetesHooks {
+        let hooks = HookJobs {
             client: kube::Client::new(service, "ci"),
             namespace: "ci".into(),
             leaving: tokio_util::sync::CancellationToken::new(),
@@ -496,6 +505,12 @@ mod tests {
         assert!(env.contains(&("LEVEL", "2")) && env.contains(&("WINDLASS_STAGE", "decommission")));
         let inputs: Vec<_> = env.iter().filter(|(name, _)| *name == "WINDLASS_INPUT").collect();
         assert_eq!(inputs, [&("WINDLASS_INPUT", "/windlass/input.json")]);
+        // Where spans are exported, it is told its own.
+        assert!(!env.iter().any(|(name, _)| *name == "TRACEPARENT"), "{env:?}");
+        let (job, told) = windlass_telemetry::collector::in_a_hook(async { run.job("j") }).await;
+        let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+        let context: Vec<_> = env.iter().filter(|one| one["name"] == "TRACEPARENT").map(|one| &one["value"]).collect();
+        assert_eq!(context, [&json!(told)]);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 mod job;
 
 use async_trait::async_trait;
-use kube::{Api, Client, ResourceExt};
-use tokio_util::sync::CancellationToken;
+use kube::{Api, ResourceExt};
 use windlass_cluster::{
     Hook, HookFailure, HookInput, HookOutput, HookProblem, HookRunner, RunHooks, WebhookHook, WebhookSecret,
 };
@@ -13,6 +12,7 @@ use windlass_policy::slots::provisioning::Stage;
 use super::specification::{secret_key, time_limit};
 use crate::kinds::{ServerCluster, ServerClusterHook, SignedWebhook};
 use crate::names::mark;
+pub(super) use job::HookJobs;
 
 /// The key of a Secret that signs.
 const SECRET: &str = "secret";
@@ -20,15 +20,12 @@ const SECRET: &str = "secret";
 /// Runs the hooks of one namespace's clusters.
 #[derive(Clone)]
 pub(super) struct KubernetesHooks {
-    pub(super) client: Client,
-    pub(super) namespace: String,
-    /// Cancelled when the process is to end: what runs then is found again by the next.
-    pub(super) leaving: CancellationToken,
+    pub(super) jobs: HookJobs,
 }
 
 impl std::fmt::Debug for KubernetesHooks {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("KubernetesHooks").field("namespace", &self.namespace).finish_non_exhaustive()
+        formatter.debug_struct("KubernetesHooks").field("namespace", &self.jobs.namespace).finish_non_exhaustive()
     }
 }
 
@@ -51,7 +48,7 @@ fn operation_id(object: &ServerCluster, number: u64) -> String {
 
 impl KubernetesHooks {
     async fn perform(&self, hook: &Hook, input: &HookInput, output: &mut HookOutput) -> Result<(), HookProblem> {
-        let api: Api<ServerCluster> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<ServerCluster> = Api::namespaced(self.jobs.client.clone(), &self.jobs.namespace);
         let object = match api.get_opt(&input.cluster).await {
             Ok(Some(object)) => object,
             Ok(None) => return Err(HookProblem::NotStarted("the cluster's object is gone".to_owned())),
@@ -65,8 +62,13 @@ impl KubernetesHooks {
         input.operation_id = operation_id(&object, input.operation_number);
         match (&now.job, &now.webhook) {
             (Some(job), _) => {
-                let run =
-                    job::Run { hooks: self, object: &object, hook: job, time_limit: time_limit(now), input: &input };
+                let run = job::Run {
+                    hooks: &self.jobs,
+                    object: &object,
+                    hook: job,
+                    time_limit: time_limit(now),
+                    input: &input,
+                };
                 run.to_its_end(output).await
             }
             (None, Some(webhook)) => self.webhook(webhook, now, &input, output).await,
@@ -84,7 +86,7 @@ impl KubernetesHooks {
         // The text may hold a token: it is not quoted.
         let url = url::Url::parse(&webhook.url)
             .map_err(|error| HookProblem::NotStarted(format!("webhook.url is no URL: {error}")))?;
-        let secret = secret_key(&self.client, &self.namespace, &webhook.secret_name, SECRET)
+        let secret = secret_key(&self.jobs.client, &self.jobs.namespace, &webhook.secret_name, SECRET)
             .await
             .map_err(HookProblem::Secret)?;
         let secret = WebhookSecret::new(&secret).ok_or_else(|| {
@@ -106,7 +108,7 @@ impl KubernetesHooks {
 
     /// Stops the Jobs of an operation whose process died: what they work on is about to be removed.
     pub(super) async fn stop(&self, object: &ServerCluster, number: u64) -> kube::Result<()> {
-        job::stop_all(self, object, number).await
+        job::stop_all(&self.jobs, object, number).await
     }
 }
 

@@ -175,7 +175,7 @@ fn operation(status: &ClusterOperationStatus) -> Result<ClusterOperation, StoreE
     let wrong = |problem: String| corrupt("operation", &row, problem);
     let mut counts = BTreeMap::new();
     for count in &status.counts {
-        let group = count.group.parse().map_err(|error: windlass_cluster::Error| wrong(error.to_string()))?;
+        let group = count.group.parse().map_err(|error: windlass_cluster::InvalidName| wrong(error.to_string()))?;
         counts.insert(group, Counts { before: count.before, wanted: count.wanted });
     }
     let recovery: Option<Recovery> = match &status.recovery {
@@ -252,7 +252,7 @@ pub(in crate::server_cluster) fn stored(
     let mut wanted = specification::specification(&name, &object.spec).map_err(wrong)?;
     let mut last_index = BTreeMap::new();
     for group in &status.groups {
-        let known = group.name.parse().map_err(|error: windlass_cluster::Error| wrong(error.to_string()))?;
+        let known = group.name.parse().map_err(|error: windlass_cluster::InvalidName| wrong(error.to_string()))?;
         if let Some(data) = wanted.groups.get_mut(&known) {
             data.count = group.count;
         }

@@ -45,7 +45,8 @@ fn answer(code: u16, body: &Value) -> Answer {
 }
 
 fn status(code: u16, reason: &str) -> Answer {
-    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": reason, "code": code});
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": reason,
+        "code": code});
     answer(code, &body)
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Hosts {
     _lock: Lock,
     /// Reloads policies as their files change.
     _watch: Option<windlass_policy::Watch>,
+    /// Shown for as long as the group lives.
+    _console: Option<windlass_console::Beside>,
 }
 
 impl Hosts {

@@ -125,15 +125,16 @@ impl Hosts {
                 );
                 return Some(wait);
             }
-            // Nothing here asks for a reboot; should a policy order one all the same, the host is released after it. (Nor
-            // is a host given up here without being released.)
+            // Nothing here asks for a reboot; should a policy order one all the same, the host is released after it.
+            // (Nor is a host given up here without being released.)
             ReleaseOutcome::Rebooted | ReleaseOutcome::GivenUp => {
                 return Some(self.again(id, Duration::from_secs(180), attempt));
             }
             ReleaseOutcome::Kept => tracing::warn!(
                 instance = id,
                 host,
-                "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it another: {reason}"
+                "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it \
+                 another: {reason}"
             ),
             outcome => tracing::info!(instance = id, host, ?outcome, "released: {reason}"),
         }

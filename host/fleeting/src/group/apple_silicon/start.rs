@@ -19,7 +19,7 @@ use crate::group::book::Book;
 use crate::group::ids::Ids;
 use crate::group::looks::Looks;
 use crate::group::pause::Pause;
-use crate::group::start::{StartError, ids, lock, owner_of_group, policy_host};
+use crate::group::start::{StartError, console_of, ids, lock, owner_of_group, policy_host};
 use crate::group::tasks::Tasks;
 use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
@@ -76,6 +76,7 @@ pub(super) async fn start_with(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
+    let console = console_of(configuration.console.as_ref(), &state).await?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
         let (configured, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
@@ -129,6 +130,7 @@ pub(super) async fn start_with(
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
+        _console: console,
     });
     hosts.spawn_supervision();
     Ok(hosts)
@@ -214,9 +216,9 @@ fn settle(
 const OF_OUR_OWNER: &str = "If another host with the same `owner` works on them, this group needs a `name` of its own, \
     or adopt = false, which leaves them alone. If their state_dir was lost, adopt = true takes them over";
 /// What helps where they carry another's.
-const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group needs \
-    a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool by hand, \
-    after a wipe; with `owner` in plugin_config it does not happen again";
+const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group \
+    needs a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool \
+    by hand, after a wipe; with `owner` in plugin_config it does not happen again";
 
 /// The part of a name that no two claims share.
 fn is_unique_part(text: &str) -> bool {
@@ -322,7 +324,8 @@ async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Resu
     {
         tracing::warn!(
             pool = %pool, zone = %configuration.zone,
-            "the pool has no host now: until one carries such a name, nothing can be claimed, and order = true is not set"
+            "the pool has no host now: until one carries such a name, nothing can be claimed, and order = true is not \
+             set"
         );
     }
     Ok(Learned { operating_system: system, names })

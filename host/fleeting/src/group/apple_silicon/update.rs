@@ -140,8 +140,8 @@ impl Hosts {
         tracing::warn!(
             instance = name,
             host = host.id,
-            "another host works under the same name and owner and claimed this, so it is left alone: each needs its own \
-             name"
+            "another host works under the same name and owner and claimed this, so it is left alone: each needs its \
+             own name"
         );
         false
     }

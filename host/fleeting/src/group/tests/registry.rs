@@ -9,19 +9,59 @@ use windlass_test_guests::RETRY;
 
 use super::*;
 
+/// Keys and bundles as cosign makes them.
+#[path = "../../../../distribution/tests/it/cosign.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod cosign;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
+type Shelf = std::sync::Arc<std::collections::HashMap<String, (&'static str, String)>>;
+
 /// A registry with one component under any name and tag; whoever holds the runtime holds it.
 fn registry() -> (tokio::runtime::Runtime, String) {
+    signed_by(&[])
+}
+
+/// The same, with a bundle of each of these keys beside the manifest, by the tag that stands for a list of them.
+fn signed_by(keys: &[&cosign::Cosign]) -> (tokio::runtime::Runtime, String) {
     let layer = ContentDigest::of(RETRY.bytes);
     let length = RETRY.bytes.len();
     let manifest = format!(
         r#"{{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
             "layers":[{{"mediaType":"application/wasm","digest":"{layer}","size":{length}}}]}}"#
     );
-    let answer = async |Shared(manifest): Shared<String>, Part(path): Part<String>| match path.contains("/manifests/") {
-        true => ([(CONTENT_TYPE, "application/vnd.oci.image.manifest.v1+json")], manifest.into_bytes()).into_response(),
-        false => ([(CONTENT_TYPE, "application/octet-stream")], RETRY.bytes).into_response(),
+    let mut shelf = std::collections::HashMap::new();
+    let mut listed = Vec::new();
+    for key in keys {
+        let bundle = key.statement(manifest.as_bytes()).to_string();
+        let subject =
+            json!({"mediaType": MANIFEST, "digest": ContentDigest::of(manifest.as_bytes()).to_string(), "size": 1});
+        let blob = ContentDigest::of(bundle.as_bytes()).to_string();
+        let layers = json!([{"mediaType": cosign::BUNDLE, "digest": blob, "size": bundle.len()}]);
+        let beside =
+            json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers, "subject": subject}).to_string();
+        let digest = ContentDigest::of(beside.as_bytes()).to_string();
+        listed.push(
+            json!({"mediaType": MANIFEST, "artifactType": cosign::BUNDLE, "digest": digest, "size": beside.len()}),
+        );
+        shelf.insert(digest, (MANIFEST, beside));
+        shelf.insert(blob, ("application/octet-stream", bundle));
+    }
+    let tag = ContentDigest::of(manifest.as_bytes()).to_string().replace(':', "-");
+    shelf.insert(tag, (INDEX, json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": listed}).to_string()));
+    let answer = async |Shared((manifest, shelf)): Shared<(String, Shelf)>, Part(path): Part<String>| {
+        if let Some((media_type, body)) = path.rsplit('/').next().and_then(|name| shelf.get(name)) {
+            ([(CONTENT_TYPE, *media_type)], body.clone()).into_response()
+        } else if path.contains("/manifests/") {
+            ([(CONTENT_TYPE, MANIFEST)], manifest.into_bytes()).into_response()
+        } else {
+            ([(CONTENT_TYPE, "application/octet-stream")], RETRY.bytes).into_response()
+        }
     };
-    let router = Router::new().route("/v2/{*path}", axum::routing::get(answer)).with_state(manifest);
+    let shelf = std::sync::Arc::new(shelf);
+    let router = Router::new().route("/v2/{*path}", axum::routing::get(answer)).with_state((manifest, shelf));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -71,6 +111,28 @@ fn what_nobody_who_is_trusted_has_signed_is_no_policy_of_a_group() {
     let refused = start(&policies, &state).err().unwrap().to_string();
     assert!(refused.contains("sign"), "{refused}");
     assert!(!folder.path().join("policies.lock").exists(), "an artifact that is not trusted is locked");
+}
+
+#[test]
+fn what_cosign_signed_in_a_registry_is_a_policy_of_a_group_also_after_a_restart_without_it() {
+    let (release, stranger) = (cosign::Cosign::new(), cosign::Cosign::new());
+    let policies = |address: &str| {
+        fetched(json!({
+            "retry": { "path": format!("oci://{address}/team/retry:1.0.0") },
+            "trust": { "keys": { "release": release.pem() } },
+        }))
+    };
+    let (_running, address) = signed_by(&[&stranger]);
+    let folder = tempfile::tempdir().unwrap();
+    let refused = start(&policies(&address), &StateDirectory::open(folder.path()).unwrap()).err().unwrap().to_string();
+    assert!(refused.contains(&stranger.id()) && refused.contains(&release.id()), "{refused}");
+
+    let (running, address) = signed_by(&[&stranger, &release]);
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    start(&policies(&address), &state).unwrap();
+    drop(running);
+    start(&policies(&address), &state).unwrap();
 }
 
 #[test]

@@ -137,7 +137,8 @@ fn each_keyword_accepts_and_refuses_what_json_schema_says() {
         (
             json!({ "anyOf": [{ "required": ["b"] }, { "required": ["c"] }] }),
             json!({}),
-            "settings.a: none of 2 alternatives fits: settings.a: the key `b` is required, or settings.a: the key `c` is required",
+            "settings.a: none of 2 alternatives fits: settings.a: the key `b` is required, or settings.a: the key `c` \
+             is required",
         ),
         (json!({ "anyOf": [{ "required": ["b"] }, { "required": ["c"] }] }), json!({ "c": 1 }), FINE),
         (json!({ "anyOf": [false] }), json!(1), "settings.a: expected nothing, found 1"),

@@ -146,7 +146,8 @@ fn dashboard(world: &World, call: &Call, zone: &str) -> serde_json::Value {
         "snapshots_count": world.snapshots.values().filter(|snapshot| here(&snapshot.zone, &snapshot.project)).count(),
         "servers_count": servers.len(),
         "ips_count": ips.len(),
-        "security_groups_count": world.security_groups.values().filter(|group| here(&group.zone, &group.project)).count(),
+        "security_groups_count": world.security_groups.values().filter(|group| here(&group.zone,
+        &group.project)).count(),
         "ips_unused": ips.iter().filter(|ip| ip.server.is_none()).count(),
         "volumes_l_ssd_count": local.len(),
         "volumes_b_ssd_count": 0,
@@ -157,6 +158,7 @@ fn dashboard(world: &World, call: &Call, zone: &str) -> serde_json::Value {
             .values()
             .filter(|nic| here(&nic.zone, &nic.project))
             .count(),
-        "placement_groups_count": world.placement_groups.values().filter(|group| here(&group.zone, &group.project)).count(),
+        "placement_groups_count": world.placement_groups.values().filter(|group| here(&group.zone,
+        &group.project)).count(),
     })
 }

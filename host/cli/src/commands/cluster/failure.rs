@@ -1,0 +1,105 @@
+//! Failures of clusters, in the words of the command line.
+
+use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Error, Node};
+use windlass_inspect::words::failure_words;
+
+use crate::failure::{Exit, Failure, Leftover};
+
+/// An error before anything was touched, or one that is not an operation's.
+pub(super) fn failure_of(error: &Error) -> Failure {
+    match error {
+        Error::Unknown { .. } => Failure::usage(error.to_string()).remedy("windlass cluster list"),
+        Error::Exists { name, .. } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster status {name}"))
+        }
+        Error::Name { .. } | Error::UnknownGroup { .. } => Failure::usage(error.to_string()),
+        Error::Node { .. } => Failure::usage(error.to_string()),
+        Error::Specification(wrong) => Failure::usage("the specification is wrong; nothing was touched")
+            .at(wrong.place.clone())
+            .because(wrong.problem.clone()),
+        Error::SpecificationFile { path, problem } => {
+            Failure::usage("the specification cannot be read").at(path.display().to_string()).because(problem.clone())
+        }
+        Error::Busy { cluster, .. } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster status {cluster} --watch"))
+        }
+        Error::Interrupted { .. } => Failure::usage(error.to_string()).remedy("windlass cluster resume"),
+        Error::LeftOpen { .. } | Error::TakenOver { .. } => {
+            Failure::new(Exit::Left, error.to_string()).remedy("windlass cluster resume")
+        }
+        Error::Failed(failed) => operation_failure(failed, None),
+        Error::Unrecorded { nodes, source, cluster, .. } => {
+            let mut failure = Failure::new(Exit::Left, error.to_string()).because(source.to_string());
+            failure.message = failure.message.replace(&format!(": {source}"), "");
+            failure.left = nodes.iter().map(left_open).collect();
+            failure.remedy(format!(
+                "make room or mend what is wrong with the state directory, then: windlass cluster resume, and windlass \
+                 cluster status {cluster}"
+            ))
+        }
+        Error::Store(_) => Failure::usage("the clusters' store cannot be used; nothing was touched").caused_by(error),
+        other => Failure::undone("the clusters cannot be worked on").caused_by(other),
+    }
+}
+
+/// A node of an operation that nobody could note any more.
+fn left_open(node: &Node) -> Leftover {
+    Leftover {
+        kind: "node".to_owned(),
+        id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
+        zone: String::new(),
+        reason: format!("it was {} when its operation stopped", node.state),
+    }
+}
+
+/// An operation that failed. What is left is what it changed and did not bring to its end: nodes that should be gone,
+/// and nodes that exist and do not serve.
+pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) -> Failure {
+    let name = &failed.cluster;
+    let mut failure =
+        Failure::undone(format!("{} of cluster {name} failed at the stage {}", failed.kind, failed.stage));
+    failure.causes.push(failure_words(&failed.cause));
+    // The first reason repeats the cause at its end.
+    failure.undone.extend(failed.reasons.iter().skip(1).cloned());
+    failure.undone.push(match failed.state {
+        Some(state) => format!("the cluster is now {state}"),
+        None => "the cluster is gone".to_owned(),
+    });
+    match status {
+        Some(status) => failure.left.extend(status.nodes.iter().filter_map(|node| unserving(status, node))),
+        None => failure.left.extend(failed.left.iter().map(|words| Leftover {
+            kind: "node".to_owned(),
+            id: words.split(':').next().unwrap_or_default().to_owned(),
+            zone: String::new(),
+            reason: words.split_once(": ").map_or(words.as_str(), |(_, why)| why).to_owned(),
+        })),
+    }
+    if !failure.left.is_empty() {
+        failure.exit = Exit::Left;
+    }
+    failure.remedy = match failed.state {
+        Some(ClusterState::Active) | None => Some(format!("windlass cluster history {name}")),
+        Some(_) if status.is_some_and(|status| status.nodes.is_empty()) => {
+            Some("windlass cluster create again, after the cause is removed".to_owned())
+        }
+        Some(_) if failure.left.is_empty() => Some(format!("windlass cluster terminate {name}, and create it again")),
+        Some(_) => Some(format!(
+            "windlass cluster status {name}; after the cause is removed: windlass cluster scale {name} ..., or \
+             windlass cluster terminate {name}"
+        )),
+    };
+    failure
+}
+
+/// A node that exists and does not serve, and why.
+fn unserving(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
+    if !node.exists() {
+        return None;
+    }
+    Some(Leftover {
+        kind: "server".to_owned(),
+        id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
+        zone: status.cluster.specification.zone.to_string(),
+        reason: node.problem_in_serving()?,
+    })
+}

@@ -1,0 +1,47 @@
+//! The file of a cluster's specification: read, and asked of Scaleway whether it can be had.
+
+use serde_json::json;
+use windlass_cluster::{ClusterSpecification, Error};
+use windlass_inspect::words::failure_words;
+
+use super::failure::failure_of;
+use crate::arguments::ValidateCluster;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::dim;
+
+/// The specification behind a file's name, its problems told with the file.
+pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
+    ClusterSpecification::read(file).map_err(|error| {
+        let failure = failure_of(&error);
+        match &error {
+            Error::Specification(wrong) => failure.at(format!("{}, {}", file.display(), wrong.place)),
+            _ => failure,
+        }
+    })
+}
+
+pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> Result<(), Failure> {
+    let specification = read(&arguments.file)?;
+    let place = arguments.file.display().to_string();
+    if !arguments.offline {
+        let look = context.clusters(None)?;
+        let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;
+        if !problems.is_empty() {
+            let mut failure = Failure::usage("the specification cannot be had; nothing was touched").at(place);
+            failure.causes.extend(problems.iter().map(failure_words));
+            return Err(failure.with_partial(json!({ "problems": problems })));
+        }
+    }
+    let document = json!({ "specification": specification, "asked": !arguments.offline, "problems": [] });
+    context.output.result(&document, || {
+        let nodes: u32 = specification.groups.values().map(|group| group.count).sum();
+        let asked = if arguments.offline { dim(" (Scaleway was not asked)") } else { String::new() };
+        format!(
+            "ok: cluster {} of {nodes} nodes in {} groups can be created{asked}\n",
+            specification.name,
+            specification.groups.len()
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! A policy as a command line names it: read from its file, with the settings and grants of its options, and loaded.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cap_std::fs::Dir;
+use serde_json::{Map, Value};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Refusal, RulesFile, Source};
+
+use crate::arguments::LoadOptions;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::files::{read_bounded, read_stdin, read_text};
+
+/// A policy file larger than this is not read at all.
+pub(crate) const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
+/// A question or settings larger than this are a mistake.
+pub(crate) const LARGEST_JSON_BYTES: u64 = 64 << 20;
+/// How the built-in default is called where a file is expected.
+pub(crate) const BUILT_IN: &str = "default";
+/// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
+const TRIAL_FOLDER: &str = "trials";
+
+/// A host beside the one that counts.
+pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
+    context.policy_host(trial_folder(context)?)
+}
+
+/// The same without anybody to ask: it needs no credentials.
+pub(crate) fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
+    context.offline_policy_host(trial_folder(context)?)
+}
+
+fn trial_folder(context: &Context) -> Result<Dir, Failure> {
+    let state = context.state_directory()?;
+    let folder = || -> std::io::Result<_> {
+        match state.handle().create_dir(TRIAL_FOLDER) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+            _ => state.handle().open_dir(TRIAL_FOLDER),
+        }
+    };
+    folder().map_err(|error| {
+        Failure::usage("the state directory cannot be used")
+            .at(state.path().join(TRIAL_FOLDER).display().to_string())
+            .because(error.to_string())
+    })
+}
+
+/// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
+pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
+    match rules(file, contents)? {
+        Some(rules) => Ok(vec![rules.slot()]),
+        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    }
+}
+
+/// What an operator must grant to a policy.
+pub(crate) fn grants_needed(examination: &Examination) -> Vec<String> {
+    let names = examination.imports.iter().map(|import| import.split('@').next().unwrap_or(import));
+    names.filter(|import| !import.starts_with("windlass:policy/")).map(str::to_owned).collect()
+}
+
+/// These imports as grants, where nothing is ever called: `request` takes methods and paths, and any will do.
+pub(crate) fn granted(needed: &[String]) -> Vec<String> {
+    let grant_of = |grant: &String| match grant.as_str() {
+        "windlass:scaleway/request" => format!("{grant} GET /**"),
+        _ => grant.clone(),
+    };
+    needed.iter().map(grant_of).collect()
+}
+
+/// The rules in a file, where its name says that it holds some.
+pub(crate) fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, Failure> {
+    if !RulesFile::is_named(file) {
+        return Ok(None);
+    }
+    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
+}
+
+/// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
+pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
+    let bytes = read_bounded(&options.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let canonical = options.file.canonicalize().ok();
+    let configured = context.configuration.policies.chain(slot).iter().find(|link| match &link.source {
+        Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
+        _ => false,
+    });
+    let mut link = Link::contents(&options.file, bytes);
+    if let Some(configured) = configured {
+        link.settings = configured.settings.clone();
+        link.grants = configured.grants.clone();
+        link.limits = configured.limits.clone();
+        link.on_failure = configured.on_failure;
+    }
+    if let Some(settings) = &options.settings {
+        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
+    }
+    if !options.grants.is_empty() {
+        link.grants = options.grants.clone();
+    }
+    Ok(link)
+}
+
+/// A policy by its file, or the built-in one under the name `default`.
+pub(crate) fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
+    if options.file != Path::new(BUILT_IN) {
+        return link(context, slot, options);
+    }
+    let mut link = Link::default();
+    if let Some(settings) = &options.settings {
+        link.settings = object(&json_argument(settings, "the settings")?, "the settings")?;
+    }
+    Ok(link)
+}
+
+pub(crate) fn object(value: &Value, what: &str) -> Result<Map<String, Value>, Failure> {
+    match value {
+        Value::Object(fields) => Ok(fields.clone()),
+        _ => Err(Failure::usage(format!("{what} must be a JSON object, for example '{{\"key\": 1}}'"))),
+    }
+}
+
+/// JSON as an option gives it: the text itself, `@FILE`, or `-` for stdin.
+pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure> {
+    let (text, place) = if argument == "-" {
+        let bytes = read_stdin(what, LARGEST_JSON_BYTES)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at("stdin"))?;
+        (text, "stdin".to_owned())
+    } else if let Some(file) = argument.strip_prefix('@') {
+        (read_text(Path::new(file), what, LARGEST_JSON_BYTES)?, file.to_owned())
+    } else {
+        (argument.to_owned(), "the command line".to_owned())
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
+}
+
+pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Result<Arc<LoadedPolicy>, Failure> {
+    host.load(slot, link).map_err(|error| match &error {
+        Error::Refused { refusal, .. } => unusable(file, Some(slot), refusal),
+        other => Failure::usage("the policy cannot be used").at(file.display().to_string()).because(other.to_string()),
+    })
+}
+
+/// Why a file cannot be used as a policy.
+pub(crate) fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
+    let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
+    Failure::usage(format!("the policy cannot be used{role}"))
+        .at(file.display().to_string())
+        .because(refusal.to_string())
+}

@@ -1,0 +1,110 @@
+//! Where a console is served and for whom, as an operator says it: an address, names and files.
+
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cap_std::ambient_authority;
+use cap_std::fs::File;
+
+use crate::Error;
+
+/// The largest file of a token, a key or certificates.
+const LARGEST_FILE_BYTES: u64 = 256 << 10;
+/// How often files are looked at again, unless it is said otherwise.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Where a console is served and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// The address; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The names, beside this machine's own and the address, by which the console may be asked for, without port.
+    pub allow_hosts: Vec<String>,
+    /// The file whose first line is the token. It is read again when it changes.
+    pub token_file: Option<PathBuf>,
+    /// Absent: HTTP.
+    pub tls: Option<TlsFiles>,
+    /// How often it is looked whether files have changed.
+    pub look_again: Duration,
+}
+
+/// The files by which a console speaks TLS, in PEM. They are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate of the console, and those between it and its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates: who has one of theirs may look. Where there is a token, too, one of the
+    /// two is enough.
+    pub client_authorities: Option<PathBuf>,
+}
+
+impl ServeOptions {
+    /// On this address, for this machine alone, without TLS.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, allow_hosts: Vec::new(), token_file: None, tls: None, look_again: LOOK_AGAIN }
+    }
+
+    /// With TLS by these files, of which those for clients need the others. No file is TLS's absence.
+    ///
+    /// # Errors
+    /// One is missing.
+    pub fn with_tls(
+        mut self,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+        client_authorities: Option<PathBuf>,
+    ) -> Result<Self, Error> {
+        self.tls = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key, client_authorities }),
+            (None, None) if client_authorities.is_none() => None,
+            _ => return Err(Error::HalfTls),
+        };
+        Ok(self)
+    }
+
+    /// Whether clients' certificates are looked at.
+    pub(crate) fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some())
+    }
+
+    /// Whether those are kept out who are to be, as far as it can be told without opening a file.
+    ///
+    /// # Errors
+    /// [`Error::Unguarded`].
+    pub fn check(&self) -> Result<(), Error> {
+        let guarded = self.token_file.is_some() || self.asks_for_certificates();
+        match guarded || self.listen.ip().is_loopback() {
+            true => Ok(()),
+            false => Err(Error::Unguarded { address: self.listen }),
+        }
+    }
+
+    /// The token, where there is one to be.
+    pub(crate) fn token(&self) -> Result<Option<String>, Error> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let text = read(path, "the token")?;
+        let text = String::from_utf8(text).unwrap_or_default();
+        Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned()))
+    }
+}
+
+/// A file that the operator names: wherever it is, since secrets are often links out of their folder.
+///
+/// # Errors
+/// It cannot be read, or is larger than such files are.
+pub(crate) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::File { what, path: path.to_owned(), source };
+    let mut content = Vec::new();
+    File::open_ambient(path, ambient_authority())
+        .and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut content))
+        .map_err(failed)?;
+    if content.len() as u64 > LARGEST_FILE_BYTES {
+        return Err(failed(std::io::Error::other(format!("it is larger than {LARGEST_FILE_BYTES} bytes"))));
+    }
+    Ok(content)
+}

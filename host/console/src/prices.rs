@@ -1,0 +1,79 @@
+//! What a server of a type costs for an hour, as Scaleway's catalogue says. The console asks nobody: whoever has the
+//! catalogue tells it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// Zones at most: there are ten.
+const MOST_ZONES: usize = 64;
+
+/// The prices of a catalogue, zone by zone. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Prices {
+    known: Arc<RwLock<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By zone and type, in euro for an hour.
+    hourly: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Zones that pages have asked for.
+    wanted: BTreeSet<String>,
+}
+
+impl Prices {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The zones whose prices pages have asked for and do not have.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<String> {
+        let known = self.known.read();
+        known.wanted.iter().filter(|zone| !known.hourly.contains_key(*zone)).cloned().collect()
+    }
+
+    /// The prices of a zone: server types with what they cost for an hour, in euro.
+    pub fn set(&self, zone: &str, hourly: impl IntoIterator<Item = (String, f64)>) {
+        let hourly = hourly.into_iter().filter(|(_, price)| price.is_finite() && *price >= 0.0).collect();
+        self.known.write().hourly.insert(zone.to_owned(), hourly);
+    }
+
+    /// What a server of this type costs for an hour.
+    pub(crate) fn hourly(&self, zone: &str, server_type: &str) -> Option<f64> {
+        let price = {
+            let known = self.known.read();
+            match known.hourly.get(zone) {
+                Some(types) => return types.get(server_type).copied(),
+                None if known.wanted.contains(zone) => return None,
+                None => None,
+            }
+        };
+        let mut known = self.known.write();
+        if known.wanted.len() < MOST_ZONES {
+            known.wanted.insert(zone.to_owned());
+        }
+        price
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_that_pages_ask_for_is_wanted_until_its_prices_are_there() {
+        let prices = Prices::new();
+        assert!(prices.wanted().is_empty());
+        assert_eq!(prices.hourly("fr-par-1", "DEV1-S"), None);
+        assert_eq!(prices.clone().wanted(), ["fr-par-1"]);
+        prices.set("fr-par-1", [("DEV1-S".to_owned(), 0.0088), ("BROKEN".to_owned(), f64::NAN)]);
+        assert!(prices.wanted().is_empty());
+        assert_eq!(prices.hourly("fr-par-1", "DEV1-S"), Some(0.0088));
+        assert_eq!((prices.hourly("fr-par-1", "BROKEN"), prices.hourly("fr-par-1", "MISSING")), (None, None));
+    }
+}

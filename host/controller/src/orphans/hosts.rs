@@ -1,0 +1,114 @@
+//! Hosts whose claim no object explains.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use tokio::time::Instant;
+use windlass_lifecycle::{Control, Reclaim, ReclaimMode, ReclaimRequest};
+use windlass_scaleway::Zone;
+
+use super::known::{Account, Counts, PAGE, Watch, about};
+use crate::Error;
+use crate::arguments::Orphans;
+use crate::context::Context;
+use crate::kinds::{AppleSiliconMachine, annotations};
+use crate::names::{ProviderId, claim, claim_prefix};
+
+/// Who is alive, and the zones in which they are.
+async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
+    let api: Api<AppleSiliconMachine> = Api::all(context.client.clone());
+    let (mut live, mut zones) = (BTreeSet::new(), BTreeSet::new());
+    zones.extend(context.settings.zone.clone());
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&parameters).await.map_err(Error::kubernetes("listing the living machines"))?;
+        for object in &page.items {
+            // One that waits for an approval names its host in the annotation.
+            live.extend(object.annotations().get(annotations::CLAIM).cloned());
+            let own = claim(&context.settings.owner, &object.name_any(), &object.uid().unwrap_or_default())?;
+            live.insert(own.to_string());
+            if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
+                live.insert(provider.id().to_owned());
+                zones.insert(provider.zone().clone());
+            }
+            if let Some(status) = &object.status {
+                live.extend(status.server_id.clone());
+            }
+            zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+        }
+        match page.metadata.continue_ {
+            Some(next) if !next.is_empty() => parameters = parameters.continue_token(&next),
+            _ => return Ok((live, zones)),
+        }
+    }
+}
+
+/// Tells of a host whose claim nobody explains, and gives it back after a while where that is configured.
+pub(super) async fn look(
+    context: &Context,
+    watch: &Watch,
+    account: &mut Account,
+    counts: &mut Counts,
+) -> Result<(), Error> {
+    account.zones.extend(living(context).await?.1);
+    let (zones, first_seen) = (account.zones.clone(), &mut account.hosts);
+    let mut seen = BTreeSet::new();
+    for zone in zones {
+        // Anew for each zone: who came to life meanwhile is explained.
+        let (live, _) = living(context).await?;
+        let told = reclaim(context, &zone, live.clone(), ReclaimMode::Report, watch.grace).await?;
+        *counts.hosts.entry(zone.clone()).or_default() += told.stranded.len();
+        for stranded in &told.stranded {
+            seen.insert(stranded.host.clone());
+            let new = !first_seen.contains_key(&stranded.host);
+            let since = *first_seen.entry(stranded.host.clone()).or_insert_with(Instant::now);
+            if new {
+                let note = format!(
+                    "the host {} in {zone} carries the claim {:?}, which no AppleSiliconMachine explains",
+                    stranded.host, stranded.claim
+                );
+                context.event(&about(watch), true, "OrphanedHost", "Reclaim", &note).await;
+            }
+            let due = since.elapsed() >= watch.grace;
+            if !due || watch.mode != Orphans::Return {
+                continue;
+            }
+            let Some(prefix) = context.settings.pools.of_all().cloned() else {
+                tracing::warn!(host = stranded.host, "an orphan cannot return: --pool-prefix is not set");
+                continue;
+            };
+            // Only this one: all others that are stranded count as alive.
+            let (mut others, _) = living(context).await?;
+            others.extend(
+                told.stranded.iter().filter(|other| other.host != stranded.host).map(|other| other.host.clone()),
+            );
+            let done = reclaim(context, &zone, others, ReclaimMode::ReturnToPool(prefix), watch.grace).await?;
+            for ended in done.stranded {
+                let what = match (&ended.released, &ended.problem) {
+                    (Some(released), _) => crate::outcome::words(released),
+                    (None, Some(problem)) => problem.clone(),
+                    (None, None) => ended.spared.clone().unwrap_or_default(),
+                };
+                let warning = ended.problem.is_some();
+                let note = format!("the orphaned host {} in {zone}: {what}", ended.host);
+                context.event(&about(watch), warning, "OrphanReclaimed", "Reclaim", &note).await;
+            }
+        }
+    }
+    first_seen.retain(|host, _| seen.contains(host));
+    Ok(())
+}
+
+async fn reclaim(
+    context: &Context,
+    zone: &Zone,
+    live: BTreeSet<String>,
+    mode: ReclaimMode,
+    grace: Duration,
+) -> Result<Reclaim, Error> {
+    let request =
+        ReclaimRequest { zone: zone.clone(), claim_prefix: claim_prefix(&context.settings.owner), live, grace, mode };
+    Ok(context.lifecycle.reclaim(&request, &Control::new()).await?)
+}

@@ -1,0 +1,67 @@
+//! How orphans are looked for, and what is known from look to look.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
+use windlass_scaleway::Zone;
+
+use crate::arguments::{Orphans, RunArguments};
+use crate::lease::lease_name;
+
+/// How orphans are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    pub(super) mode: Orphans,
+    pub(super) interval: Duration,
+    pub(super) grace: Duration,
+    /// The namespace of the controller's own Lease, of which events are told.
+    pub(super) own_namespace: String,
+    pub(super) lease: String,
+}
+
+impl Watch {
+    /// Nothing where not all namespaces are watched.
+    pub(crate) fn of(arguments: &RunArguments) -> Option<Self> {
+        arguments.namespace.is_none().then(|| Self {
+            mode: arguments.orphans,
+            interval: arguments.orphans_interval,
+            grace: arguments.orphans_grace,
+            own_namespace: arguments.leader_elect_namespace.clone(),
+            lease: lease_name(arguments),
+        })
+    }
+}
+
+/// What is remembered of an account from look to look.
+#[derive(Default)]
+pub(super) struct Account {
+    /// The zones in which there ever were machines: an orphan is what is left when the last of them is gone.
+    pub(super) zones: BTreeSet<Zone>,
+    /// The orphaned hosts, and since when they are known.
+    pub(super) hosts: BTreeMap<String, Instant>,
+    /// The servers without an object, and whether that was told.
+    pub(super) servers: BTreeMap<String, bool>,
+}
+
+/// How many there are in each zone.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) hosts: BTreeMap<Zone, usize>,
+    pub(super) servers: BTreeMap<Zone, usize>,
+}
+
+/// Objects of one page of a listing.
+pub(super) const PAGE: u32 = 500;
+
+/// Orphans have no object: their events are told of the Lease.
+pub(super) fn about(watch: &Watch) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        namespace: Some(watch.own_namespace.clone()),
+        name: Some(watch.lease.clone()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,6 @@
+//! The program as a runner starts it, over a simulated Scaleway.
+
+#![allow(clippy::unwrap_used)]
+
+mod console;
+mod plugin;

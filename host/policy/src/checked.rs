@@ -1,0 +1,52 @@
+//! What becomes of an answer before it counts: the slot's checks, the caller's, and the brake.
+
+use crate::brake::Brake;
+use crate::failure_kind::FailureKind;
+use crate::guest::Failure;
+use crate::policy::LoadedPolicy;
+use crate::slots::{Deferred, Slot};
+use crate::text::one_line;
+
+/// How the reason begins for which an answer was rejected.
+pub(crate) const REFUSED: &str = "its answer was refused: ";
+
+/// Why a policy isn't asked that failed too often.
+pub(crate) fn suspended(policy: &LoadedPolicy) -> Failure {
+    let last = policy.health.last_failure().unwrap_or_default();
+    let reason = format!("suspended until it is replaced, since it failed too often in a row; the last time: {last}");
+    Failure::new(FailureKind::Suspended, reason)
+}
+
+/// What the brake holds an answer against.
+pub(crate) struct Braking<'a, S: Slot> {
+    pub(crate) brake: Brake,
+    pub(crate) whole: &'a S::Question,
+    /// What the links before have removed.
+    pub(crate) removed: usize,
+}
+
+impl<S: Slot> Braking<'_, S> {
+    fn check(&self, question: &S::Question, answer: &S::Answer) -> Result<(), Failure> {
+        let removed = S::removed(question, answer);
+        if removed == 0 {
+            return Ok(());
+        }
+        let checked = self.brake.check(self.removed + removed, S::running(self.whole));
+        checked.map_err(|words| Failure::new(FailureKind::Brake, words))
+    }
+}
+
+/// An answer that passed all checks: the slot's, the caller's, and the brake.
+pub(crate) fn checked<S: Slot>(
+    question: &S::Question,
+    answer: S::Answer,
+    check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
+    braking: &Braking<'_, S>,
+) -> Result<S::Answer, Failure> {
+    let checked = S::check(question, &answer)
+        .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
+    match checked {
+        Ok(()) => braking.check(question, &answer).map(|()| answer),
+        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
+    }
+}

@@ -1,0 +1,173 @@
+//! What a slot is: its types, and how a host handles its questions and answers.
+
+use std::fmt;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wasmtime::Store;
+use wasmtime::component::{ComponentExportIndex, ComponentType, Instance, Lift, Lower};
+
+use crate::guest::Guest;
+use crate::slot_name::{OnFailure, SlotName};
+
+/// The version of the contract, `windlass:policy@...`, that this host speaks: that of the types in here.
+pub const CONTRACT_VERSION: &str = "0.1.0";
+
+/// All versions that policies can have, the newest first: the one above, and those that each slot has an adapter for.
+pub(crate) const CONTRACT_VERSIONS: &[&str] = &[CONTRACT_VERSION];
+
+/// The instant at which the example questions are put: 2026-01-01T00:00:00Z.
+pub(super) const EXAMPLE_NOW_MS: u64 = 1_767_225_600_000;
+
+/// What of an answer is left to the next policy of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deferred {
+    /// Everything is decided.
+    Nothing,
+    /// The whole question.
+    Whole,
+    /// These items of a batch, in ascending order.
+    Items(Vec<usize>),
+}
+
+impl Deferred {
+    pub(crate) fn whole(deferred: bool) -> Deferred {
+        if deferred { Deferred::Whole } else { Deferred::Nothing }
+    }
+}
+
+/// One decision point. Implemented by the six unit types of this module and by nothing else.
+pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// Its name.
+    const NAME: SlotName;
+    /// What is asked.
+    type Question: ComponentType
+        + Lower
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + PartialEq
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static;
+    /// What is answered.
+    type Answer: ComponentType
+        + Lift
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + PartialEq
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static;
+
+    /// The version of the contract that these types are of.
+    const VERSION: &'static str = CONTRACT_VERSION;
+
+    /// The slot's function.
+    const FUNCTION: &'static str = "decide";
+
+    /// How policies of older versions are asked, the newest of them first.
+    #[doc(hidden)]
+    fn older() -> &'static [Adapter<Self>] {
+        &[]
+    }
+
+    /// What of the answer is left to the next policy.
+    fn deferred(answer: &Self::Answer) -> Deferred;
+
+    /// How many items the question has: more than one only in a batch.
+    fn items(question: &Self::Question) -> usize {
+        let _ = question;
+        1
+    }
+
+    /// The question about these items only. Called for batches, with positions that [`Slot::deferred`] named.
+    fn part(question: &Self::Question, items: &[usize]) -> Self::Question {
+        let _ = items;
+        question.clone()
+    }
+
+    /// Puts the answers about these items in their places.
+    fn merge(answer: &mut Self::Answer, items: &[usize], later: Self::Answer) {
+        let _ = items;
+        *answer = later;
+    }
+
+    /// The answers about these items only. Called for batches, with positions of the question's items.
+    fn select(answer: &Self::Answer, items: &[usize]) -> Self::Answer {
+        let _ = items;
+        answer.clone()
+    }
+
+    /// How many machines of the question run: what the [brake](crate::Brake) protects. None, where no answer of the
+    /// slot could remove any.
+    fn running(question: &Self::Question) -> usize {
+        let _ = question;
+        0
+    }
+
+    /// How many of those that run the answer removes.
+    fn removed(question: &Self::Question, answer: &Self::Answer) -> usize {
+        let _ = (question, answer);
+        0
+    }
+
+    /// Whether the answer fits the question in itself: lengths, positions, order. An error counts as a failure of the
+    /// policy and says what is wrong. Deferred items are never an error.
+    fn check(question: &Self::Question, answer: &Self::Answer) -> Result<(), String>;
+
+    /// The safe native last resort: passes [`Slot::check`], defers nothing, destroys nothing.
+    fn keep(question: &Self::Question) -> Self::Answer;
+
+    /// What decides when a policy fails and its configuration doesn't say.
+    fn on_failure(question: &Self::Question) -> OnFailure {
+        let _ = question;
+        OnFailure::Default
+    }
+
+    /// The policy's reason, for people.
+    fn reason(answer: &Self::Answer) -> Option<&str>;
+
+    /// Visits every reason in the answer.
+    fn for_each_reason(answer: &mut Self::Answer, visit: impl FnMut(&mut Option<String>));
+
+    /// An ordinary question: for the dry run of a new policy, for trying a policy by hand, for documentation. Its
+    /// random word, or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry
+    /// run.
+    fn example() -> Self::Question;
+}
+
+/// Puts a question to the function of an instance, in the older version's words.
+type Call<S> = fn(
+    &mut Store<Guest>,
+    &Instance,
+    &ComponentExportIndex,
+    &<S as Slot>::Question,
+) -> wasmtime::Result<<S as Slot>::Answer>;
+
+/// The same where the policy may wait for a capability.
+type CallWaiting<S> = for<'a> fn(
+    &'a mut Store<Guest>,
+    &'a Instance,
+    &'a ComponentExportIndex,
+    &'a <S as Slot>::Question,
+) -> BoxFuture<'a, wasmtime::Result<<S as Slot>::Answer>>;
+
+/// How a host asks a policy of an older version.
+pub struct Adapter<S: Slot> {
+    pub(crate) version: &'static str,
+    pub(crate) function: &'static str,
+    /// Whether the function has the older version's type.
+    pub(crate) check: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex) -> wasmtime::Result<()>,
+    pub(crate) call: Call<S>,
+    pub(crate) call_waiting: CallWaiting<S>,
+}
+
+/// A seventh slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}

@@ -1,0 +1,74 @@
+"""What `just release` refuses, and how it says so."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The files that git knows, as they are now, committed in a repository of their own."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    subprocess.run(["cp", "--parents", "-a", "-t", tree, *filter(None, listed.split(b"\0"))], cwd=ROOT, check=True)
+    identity = ["-c", "user.name=Anybody", "-c", "user.email=anybody@example.com"]
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "All"]):
+        subprocess.run(["git", *command], cwd=tree, check=True)
+    return tree
+
+
+def called(tree, program, *arguments):
+    return subprocess.run([f"deploy/release/{program}", *arguments], cwd=tree, text=True, capture_output=True)
+
+
+def test_a_tree_with_changes_is_refused_with_what_to_do(copy):
+    version = called(copy, "version").stdout.strip()
+    (copy / "README.md").open("a").write("x")
+    refused = called(copy, "release", version)
+    assert refused.returncode == 1
+    assert "commit or stash them" in refused.stderr and "--rehearse" in refused.stderr
+    assert not (copy / "dist").exists()
+
+
+def test_another_version_is_refused_with_the_command_that_sets_it(copy):
+    refused = called(copy, "release", "9.8.7")
+    assert refused.returncode == 1 and "deploy/release/version 9.8.7" in refused.stderr
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(copy, tmp_path):
+    version = called(copy, "version").stdout.strip()
+    (tmp_path / "kept").write_text("")
+    refused = called(copy, "release", version, "--output", str(tmp_path))
+    assert refused.returncode == 1 and "is not empty" in refused.stderr
+
+
+def test_one_command_sets_the_version_and_another_mention_is_told(copy):
+    before = called(copy, "version").stdout.strip()
+    moved = called(copy, "version", "9.8.7")
+    assert moved.returncode == 0, moved.stderr
+    assert called(copy, "version").stdout.strip() == "9.8.7" and called(copy, "version", "check").returncode == 0
+    chart = copy / "host/controller/deploy/helm/windlass-controller/Chart.yaml"
+    assert "appVersion: v9.8.7" in chart.read_text()
+    assert f'name = "windlass-cli"\nversion = "9.8.7"' in (copy / "Cargo.lock").read_text()
+    chart.write_text(chart.read_text().replace("9.8.7", before))
+    told = called(copy, "version", "check")
+    assert told.returncode == 1 and f"Chart.yaml {before}" in told.stderr
+    called(copy, "version", before)
+    assert subprocess.run(["git", "diff", "--exit-code", "--stat"], cwd=copy).returncode == 0
+
+
+def test_a_comparison_names_the_file_within_an_archive_that_differs(tmp_path):
+    for build, text in (("one", "a"), ("other", "b")):
+        folder = tmp_path / build
+        (folder / "inside").mkdir(parents=True)
+        (folder / "inside/program").write_text(text)
+        (folder / "same").write_text("same")
+        subprocess.run(["tar", "--create", "--gzip", "--file", "x.tar.gz", "inside"], cwd=folder, check=True)
+    told = called(ROOT, "compare", str(tmp_path / "one"), str(tmp_path / "one"))
+    assert told.returncode == 0 and "3 files are equal byte for byte, 0 differ" in told.stdout
+    told = called(ROOT, "compare", str(tmp_path / "one"), str(tmp_path / "other"))
+    assert told.returncode == 1 and "different: x.tar.gz" in told.stdout and "inside/program" in told.stdout
