@@ -81,6 +81,13 @@ test("each page tells what it is there for", async () => {
   await page.goto(good + left);
   await says(new URL(await page.getAttribute("main td a.id", "href"), good).pathname,
     /again after/, /given up/, /How it is undone/, /What became of it/, /left/, /the credentials are not allowed/);
+  // The picture of the docs.
+  for (const theme of THEMES) {
+    const pictured = await open(browser, { theme });
+    await pictured.goto(page.url());
+    await pictured.screenshot({ path: join(PICTURES, `picture-${theme}.png`) });
+    await pictured.context().close();
+  }
   const [retry] = all.filter((path) => /^\/decisions\/[^?]+$/.test(path));
   await says(retry, /Question/, /Asked, in order/, /What the host did/, /Put to another policy/, /Around it, of the same slot/);
   await page.context().close();

@@ -185,6 +185,8 @@ impl World {
             self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
         }
         self.policies.pin().decide::<Retry>(Retry::example(), |_, _| Ok(())).await;
+        // What follows within a moment is told as one change.
+        tokio::time::sleep(Duration::from_millis(600)).await;
         std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("wait = 20", "wait = 30")).unwrap();
         assert_eq!(self.policies.reload().swapped.len(), 1);
         tokio::time::sleep(Duration::from_millis(600)).await;

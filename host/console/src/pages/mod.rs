@@ -169,17 +169,17 @@ fn table(label: &str, head: &[&str], rows: &[Vec<Markup>]) -> Markup {
         div.table role="group" aria-label=(label) tabindex="0" {
             table {
                 thead { tr { @for title in head { th scope="col" { (title) } } } }
-                tbody { @for row in rows { tr { @for cell in row { td class=[room(cell)] { (cell) } } } } }
+                tbody { @for row in rows { tr { @for cell in row { td class=(room(cell)) { (cell) } } } } }
             }
         }
     }
 }
 
 /// How a cell keeps its room: a word or two stay on one line, and a sentence has some to stand in.
-fn room(cell: &Markup) -> Option<&'static str> {
+fn room(cell: &Markup) -> &'static str {
     match (cell.0.contains('<'), cell.0.len()) {
-        (false, 1..=20) => Some("short"),
-        (false, 60..) => Some("long"),
-        _ => None,
+        (false, 1..=20) => "short",
+        (false, 60..) => "long",
+        _ => "other",
     }
 }

@@ -170,7 +170,7 @@ fn undoing(operation: &Operation, plan: &Plan, resources: &[PlannedResource]) ->
     let unknown = PlannedResource { kind: "resource".to_owned(), id: String::new() };
     let of = |position: usize| resources.get(position).unwrap_or(&unknown);
     html! {
-        section aria-label="The plan" {
+        section {
             h2 { "How it is undone" }
             p {
                 @if let Some(by) = &plan.decided_by { "Planned by " (by) }
