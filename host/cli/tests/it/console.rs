@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 
 use windlass_test_pages::{Authority, Secrets, Viewer};
 
@@ -102,7 +103,8 @@ fn no_page_and_no_report_shows_a_secret_of_servers_clusters_hooks_or_the_console
     let world = World::new("100");
     world.configure(crate::support::IMPATIENT);
     let cloud_init = world.write("first-boot.yaml", CLOUD_INIT.as_bytes()).display().to_string();
-    world.write("webhook-secret", WEBHOOK.as_bytes());
+    let secret = world.write("webhook-secret", WEBHOOK.as_bytes());
+    std::fs::set_permissions(secret, std::fs::Permissions::from_mode(0o600)).unwrap();
     let create = ["server", "create", "--group", "web", "--type", "DEV1-S", "--image", "ubuntu_noble"];
     let create = [&create[..], &["--cloud-init", &cloud_init]].concat();
     world.run(&create).expect(0);
