@@ -21,7 +21,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"gitlab.com/gitlab-org/fleeting/fleeting"
-	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/client"
+	artefacts "gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/client"
 	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/installer"
 	"gitlab.com/gitlab-org/fleeting/fleeting-artifact/pkg/releaser"
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
@@ -99,7 +99,7 @@ func publish(t *testing.T, folder, version string) {
 	reference, err := name.ParseReference(repository + ":" + version)
 	require.NoError(t, err)
 	require.NoError(t, remote.WriteIndex(reference, artefact))
-	publisher, err := client.New()
+	publisher, err := artefacts.New()
 	require.NoError(t, err)
 	_, err = publisher.UpdateAliases(t.Context(), repository, false)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
+// crane, as released: a tool of `just release`.
 module windlass.dev/release/crane
 
-go 1.26.8
+go 1.26.0
 
 tool github.com/google/go-containerregistry/cmd/crane
 

@@ -1,6 +1,7 @@
+// fleeting-artifact, as released: a tool of `just release`.
 module windlass.dev/release/fleeting-artifact
 
-go 1.26.8
+go 1.26.0
 
 tool gitlab.com/gitlab-org/fleeting/fleeting-artifact/cmd/fleeting-artifact
 

@@ -1,6 +1,7 @@
+// kustomize, as released: a tool of `just release`.
 module windlass.dev/release/kustomize
 
-go 1.26.8
+go 1.26.0
 
 tool sigs.k8s.io/kustomize/kustomize/v5
 

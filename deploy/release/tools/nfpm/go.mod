@@ -1,6 +1,7 @@
+// nfpm, as released: a tool of `just release`.
 module windlass.dev/release/nfpm
 
-go 1.26.8
+go 1.26.0
 
 tool github.com/goreleaser/nfpm/v2/cmd/nfpm
 
