@@ -80,7 +80,9 @@ fn a_file_that_cosign_signed_is_taken_and_what_it_attests_besides_is_not() {
     let bundle = world.home.path().join("keep.wasm.sigstore.json");
     let keys = [("release", release.as_str())];
     trusting(&world, path, &keys, "");
-    let refused = |words: &str| drop(world.run(&["policy", "list"]).expect(2).says(words));
+    let refused = |words: &str| {
+        world.run(&["policy", "list"]).expect(2).says(words);
+    };
     refused(&format!("is not signed, and [policies.trust] takes only what is signed by {release_id} (release)"));
 
     let blob = ["sign-blob", "--bundle", "keep.wasm.sigstore.json", "keep.wasm"];
@@ -144,7 +146,9 @@ fn what_cosign_signed_in_a_registry_is_taken_also_when_the_registry_is_gone() {
         let image = pushed["pinned"].as_str().unwrap().trim_start_matches("oci://").to_owned();
         let keys = [("release", release.as_str())];
         trusting(&world, &tag, &keys, "");
-        let refused = |words: &str| drop(world.run(&["policy", "list"]).expect(2).says(words));
+        let refused = |words: &str| {
+            world.run(&["policy", "list"]).expect(2).says(words);
+        };
         refused("is not signed, and [policies.trust] takes only");
         let lock = world.home.path().join(".config/windlass/config.lock");
         assert!(!lock.exists(), "{kind:?}: what nobody signed was locked");

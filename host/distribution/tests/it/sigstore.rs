@@ -28,8 +28,11 @@ fn refused(trust: &Trust, bundle: &str) -> String {
     words
 }
 
+/// What is changed in a bundle, and the words with which it is refused then.
+type Change<'a> = (&'a dyn Fn(&mut Value), &'a str);
+
 /// Refuses each change of a bundle that would be taken, with these words.
-fn changed(trust: &Trust, bundle: &Value, changes: &[(&dyn Fn(&mut Value), &str)]) {
+fn changed(trust: &Trust, bundle: &Value, changes: &[Change<'_>]) {
     assert!(trust.verify(CONTENTS, &of_file(bundle)).is_ok(), "{bundle}");
     for (change, expected) in changes {
         let mut bundle = bundle.clone();
