@@ -60,7 +60,10 @@ async fn main() {
         println!("{shown:<44} {:>6.1} ms {:>6.1} ms {:>6.1} ms", times[0], times[ROUNDS / 2], times[ROUNDS - 1]);
     }
     // What a console keeps of them: the bound is 20 MB, and what the allocator holds back counts as well.
-    println!("resident memory that the console added: {:.1} MB", (resident_bytes().saturating_sub(before)) as f64 / 1e6);
+    println!(
+        "resident memory that the console added: {:.1} MB",
+        (resident_bytes().saturating_sub(before)) as f64 / 1e6
+    );
 }
 
 async fn get(console: &Router, path: &str) {
