@@ -2,7 +2,7 @@
 export default async function* reporter(source) {
   let [passed, failed] = [0, 0];
   for await (const event of source) {
-    if (event.type === "test:pass" && event.data.details?.type !== "suite") {
+    if (event.type === "test:pass" && event.data.skip === undefined && event.data.details?.type !== "suite") {
       passed += 1;
       yield `ok ${event.data.name} (${Math.round(event.data.details.duration_ms / 1000)} s)\n`;
     } else if (event.type === "test:fail" && event.data.details?.type !== "suite") {
