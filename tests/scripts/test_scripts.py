@@ -345,8 +345,9 @@ def test_a_script_decides_beside_a_shadow_and_its_decisions_are_replayed(languag
         shutil.copytree(KEPT / "state/windlass/cache", state / "windlass/cache")
     shadow = next(rules.glob("*.rules.toml"))
     configuration = tmp_path / "windlass.toml"
+    # A shadow is asked what would reach it in its place, so it stands before what decides.
     configuration.write_text(
-        f"[[policies.retry]]\npath = '{tmp_path}/policy.wasm'\n[[policies.retry]]\npath = '{shadow}'\nmode = 'shadow'\n"
+        f"[[policies.retry]]\npath = '{shadow}'\nmode = 'shadow'\n[[policies.retry]]\npath = '{tmp_path}/policy.wasm'\n"
     )
     command = [WINDLASS, "simulator", "--listen", "127.0.0.1:0", "--time-scale", "100"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as simulator:
