@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -332,41 +331,6 @@ def test_a_script_is_proved_compared_and_measured_like_every_policy(hostile):
     assert "holds" in run("policy", "prove", policy, "--slot", "retry", "--never", "verdict == 'give-up'", *few)
     run("policy", "diff", policy, policy, "--slot", "retry", *few)
     run("policy", "bench", policy, "--decisions", "100")
-
-
-@pytest.mark.parametrize("language", ["javascript", "python"])
-def test_a_script_decides_beside_a_shadow_and_its_decisions_are_replayed(language, tmp_path):
-    path, rules = new(tmp_path, "retry", language), new_rules(tmp_path, "retry")
-    run("policy", "build", path, "--out", tmp_path / "policy.wasm")
-    # A log of its own, and what was compiled before.
-    state = tmp_path / "state"
-    if (KEPT / "state/windlass/cache").exists():
-        shutil.copytree(KEPT / "state/windlass/cache", state / "windlass/cache")
-    shadow = next(rules.glob("*.rules.toml"))
-    configuration = tmp_path / "windlass.toml"
-    configuration.write_text(
-        f"[[policies.retry]]\npath = '{tmp_path}/policy.wasm'\n[[policies.retry]]\npath = '{shadow}'\nmode = 'shadow'\n"
-    )
-    command = [WINDLASS, "simulator", "--listen", "127.0.0.1:0", "--time-scale", "100"]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as simulator:
-        try:
-            url = simulator.stdout.readline().strip()
-            fault = {"method": "POST", "path": "/instance/v1/zones/*/servers", "nth": 1, "kind": "out-of-stock"}
-            request = urllib.request.Request(f"{url}/_simulator/faults", json.dumps(fault).encode())
-            request.add_header("Content-Type", "application/json")
-            urllib.request.urlopen(request).close()
-            more = {
-                "XDG_STATE_HOME": str(state), "SCW_API_URL": url, "SCW_DEFAULT_ZONE": "fr-par-1",
-                "SCW_SECRET_KEY": "11111111-1111-4111-8111-111111111111",
-                "SCW_DEFAULT_PROJECT_ID": "22222222-2222-4222-8222-222222222222",
-            }
-            ours = lambda *arguments: run("--config", configuration, *arguments, **more)
-            ours("server", "create", "--group", "web", "--type", "DEV1-S", "--image", "ubuntu_noble")
-            assert "agreed in 1 decisions, differed in 0, failed in 0" in ours("policy", "shadow")
-            replayed = json.loads(ours("--output", "json", "decision", "replay", "--since", "24h"))
-            assert (replayed["replayed"], replayed["same"]) == (1, 1), replayed
-        finally:
-            simulator.terminate()
 
 
 @pytest.mark.parametrize(
