@@ -205,14 +205,14 @@ mod tests {
         let host = (HOST, "localhost");
         let alone = Access::guarded(address, [], None, true).unwrap();
         assert_eq!(
-            (certified(&alone, std::slice::from_ref(&host)), status(&alone, &[host.clone()])),
+            (certified(&alone, std::slice::from_ref(&host)), status(&alone, std::slice::from_ref(&host))),
             (None, Some(401))
         );
         let both = Access::guarded(address, [], Some(TOKEN), true).unwrap();
         let bearer = format!("Bearer {TOKEN}");
-        assert_eq!(certified(&both, &[host.clone()]), None);
+        assert_eq!(certified(&both, std::slice::from_ref(&host)), None);
         assert_eq!(status(&both, &[host.clone(), (AUTHORIZATION, &bearer)]), None);
-        assert_eq!(status(&both, &[host.clone()]), Some(401));
+        assert_eq!(status(&both, std::slice::from_ref(&host)), Some(401));
         // It opens no other site's door.
         assert_eq!(certified(&both, &[(HOST, "evil.example")]), Some(421));
         assert_eq!(certified(&both, &[host.clone(), (ORIGIN, "https://evil.example")]), Some(403));

@@ -34,7 +34,13 @@ pub enum AdoptError {
     Configuration(#[from] ConfigurationErrors),
     /// As at Init.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(Box<StartError>),
+}
+
+impl From<StartError> for AdoptError {
+    fn from(error: StartError) -> Self {
+        Self::Start(Box::new(error))
+    }
 }
 
 /// Takes over the servers or Macs of one group of the runner's `config.toml` at this path, by the group's name where
