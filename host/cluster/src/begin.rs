@@ -328,7 +328,8 @@ impl Clusters {
 
     /// Runs an operation, and the termination that a deletion meanwhile makes of it.
     pub(crate) async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
-        let ended = perform(&run, start).instrument(run.trace.operation()).await;
+        // Boxed: it is large, and who awaits it would have it in its own future, and on its thread's stack.
+        let ended = Box::pin(perform(&run, start).instrument(run.trace.operation())).await;
         let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
         let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
         let unfinished =

@@ -225,8 +225,8 @@ fn written() -> [(PathBuf, String); 2] {
         conversions: format!(
             "//! Between the contract's types and their messages. Made from `wit/policy` by `tests/it/contract.rs`:\n\
              //! `{HOW}`\n\n\
-             use windlass_policy::slots::{{placement, provisioning, release, retry, rollback, state_mapping,
-                 types}};\n\n\
+             use windlass_policy::slots::{{placement, provisioning, release, retry, rollback, state_mapping, \
+             types}};\n\n\
              use crate::wire::{{enumeration, growing_enumeration, record, variant}};\n\n"
         ),
     };
