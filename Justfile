@@ -146,11 +146,10 @@ _sshd:
 
 # A walk through the console's pages in headless Chromium: as they look in both themes and three widths, without scripts, by keyboard, by axe,
 # and with a thousand hostile texts. Pictures stay in target/console-browser.
-test-console: _wasm_target _chromium
+test-console: _programs _chromium
     @command -v npm >/dev/null || { echo "SKIPPED: the walk through the console needs Node.js 20: https://nodejs.org"; exit 0; }; \
     chromium=$(command -v chromium || command -v chromium-browser || true); \
     test -n "$chromium" || { echo "SKIPPED: the walk through the console needs Chromium: apt-get install chromium"; exit 0; }; \
-    cargo build --quiet --package windlass-cli --bin windlass --package windlass-console --example console_world && \
     cd tests/console-browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
     CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs walk.test.mjs
 

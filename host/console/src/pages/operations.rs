@@ -222,7 +222,7 @@ fn graph<'r>(operation: &Operation, plan: &Plan, of: &impl Fn(usize) -> &'r Plan
     let width = places.iter().map(|place| place.0).max().unwrap_or(0) + BOX.0;
     let height = places.iter().map(|place| place.1).max().unwrap_or(0) + BOX.1;
     html! {
-        div.table {
+        div.table role="group" aria-label="The plan as a graph" tabindex="0" {
             svg.graph viewBox={ "-2 -2 " (width + 4) " " (height + 4) } width=(width + 4) height=(height + 4) aria-hidden="true" {
                 @for (step, place) in plan.steps.iter().zip(&places) {
                     @for before in step.after.iter().filter_map(|before| places.get(*before)) {
