@@ -69,8 +69,13 @@ async fn by_default_orphans_are_told_of_and_left_alone() -> Result<()> {
         Ok(())
     })
     .await?;
-    let metrics = controller.metrics().await?;
-    ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+    // Events are told in the middle of a look, the metric is written at its end.
+    eventually("the metric counts it", || async {
+        let metrics = controller.metrics().await?;
+        ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+        Ok(())
+    })
+    .await?;
     // A look each second, with a listing at least: the grace of a second is over, more than once.
     let listings = || scene.scaleway().calls().iter().filter(|call| call.ends_with("/servers")).count();
     let before = listings();
