@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
+/// Keys and bundles as cosign makes them.
+#[path = "../../../../host/distribution/tests/it/cosign.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod cosign;
+
 /// Failing policies fail when their random word is odd: one that always does is refused when it is loaded. So that none
 /// of this is attached to luck, there are many machines.
 const MACHINES: usize = 16;
@@ -87,6 +92,57 @@ async fn a_policy_that_always_fails_is_refused_at_the_start_with_its_name_and_th
         "{words}"
     );
     ensure!(scene.scaleway().calls().is_empty());
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_key_of_the_controller_signed_is_never_loaded_and_what_cosign_signed_with_one_decides() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "signed").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let (release, stranger) = (cosign::Cosign::new(), cosign::Cosign::new());
+    std::fs::write(scene.folder().join("release.wasm"), RELEASE.bytes)?;
+    let bundle = scene.folder().join("release.wasm.sigstore.json");
+    let trusting = ControllerOptions::configured(json!({"policies": {
+        "release": {"path": "release.wasm"},
+        "trust": {"keys": {"release": release.pem()}},
+    }}));
+    for signed in [None, Some(&stranger)] {
+        if let Some(key) = signed {
+            std::fs::write(&bundle, key.blob(RELEASE.bytes).to_string())?;
+        }
+        let mut controller = scene.start_unchecked(&trusting).await?;
+        let status = eventually("it ends", || {
+            let ended = controller.ended();
+            async move { ended?.context("it runs") }
+        })
+        .await?;
+        let words = controller.last_words();
+        let names = |what: &str| words.contains(what);
+        ensure!(status.code() == Some(2) && names("release.wasm") && names(&release.id()), "{words}");
+        ensure!(signed.is_none_or(|key| names(&key.id())), "{words}");
+    }
+    ensure!(scene.scaleway().calls().is_empty());
+
+    std::fs::write(&bundle, release.blob(RELEASE.bytes).to_string())?;
+    let controller = scene.start(&trusting).await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    let in_force = eventually("the digest stands in the status", || digest(&scene)).await?;
+
+    // Nor by a swap: the file under the same name is another one, and its bundle is of the old.
+    std::fs::write(scene.folder().join("new"), HOSTILE.bytes)?;
+    std::fs::rename(scene.folder().join("new"), scene.folder().join("release.wasm"))?;
+    eventually("it is refused", || async {
+        ensure!(controller.log().contains("a policy can't be replaced"), "{}", controller.last_words());
+        Ok(())
+    })
+    .await?;
+    scene.looked_at_again(&controller, Kind::AppleSiliconMachine, "mac").await?;
+    ensure!(digest(&scene).await? == in_force);
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(1).await?;
     scene.end().await
 }
 
