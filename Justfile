@@ -7,6 +7,7 @@ chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
 mdbook := "0.5.4"
 git_cliff := "2.14.2"
+wkg := "0.16.1"
 public := """
     windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
     windlass-proof windlass-guest-sdk windlass-guest-build windlass
@@ -122,6 +123,12 @@ test-scripts *arguments: _programs _python
     @test -x {{ python }} || exit 0; mkdir -p {{ target }}/scripts; \
     WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
         {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
+
+# The Bytecode Alliance's own client of registries pulls what we push, and pushes what we use. It takes minutes to build, once.
+test-wkg: _wasm_target
+    @test -x {{ target }}/wkg/bin/wkg || CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR={{ target }}/wkg/target \
+        cargo install --debug --locked wkg --version {{ wkg }} --root {{ target }}/wkg
+    WINDLASS_WKG={{ target }}/wkg/bin/wkg cargo test --workspace --test it -- what_we_push_wkg_pulls
 
 # The same with the policy of each slot in each language: eight more components, each compiled for half a minute the first time.
 test-scripts-of-every-slot:

@@ -149,6 +149,34 @@ fn a_policy_is_pushed_pulled_and_used_by_digest_also_when_the_registry_is_gone()
     }
 }
 
+/// `wkg` of the Bytecode Alliance, which hundreds of packages go into: `just test-wkg` builds it.
+#[test]
+fn what_we_push_wkg_pulls_and_what_wkg_pushes_is_a_policy() {
+    let Some(program) = std::env::var_os("WINDLASS_WKG") else {
+        skipped("wkg takes minutes to build: just test-wkg");
+        return;
+    };
+    for kind in Kind::ALL {
+        let Some(registry) = kind.start() else { continue };
+        let world = World::new("50");
+        let address = &registry.address;
+        let wkg = |arguments: &[&str]| {
+            let mut command = Command::new(&program);
+            command.arg("oci").args(arguments).args(["--insecure", address]).current_dir(world.home.path());
+            command.env("HOME", world.home.path());
+            Ran::of(&mut command).expect(0);
+        };
+        let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+        push(&world, &file, &format!("oci://{address}/team/ours:1.0.0"));
+        wkg(&["pull", &format!("{address}/team/ours:1.0.0"), "--output", "pulled.wasm"]);
+        assert_eq!(std::fs::read(world.home.path().join("pulled.wasm")).unwrap(), KEEP_VOLUMES_FOR_INSPECTION.bytes);
+
+        wkg(&["push", &format!("{address}/team/theirs:1.0.0"), "keep.wasm"]);
+        world.configure(&format!("[policies.rollback]\npath = 'oci://{address}/team/theirs:1.0.0'\n"));
+        assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");
+    }
+}
+
 #[test]
 fn a_registry_with_an_authority_of_its_own_is_reached_behind_a_proxy_and_only_when_both_are_named() {
     let world = World::new("50");
