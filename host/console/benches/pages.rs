@@ -1,18 +1,26 @@
-//! How long each page takes on a state directory as large as one gets: 100,000 operations and 5 million decisions.
-//! `just bench-console`; `WINDLASS_DECISIONS=100000 just bench-console` is quicker. Prints; asserts nothing about time.
+//! How long each page takes on a state directory as large as one gets: 100,000 operations and 5 million decisions; and
+//! what a console beside a host costs that host's decisions. `just bench-console`; `WINDLASS_DECISIONS=100000 just
+//! bench-console` is quicker. Prints; asserts nothing about time.
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{BufWriter, Write as _};
-use std::time::Instant;
+use std::hint::black_box;
+use std::io::{BufWriter, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
-use windlass_console::{Access, Console};
+use windlass_console::{Access, Candidates, Console, Endpoint, ServeOptions};
 use windlass_lifecycle::{Durability, Journal, StateDirectory};
+use windlass_policy::slots::{Retry, Slot as _, SlotName};
+use windlass_policy::{Host, HostOptions, built_in_component};
 
 const OPERATIONS: u64 = 100_000;
 const DECISIONS: u64 = 5_000_000;
@@ -21,20 +29,35 @@ const BEGAN: u64 = 1_793_491_200_000;
 /// Lines of a segment, which has some 4 MiB then, as in a host.
 const LINES: u64 = 9_000;
 const ROUNDS: usize = 20;
+/// Every so many decisions have their question; the others would only make the log larger.
+const WITH_QUESTION: u64 = 1_000;
 
-#[tokio::main]
-async fn main() {
+fn main() {
     let decisions = std::env::var("WINDLASS_DECISIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(DECISIONS);
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
     write_operations(&state);
     let bytes = write_decisions(folder.path(), decisions);
     println!("{OPERATIONS} operations, {decisions} decisions ({} MB)", bytes / 1_000_000);
+    let middle = decisions / 2 / WITH_QUESTION * WITH_QUESTION;
+    let middle = id_of(BEGAN + middle, middle / LINES, middle);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(pages(state.clone(), &middle));
+    beside(state, &middle);
+}
+
+/// Each page, a number of times.
+async fn pages(state: StateDirectory, middle: &str) {
+    let folders = tempfile::tempdir().unwrap();
+    let policies = folders.path().join("policies");
+    let host = host(&folders.path().join("scratch"));
+    std::fs::create_dir(&policies).unwrap();
+    std::fs::write(policies.join("other.wasm"), built_in_component(SlotName::Retry).unwrap()).unwrap();
+    let policies = Dir::open_ambient_dir(policies, ambient_authority()).unwrap();
     let before = resident_bytes();
     let access = Access::new("127.0.0.1:0".parse().unwrap(), [], None).unwrap();
-    let console = Console::new(state, access).router();
+    let console = Console::new(state, access).with_candidates(Candidates::new(policies, host)).router();
     println!("{:<44} {:>9} {:>9} {:>9}", "page", "best", "median", "worst");
-    let middle = id_of(BEGAN + decisions / 2, decisions / 2 / LINES, decisions / 2);
     for path in [
         "/".to_owned(),
         "/operations".to_owned(),
@@ -46,6 +69,7 @@ async fn main() {
         "/decisions?slot=release".to_owned(),
         "/decisions?failed=true".to_owned(),
         format!("/decisions/{middle}"),
+        format!("/decisions/{middle}?policy=other.wasm"),
         "/policies".to_owned(),
         "/clusters".to_owned(),
     ] {
@@ -56,7 +80,7 @@ async fn main() {
             times.push(began.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_unstable_by(f64::total_cmp);
-        let shown: String = path.chars().take(44).collect();
+        let shown: String = path.replace(middle, "MIDDLE").chars().take(44).collect();
         println!("{shown:<44} {:>6.1} ms {:>6.1} ms {:>6.1} ms", times[0], times[ROUNDS / 2], times[ROUNDS - 1]);
     }
     // What a console keeps of them: the bound is 20 MB, and what the allocator holds back counts as well.
@@ -64,6 +88,70 @@ async fn main() {
         "resident memory that the console added: {:.1} MB",
         (resident_bytes().saturating_sub(before)) as f64 / 1e6
     );
+}
+
+/// A host that decides as fast as it can, alone and while somebody walks through the console beside it.
+fn beside(state: StateDirectory, middle: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let pin = host(folder.path()).pin();
+    let line = |what: &str| {
+        let mut times = decided(&pin);
+        times.sort_unstable();
+        let at = |share: usize| times[(times.len() - 1) * share / 1000] as f64 / 1e3;
+        println!("{what:<44} p50 {:>6.1} µs  p99 {:>6.1} µs  p99.9 {:>6.1} µs", at(500), at(990), at(999));
+    };
+    line("decisions, no console");
+    let endpoint = Endpoint::bind(ServeOptions::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let console = endpoint.console(state);
+    let console = endpoint.serve_beside(console).unwrap();
+    let address = console.url().trim_start_matches("http://").to_owned();
+    line("decisions, a console that nobody looks at");
+    let (stop, pages) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for path in ["/", "/operations", "/decisions", &format!("/decisions/{middle}"), "/policies"].iter().cycle()
+            {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut stream = TcpStream::connect(&address).unwrap();
+                write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+                let mut answer = Vec::new();
+                stream.read_to_end(&mut answer).unwrap();
+                assert!(answer.starts_with(b"HTTP/1.1 200"), "{path}");
+                pages.fetch_add(1, Ordering::Relaxed);
+                // As somebody does who looks at it.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        line("decisions, a page twenty times a second");
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{} pages meanwhile", pages.load(Ordering::Relaxed));
+    drop(console);
+    line("decisions, no console again");
+}
+
+fn host(folder: &std::path::Path) -> Host {
+    std::fs::create_dir_all(folder).unwrap();
+    Host::new(HostOptions::new(Dir::open_ambient_dir(folder, ambient_authority()).unwrap())).unwrap()
+}
+
+/// How long each of many decisions took, in nanoseconds.
+fn decided(pin: &windlass_policy::PinnedPolicies) -> Vec<u128> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let decide = || {
+        let began = Instant::now();
+        drop(black_box(runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(())))));
+        // As many as a busy host has at most, so that its log keeps up.
+        let took = began.elapsed();
+        std::thread::sleep(Duration::from_micros(100));
+        took.as_nanos()
+    };
+    for _ in 0..1_000 {
+        decide();
+    }
+    (0..30_000).map(|_| decide()).collect()
 }
 
 async fn get(console: &Router, path: &str) {
@@ -133,6 +221,7 @@ fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
     let folder = folder.join("decisions");
     std::fs::create_dir(&folder).unwrap();
     let digest = "ab".repeat(32);
+    let example = serde_json::to_string(&Retry::example()).unwrap();
     let mut bytes = 0;
     for segment in 0..count.div_ceil(LINES) {
         let first = segment * LINES;
@@ -144,8 +233,9 @@ fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
             let policy = format!(
                 r#"{{"slot":"{slot}","name":"windlass-guest-{slot}","version":"0.1.0","component":"{digest}","settings":"{digest}"}}"#
             );
+            let question = if number % WITH_QUESTION == 0 { &*example } else { "null" };
             let line = format!(
-                r#"{{"id":"{}","at-ms":{at},"slot":"{slot}","question":null,"answer":null,"reason":"attempt 3 of 8","decided-by":{{"policy":{policy}}},"asked":[{{"policy":{policy},"outcome":"decided","duration-ns":4700}}],"duration-ns":4700}}"#,
+                r#"{{"id":"{}","at-ms":{at},"slot":"{slot}","question":{question},"answer":null,"reason":"attempt 3 of 8","decided-by":{{"policy":{policy}}},"asked":[{{"policy":{policy},"outcome":"decided","duration-ns":4700}}],"duration-ns":4700}}"#,
                 id_of(at, segment, number)
             );
             writeln!(file, "{line}").unwrap();

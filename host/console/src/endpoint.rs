@@ -76,13 +76,12 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Shows this directory beside the work of this process, on threads of its own with low priority, until what is
+    /// Shows this console beside the work of this process, on threads of its own with low priority, until what is
     /// returned is dropped. Whatever becomes of a page, the process goes on, and its end is not held up.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub fn serve_beside(self, state: StateDirectory) -> Result<Beside, Error> {
-        let console = self.console(state);
+    pub fn serve_beside(self, console: Console) -> Result<Beside, Error> {
         let url = self.url();
         let address = self.address;
         let failed = move |source| Error::Serve { address, source };

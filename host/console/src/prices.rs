@@ -3,11 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
 /// Zones at most: there are ten.
 const MOST_ZONES: usize = 64;
+/// How often it is looked whether a page wants the prices of a zone, and how long after a failure.
+const INTERVAL: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// The prices of a catalogue, zone by zone. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +47,28 @@ impl Prices {
         self.known.write().hourly.insert(zone.to_owned(), hourly);
     }
 
+    /// Asks for the prices of each zone that a page wants, once, and after a failure again a minute later; until no
+    /// console holds these any more. `ask` is given a zone, and answers with server types and what they cost for an hour.
+    pub async fn keep<F, E>(self, ask: impl Fn(String) -> F)
+    where
+        F: Future<Output = Result<Vec<(String, f64)>, E>>,
+        E: std::error::Error + 'static,
+    {
+        while Arc::strong_count(&self.known) > 1 {
+            let mut pause = INTERVAL;
+            for zone in self.wanted() {
+                match ask(zone.clone()).await {
+                    Ok(hourly) => self.set(&zone, hourly),
+                    Err(error) => {
+                        tracing::warn!(zone, error = &error as &dyn std::error::Error, "no prices from the catalogue");
+                        pause = PAUSE;
+                    }
+                }
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
     /// What a server of this type costs for an hour.
     pub(crate) fn hourly(&self, zone: &str, server_type: &str) -> Option<f64> {
         let price = {
@@ -75,5 +101,30 @@ mod tests {
         assert!(prices.wanted().is_empty());
         assert_eq!(prices.hourly("fr-par-1", "DEV1-S"), Some(0.0088));
         assert_eq!((prices.hourly("fr-par-1", "BROKEN"), prices.hourly("fr-par-1", "MISSING")), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_zone_is_asked_for_once_after_a_failure_a_minute_later_and_nothing_when_the_console_is_gone() {
+        let prices = Prices::new();
+        let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let (began, kept) = (tokio::time::Instant::now(), Arc::clone(&asked));
+        let keeping = tokio::spawn(prices.clone().keep(move |zone| {
+            let mut asked = kept.lock();
+            asked.push((zone, began.elapsed().as_secs()));
+            let answer = match asked.len() {
+                1 => Err(std::io::Error::other("no answer")),
+                _ => Ok(vec![("DEV1-S".to_owned(), 0.0088)]),
+            };
+            std::future::ready(answer)
+        }));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(asked.lock().is_empty(), "no page has asked");
+        assert_eq!(prices.hourly("fr-par-1", "DEV1-S"), None);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(prices.hourly("fr-par-1", "DEV1-S"), Some(0.0088));
+        let times: Vec<u64> = asked.lock().iter().map(|(_, at)| *at).collect();
+        assert!(times.len() == 2 && times[1] - times[0] == 60, "{times:?}");
+        drop(prices);
+        keeping.await.unwrap();
     }
 }

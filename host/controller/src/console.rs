@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use windlass_console::{Beside, Endpoint, ServeOptions};
+use windlass_console::{Beside, Endpoint, Prices, ServeOptions};
 use windlass_lifecycle::StateDirectory;
+use windlass_scaleway::Client;
 
 use crate::Error;
 use crate::arguments::{Address, address};
@@ -36,11 +37,16 @@ pub struct ConsoleArguments {
     pub console_allow_host: Vec<String>,
 }
 
-/// Begins to show this directory where it is to be shown, until what is returned is dropped.
+/// Begins to show this directory where it is to be shown, with what machines cost by this client's catalogue, until what
+/// is returned is dropped.
 ///
 /// # Errors
 /// [`Error::Option`]: others could look who are not to, a file cannot be used, or nobody can listen there.
-pub(crate) fn serve_console(arguments: &ConsoleArguments, state: &StateDirectory) -> Result<Option<Beside>, Error> {
+pub(crate) fn serve_console(
+    arguments: &ConsoleArguments,
+    state: &StateDirectory,
+    client: &Client,
+) -> Result<Option<Beside>, Error> {
     let Some(listen) = arguments.console_bind_address.0 else { return Ok(None) };
     let options = ServeOptions {
         allow_hosts: arguments.console_allow_host.clone(),
@@ -53,7 +59,16 @@ pub(crate) fn serve_console(arguments: &ConsoleArguments, state: &StateDirectory
             arguments.console_tls_key.clone(),
             arguments.console_client_ca.clone(),
         )?;
-        Endpoint::bind(options)?.serve_beside(state.clone())
+        let endpoint = Endpoint::bind(options)?;
+        let prices = Prices::new();
+        let console = endpoint.console(state.clone()).with_prices(prices.clone());
+        let beside = endpoint.serve_beside(console)?;
+        let client = client.clone();
+        tokio::spawn(async move {
+            let client = &client;
+            prices.keep(|zone| async move { client.hourly_prices(&zone).await }).await;
+        });
+        Ok(beside)
     };
     serve().map(Some).map_err(|error: windlass_console::Error| Error::Option { option: OPTION, problem: words(&error) })
 }
@@ -81,13 +96,16 @@ mod tests {
     use super::*;
     use crate::Arguments;
 
+    const KEY: &str = "11111111-1111-1111-1111-111111111111";
+
     fn arguments(of: &[&str]) -> ConsoleArguments {
         Arguments::try_parse_from([&["windlass-controller"], of].concat()).unwrap().run.console
     }
 
     fn served(of: &[&str]) -> Result<Option<Beside>, Error> {
         let folder = tempfile::tempdir().unwrap();
-        serve_console(&arguments(of), &StateDirectory::open(folder.path()).unwrap())
+        let client = Client::new(windlass_scaleway::Settings::new(KEY.parse().unwrap())).unwrap();
+        serve_console(&arguments(of), &StateDirectory::open(folder.path()).unwrap(), &client)
     }
 
     fn ask(url: &str, headers: &str) -> String {
@@ -98,14 +116,14 @@ mod tests {
         answer
     }
 
-    #[test]
-    fn there_is_no_console_unless_it_is_asked_for() {
+    #[tokio::test]
+    async fn there_is_no_console_unless_it_is_asked_for() {
         assert!(served(&[]).unwrap().is_none());
         assert!(served(&["--console-bind-address=0", "--console-token-file=/nowhere"]).unwrap().is_none());
     }
 
-    #[test]
-    fn it_is_served_on_loopback_and_beyond_it_to_those_with_the_token_only() {
+    #[tokio::test]
+    async fn it_is_served_on_loopback_and_beyond_it_to_those_with_the_token_only() {
         let console =
             served(&["--console-bind-address=127.0.0.1:0", "--console-allow-host=console.svc"]).unwrap().unwrap();
         assert!(ask(console.url(), "host: localhost\r\n").starts_with("HTTP/1.1 200"));

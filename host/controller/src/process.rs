@@ -51,7 +51,7 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
         serve_health(address, health.clone(), end.clone()).await?;
     }
     // Also while another leads: it shows what was done here.
-    let _console = serve_console(&arguments.console, &process.state)?;
+    let _console = serve_console(&arguments.console, &process.state, &process.scaleway)?;
     metrics::gauge!(metric_names::LEADER).set(0.0);
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);

@@ -128,6 +128,13 @@ impl Client {
         InstanceApi::new(self.clone(), zone.clone())
     }
 
+    /// What each server type costs for an hour in a zone, in euro, by its catalogue; nothing of a text that is no zone.
+    pub async fn hourly_prices(&self, zone: &str) -> Result<Vec<(String, f64)>, Error> {
+        let Ok(zone) = zone.parse() else { return Ok(Vec::new()) };
+        let types = self.instance(&zone).list_server_types().await?;
+        Ok(types.into_iter().map(|(name, server_type)| (name, server_type.hourly_price)).collect())
+    }
+
     /// Block Storage volumes of a zone.
     pub fn block(&self, zone: &Zone) -> BlockApi {
         BlockApi::new(self.clone(), zone.clone())

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_console::{Candidates, Endpoint, Error, LEAST_TOKEN_CHARACTERS, Prices, ServeOptions};
 use windlass_lifecycle::StateDirectory;
 use windlass_policy::Source;
-use windlass_scaleway::{Client, Zone};
+use windlass_scaleway::Client;
 
 use crate::arguments;
 use crate::context::{Context, client};
@@ -22,9 +21,6 @@ use crate::output::print;
 
 /// Where it is where nothing else is said.
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7474);
-/// How often it is looked whether a page wants the prices of a zone, and how long after a failure.
-const PRICE_INTERVAL: Duration = Duration::from_secs(1);
-const PRICE_PAUSE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Result<(), Failure> {
     let arguments::Console { listen, token_file, allow_host, tls_certificate, tls_key, client_ca, policies } =
@@ -114,25 +110,10 @@ fn candidates(context: &Context, folder: &Path, scratch: &Path) -> Result<Candid
     Ok(candidates)
 }
 
-/// Asks the catalogue of each zone that a page wants the prices of, once, for as long as the console is there.
+/// Asks the catalogue for what pages want to know, for as long as there is a console for it.
 async fn ask_for_prices(client: Client, prices: Prices) {
-    loop {
-        let mut pause = PRICE_INTERVAL;
-        for name in prices.wanted() {
-            let Ok(zone) = name.parse::<Zone>() else {
-                prices.set(&name, []);
-                continue;
-            };
-            match client.instance(&zone).list_server_types().await {
-                Ok(types) => prices.set(&name, types.into_iter().map(|(name, of)| (name, of.hourly_price))),
-                Err(error) => {
-                    tracing::warn!(%zone, error = &error as &dyn std::error::Error, "no prices from the catalogue");
-                    pause = PRICE_PAUSE;
-                }
-            }
-        }
-        tokio::time::sleep(pause).await;
-    }
+    let client = &client;
+    prices.keep(|zone| async move { client.hourly_prices(&zone).await }).await;
 }
 
 /// A console beside other work of this process.

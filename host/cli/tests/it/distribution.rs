@@ -171,6 +171,10 @@ fn what_we_push_wkg_pulls_and_what_wkg_pushes_is_a_policy() {
         wkg(&["pull", &format!("{address}/team/ours:1.0.0"), "--output", "pulled.wasm"]);
         assert_eq!(std::fs::read(world.home.path().join("pulled.wasm")).unwrap(), KEEP_VOLUMES_FOR_INSPECTION.bytes);
 
+        // To go-containerregistry's it pushes nothing: a blob that is sent at once gets no `location` there.
+        if !matches!(kind, Kind::Distribution) {
+            continue;
+        }
         wkg(&["push", &format!("{address}/team/theirs:1.0.0"), "keep.wasm"]);
         world.configure(&format!("[policies.rollback]\npath = 'oci://{address}/team/theirs:1.0.0'\n"));
         assert_eq!(first_of(&world, "rollback"), "keep-volumes-for-inspection");

@@ -56,8 +56,13 @@ impl Operator {
     }
 
     fn serve(&self, options: ServeOptions) -> Beside {
-        Endpoint::bind(options).unwrap().serve_beside(state(self.folder.path())).unwrap()
+        beside(Endpoint::bind(options).unwrap(), self.folder.path())
     }
+}
+
+fn beside(endpoint: Endpoint, folder: &Path) -> Beside {
+    let console = endpoint.console(state(folder));
+    endpoint.serve_beside(console).unwrap()
 }
 
 fn state(folder: &Path) -> StateDirectory {
@@ -189,7 +194,7 @@ fn a_file_that_cannot_be_used_is_named_and_nothing_of_it_is_told() {
 fn an_end_is_not_held_up_by_who_still_looks() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::bind(ServeOptions::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    let console = endpoint.serve_beside(state(folder.path())).unwrap();
+    let console = beside(endpoint, folder.path());
     let viewer = Viewer::of(console.url());
     let mut following = viewer.open("/changes").unwrap();
     assert!(following.line().unwrap().is_some());
@@ -206,7 +211,7 @@ fn an_end_is_not_held_up_by_who_still_looks() {
 fn who_follows_is_told_of_what_came_between_when_they_come_back_and_there_are_so_many_at_most() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::bind(ServeOptions::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    let console = endpoint.serve_beside(state(folder.path())).unwrap();
+    let console = beside(endpoint, folder.path());
     let viewer = Viewer::of(console.url());
     let first = |viewer: &Viewer| {
         let mut following = viewer.open("/changes").unwrap();

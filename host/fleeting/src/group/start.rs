@@ -207,7 +207,7 @@ pub(super) async fn start(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
-    let console = console_of(configuration.console.as_ref(), &state).await?;
+    let console = console_of(configuration.console.as_ref(), &state, &client).await?;
     let key = key_of(&connector, &state)?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
@@ -256,10 +256,11 @@ pub(super) async fn start_on(
 pub(super) async fn console_of(
     options: Option<&ServeOptions>,
     state: &StateDirectory,
+    client: &Client,
 ) -> Result<Option<Beside>, StartError> {
     let Some(options) = options.cloned() else { return Ok(None) };
-    let state = state.clone();
-    let serving = tokio::task::spawn_blocking(move || observe::serve_console(&options, &state));
+    let (state, client) = (state.clone(), client.clone());
+    let serving = tokio::task::spawn_blocking(move || observe::serve_console(&options, &state, client));
     serving.await?.map(Some).map_err(StartError::Console)
 }
 

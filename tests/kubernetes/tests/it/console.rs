@@ -60,15 +60,27 @@ async fn a_running_controller_shows_what_it_did_and_no_page_shows_a_secret() -> 
     let line = log.lines().find(|line| line.contains("the console is served")).context("not served")?;
     let url = line.split('"').find(|part| part.starts_with("http://")).with_context(|| line.to_owned())?;
     let anybody = Viewer::of(url);
-    let pages = tokio::task::spawn_blocking(move || -> Result<_> {
+    let (pages, viewer) = tokio::task::spawn_blocking(move || -> Result<_> {
         ensure!(anybody.status("/")? == 401);
         let viewer = anybody.token(TOKEN);
         ensure!(viewer.clone().asking("evil.example").status("/")? == 421);
         ensure!(viewer.clone().with("origin", "http://evil.example").status("/")? == 403);
         ensure!(viewer.clone().asking("windlass-controller-console.windlass-system.svc:7474").status("/")? == 200);
-        Ok(viewer.crawl()?)
+        Ok((viewer.crawl()?, viewer))
     })
     .await??;
+    eventually("the page tells what the servers cost", || {
+        let viewer = viewer.clone();
+        async move {
+            let page = tokio::task::spawn_blocking(move || viewer.get("/")).await??.text;
+            ensure!(
+                page.contains(" €</strong> an hour, by the catalogue") && !page.contains("<strong>0.0000"),
+                "{page}"
+            );
+            Ok(())
+        }
+    })
+    .await?;
     ensure!(pages.keys().filter(|path| path.starts_with("/operations/")).count() >= 2, "{:?}", pages.keys());
     ensure!(pages["/policies"].contains("release"), "{}", pages["/policies"]);
     let secrets = Secrets::new([

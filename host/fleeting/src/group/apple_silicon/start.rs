@@ -76,7 +76,7 @@ pub(super) async fn start_with(
     if let Some(address) = &configuration.metrics {
         observe::serve_metrics(address).await?;
     }
-    let console = console_of(configuration.console.as_ref(), &state).await?;
+    let console = console_of(configuration.console.as_ref(), &state, &client).await?;
     // Policies are compiled while Scaleway is being asked.
     let policies = tokio::task::spawn_blocking({
         let (configured, folder) = (configuration.policies.clone(), configuration.policy_folder.clone());
