@@ -99,6 +99,28 @@ impl Collector {
             .collect()
     }
 
+    /// The traces until now whose first span has ended, each with that span in front. The others of a trace stand below
+    /// it or below each other.
+    ///
+    /// # Panics
+    /// When what came is no OTLP, or a span hangs in the air.
+    #[must_use]
+    pub fn traces(&self) -> Vec<Vec<Span>> {
+        let spans = self.spans();
+        let roots = spans.iter().filter(|span| span.parent_span_id.is_empty());
+        roots
+            .map(|root| {
+                let of_trace: Vec<&Span> = spans.iter().filter(|span| span.trace_id == root.trace_id).collect();
+                let below: Vec<&Span> = of_trace.iter().copied().filter(|span| span.span_id != root.span_id).collect();
+                for span in &below {
+                    let known = of_trace.iter().any(|other| other.span_id == span.parent_span_id);
+                    assert!(known, "what {span:?} stands below is not in its trace");
+                }
+                std::iter::once(root).chain(below).cloned().collect()
+            })
+            .collect()
+    }
+
     /// The metrics as they came last.
     ///
     /// # Panics

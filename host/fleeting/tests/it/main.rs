@@ -4,3 +4,4 @@
 
 mod console;
 mod plugin;
+mod traces;

@@ -54,6 +54,11 @@ impl Drop for Plugin {
 
 impl Plugin {
     pub(crate) async fn start(options: Options) -> Self {
+        Self::start_with(options, &[]).await
+    }
+
+    /// With these environment variables as well.
+    pub(crate) async fn start_with(options: Options, variables: &[(&str, &str)]) -> Self {
         let simulator = Simulator::new(options);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -65,6 +70,7 @@ impl Plugin {
             .envs([(COOKIE_KEY, COOKIE_VALUE), ("SCW_SECRET_KEY", KEY), ("SCW_API_URL", &url)])
             .env("SCW_PROJECT_ID", "7d0e3a4c-0000-4000-8000-000000000001")
             .env("HOME", folder.path())
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

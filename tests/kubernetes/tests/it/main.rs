@@ -27,4 +27,5 @@ mod scale;
 mod server_clusters;
 mod setup;
 mod tenants;
+mod traces;
 mod weeks;
