@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,8 @@ pub(crate) struct Source {
     /// Opened when it is there for the first time.
     journal: Mutex<Option<Arc<Journal>>>,
     prices: Option<Prices>,
+    /// Where other state directories are in this one, and what else is not in it.
+    elsewhere: Option<(&'static str, &'static str)>,
     candidates: Option<Candidates>,
     mark: Mutex<Option<(Instant, u64)>>,
 }
@@ -122,6 +125,16 @@ pub(crate) struct Now {
     pub(crate) counts: BTreeMap<OperationState, u64>,
     pub(crate) clusters: Vec<StoredCluster>,
     pub(crate) hosts: Vec<RunningHost>,
+    /// What the page does not show, and where it is; none where it shows everything.
+    pub(crate) elsewhere: Option<NotShown>,
+}
+
+/// What the pages of a host leave out.
+#[derive(Debug)]
+pub(crate) struct NotShown {
+    pub(crate) words: &'static str,
+    /// Other state directories below this one.
+    pub(crate) directories: Vec<String>,
 }
 
 /// An operation with its steps.
@@ -176,7 +189,14 @@ pub(crate) struct ClusterView {
 
 impl Source {
     pub(crate) fn new(state: StateDirectory) -> Self {
-        Self { state, journal: Mutex::new(None), prices: None, candidates: None, mark: Mutex::new(None) }
+        Self {
+            state,
+            journal: Mutex::new(None),
+            prices: None,
+            candidates: None,
+            elsewhere: None,
+            mark: Mutex::new(None),
+        }
     }
 
     pub(crate) fn with_prices(self, prices: Prices) -> Self {
@@ -185,6 +205,28 @@ impl Source {
 
     pub(crate) fn with_candidates(self, candidates: Candidates) -> Self {
         Self { candidates: Some(candidates), ..self }
+    }
+
+    pub(crate) fn with_elsewhere(self, folder: &'static str, words: &'static str) -> Self {
+        Self { elsewhere: Some((folder, words)), ..self }
+    }
+
+    /// What is not shown: `FOLDER/GROUP/NAME` are state directories of their own.
+    fn elsewhere(&self) -> Result<Option<NotShown>, Error> {
+        let Some((folder, words)) = self.elsewhere else { return Ok(None) };
+        let root = self.state.path().join(folder);
+        let failed = |source| Error::Journal(LifecycleError::StateDirectory { path: root.clone(), source });
+        let mut directories = Vec::new();
+        if let Some(groups) = absent_is_none(self.state.handle().open_dir(folder)).map_err(failed)? {
+            for group in names(&groups).map_err(failed)? {
+                // What has just gone, and what is no folder, is no state directory.
+                let Ok(inside) = groups.open_dir(&group) else { continue };
+                let inside = names(&inside).map_err(failed)?;
+                directories.extend(inside.iter().map(|name| root.join(&group).join(name).display().to_string()));
+            }
+        }
+        directories.sort_unstable();
+        Ok(Some(NotShown { words, directories }))
     }
 
     /// The directory, for people.
@@ -251,6 +293,7 @@ impl Source {
             counts: self.counts()?,
             clusters,
             hosts: self.hosts()?,
+            elsewhere: self.elsewhere()?,
         })
     }
 
@@ -480,6 +523,25 @@ fn removes(open: &Operation, made: &Operation) -> bool {
         OperationKind::ReleaseMachine => word(open, "claim").is_some_and(|claim| word(made, "claim") == Some(claim)),
         _ => false,
     }
+}
+
+fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// The folders of a folder.
+fn names(folder: &Dir) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in folder.entries()? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
 }
 
 fn cost_of(machines: &[Machine]) -> Cost {

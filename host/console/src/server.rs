@@ -90,6 +90,13 @@ impl Console {
         Self { source: self.source.with_prices(prices), ..self }
     }
 
+    /// The same, saying what it does not show: the state directories `FOLDER/GROUP/NAME` in this one, and what these words
+    /// tell of.
+    #[must_use]
+    pub fn with_elsewhere(self, folder: &'static str, words: &'static str) -> Self {
+        Self { source: self.source.with_elsewhere(folder, words), ..self }
+    }
+
     /// The same with policies that decisions can be put to.
     #[must_use]
     pub fn with_candidates(self, candidates: Candidates) -> Self {

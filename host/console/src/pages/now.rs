@@ -68,6 +68,11 @@ pub(crate) fn now(now: &Now) -> Markup {
                 ))
                 @if now.more_machines { p { "The newest are listed." } }
                 @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
+                @else {
+                    // (assumption: hourly-price-server-alone)
+                    p.small { "The sum is of servers alone. Macs, volumes and addresses cost more, and no list "
+                        "that is read here has their prices." }
+                }
             }
         }
         @if !now.looks.is_empty() {
@@ -83,6 +88,18 @@ pub(crate) fn now(now: &Now) -> Markup {
         section aria-labelledby="clusters" {
             h2 #clusters { "Clusters" }
             @if now.clusters.is_empty() { p.none { "There are none." } } @else { (super::clusters::list(&now.clusters)) }
+        }
+        @if let Some(elsewhere) = &now.elsewhere {
+            section aria-labelledby="not-shown" {
+                h2 #not-shown { "Not shown here" }
+                p { (elsewhere.words) }
+                @if !elsewhere.directories.is_empty() {
+                    p { "Other credentials have journals of their own. Each of these shows one:" }
+                    ul { @for directory in &elsewhere.directories {
+                        li { code { "windlass --state-dir " (directory) " console" } }
+                    } }
+                }
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ mod world;
 use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
-use windlass_console::{Report, ReportFormat};
-use world::{KEY, World};
+use windlass_console::{Access, Console, Prices, Report, ReportFormat};
+use world::{KEY, World, get_of};
 
 /// Every link and source of a page.
 fn references(page: &str) -> BTreeSet<String> {
@@ -104,6 +104,36 @@ async fn a_page_is_told_when_something_has_happened() {
     let mut changes = world.follow().await;
     world.create(1).await;
     assert!(changes.next().await.contains("event: changed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_shown_is_said_with_the_command_that_shows_it() {
+    let world = World::new().await;
+    let access = || Access::new("127.0.0.1:0".parse().unwrap(), [], None).unwrap();
+    let console = || Console::new(world.state(), access()).with_elsewhere("accounts", "Clusters are in their objects.");
+    let page = get_of(&console().router(), "/").await.text;
+    assert!(page.contains("Clusters are in their objects.") && !page.contains("--state-dir"), "{page}");
+    std::fs::create_dir_all(world.path().join("accounts/team/<b>key")).unwrap();
+    std::fs::write(world.path().join("accounts/note"), "no folder").unwrap();
+    let page = get_of(&console().router(), "/").await.text;
+    assert!(page.contains("accounts/team/&lt;b&gt;key console</code>"), "{page}");
+    assert_eq!(page.matches("--state-dir").count(), 1, "{page}");
+    // Where everything is shown, nothing of the kind is said.
+    assert!(!world.get("/").await.text.contains("Not shown here"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sum_says_what_is_not_in_it() {
+    let world = World::new().await;
+    world.create(2).await;
+    let access = Access::new("127.0.0.1:0".parse().unwrap(), [], None).unwrap();
+    let prices = Prices::new();
+    prices.set("fr-par-1", [("DEV1-S".to_owned(), 0.25)]);
+    let console = Console::new(world.state(), access).with_prices(prices).router();
+    let page = get_of(&console, "/").await.text;
+    assert!(page.contains("0.5000 €") && page.contains("Macs, volumes and addresses cost more"), "{page}");
+    let without = world.get("/").await.text;
+    assert!(!without.contains("The sum is of") && without.contains("there are no prices here"), "{without}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
