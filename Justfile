@@ -324,6 +324,10 @@ swaps seconds="60": _programs
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
 
+# What spans cost where nothing is exported, and where all is.
+bench-telemetry:
+    cargo bench --quiet --package windlass-telemetry --bench telemetry
+
 # How long each page of the console takes over 100,000 operations and 5 million decisions, which it writes first (3 GB).
 bench-console: _wasm_target
     cargo bench --quiet --package windlass-console --bench pages

@@ -33,7 +33,7 @@ const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
 const MOST_OF_NAMESPACE: usize = 8;
 const MOST: usize = 256;
 /// The folder in the state directory with a folder for each namespace, in which each Secret has one.
-const FOLDER: &str = "accounts";
+pub(crate) const FOLDER: &str = "accounts";
 /// An owner's name is cut to this, before the project's mark.
 const LONGEST_OWNER: usize = 38;
 

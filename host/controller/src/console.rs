@@ -11,6 +11,9 @@ use crate::Error;
 use crate::arguments::{Address, address};
 
 const OPTION: &str = "--console-bind-address";
+/// What stands in no journal of this process's.
+const ELSEWHERE: &str =
+    "Clusters of servers stand in their objects: kubectl get serverclusters --all-namespaces shows them.";
 
 /// Where the console is served, and for whom.
 #[derive(Clone, Debug, Args)]
@@ -62,6 +65,7 @@ pub(crate) fn serve_console(
         let endpoint = Endpoint::bind(options)?;
         let prices = Prices::new();
         let console = endpoint.console(state.clone()).with_prices(prices.clone());
+        let console = console.with_elsewhere(crate::accounts::FOLDER, ELSEWHERE);
         let beside = endpoint.serve_beside(console)?;
         let client = client.clone();
         tokio::spawn(async move {

@@ -1,6 +1,6 @@
 //! What is ours and unexplained.
 
-use windlass_lifecycle::{Control, SweepRequest};
+use windlass_lifecycle::{Control, LastSweep, SweepRequest};
 use windlass_scaleway::types::instance::CreateIp;
 use windlass_simulator::{Behaviour, Effect, FaultKind, FaultRule, ForcedState};
 
@@ -8,6 +8,14 @@ use crate::support::{HOUR, World, run, zone};
 
 fn here() -> SweepRequest {
     SweepRequest::new(vec![zone()])
+}
+
+/// What the last sweep has kept for whoever looks from outside.
+fn last(world: &World) -> LastSweep {
+    let sweeps = LastSweep::read(&world.state()).unwrap();
+    assert_eq!(sweeps.len(), 1, "{sweeps:?}");
+    assert_eq!(sweeps[0].zone, zone().to_string());
+    sweeps.into_iter().next().unwrap()
 }
 
 async fn make_ip(world: &World, tags: &[&str]) -> String {
@@ -41,9 +49,16 @@ fn a_live_machine_is_explained_and_what_a_deleted_one_left_is_swept() {
         let seen = lifecycle.sweep(&dry, &control).await.unwrap();
         assert_eq!(seen.unexplained.len(), 4, "{seen:?}");
         assert_eq!(world.resources().count(), 4, "a dry run changed something");
+        let kept = last(&world);
+        assert!(kept.dry_run && kept.at > 0, "{kept:?}");
+        assert_eq!((kept.unexplained, kept.removed, kept.examples.len()), (4, 0, 4), "{kept:?}");
         let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         assert_eq!(sweep.cleanups.len(), 1);
+        let replaced = last(&world);
+        assert!(!replaced.dry_run && replaced.at >= kept.at, "{replaced:?}");
+        assert_eq!((replaced.unexplained, replaced.removed), (0, 4), "{replaced:?}");
+        assert!(replaced.examples.is_empty(), "{replaced:?}");
         world.assert_empty("swept");
         world.assert_closed(&lifecycle, "swept");
     });
