@@ -25,7 +25,7 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// A failed attempt.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -52,29 +52,8 @@ pub mod exports {
                     /// The server type (Scaleway's commercial type) that was asked for, where one was.
                     pub server_type: Option<_rt::String>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("operation", &self.operation)
-                            .field("step", &self.step)
-                            .field("undoing", &self.undoing)
-                            .field("attempt", &self.attempt)
-                            .field("elapsed", &self.elapsed)
-                            .field("time-left", &self.time_left)
-                            .field("failure", &self.failure)
-                            .field("zone", &self.zone)
-                            .field("group", &self.group)
-                            .field("server-type", &self.server_type)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
@@ -83,37 +62,12 @@ pub mod exports {
                     /// Try again after so many milliseconds. The host bounds both the single wait and their sum.
                     Wait(Milliseconds),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::GiveUp => f.debug_tuple("Verdict::GiveUp").finish(),
-                            Verdict::Wait(e) => {
-                                f.debug_tuple("Verdict::Wait").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]

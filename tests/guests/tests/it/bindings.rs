@@ -16,6 +16,9 @@ const READ_BY_NAME: [&str; 2] = ["FailureClass", "ResourceKind"];
 const RUNTIME: &str = "runtime";
 const RUNTIME_BEGINS: &str = "#[rustfmt::skip]\nmod _rt {\n";
 
+/// What begins the `Debug` of a type.
+const DEBUG: &str = "impl ::core::fmt::Debug for ";
+
 /// The line of `imports` at which what follows the contract's types begins.
 const LOG: &str = "        pub mod log {\n";
 
@@ -136,24 +139,34 @@ fn around_the_runtime(source: &str) -> (&str, &str, &str) {
     (before, runtime, after)
 }
 
+fn indentation(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
 /// Gives every type the JSON that the host has for it (host/policy/src/slots): the contract's own words, and no unknown
-/// field. wit-bindgen can add derives, but none with an attribute of its own.
+/// field. wit-bindgen can add derives, but none with an attribute of its own. `Debug` it writes out: that is derived,
+/// too.
 fn with_json(source: &str) -> String {
     let mut json = String::with_capacity(source.len());
     let mut lines = source.lines().peekable();
     while let Some(line) = lines.next() {
+        if line.trim_start().starts_with(DEBUG) {
+            let end = format!("{}}}", indentation(line));
+            while lines.next().is_some_and(|line| line != end) {}
+            continue;
+        }
         let Some(derives) = line.trim_start().strip_prefix("#[derive(").and_then(|rest| rest.strip_suffix(")]")) else {
             json.extend([line, "\n"]);
             continue;
         };
-        let indentation = &line[..line.len() - line.trim_start().len()];
+        let indentation = indentation(line);
         let item = lines.peek().map_or("", |item| item.trim());
         let read = match READ_BY_NAME.iter().any(|name| item == format!("pub enum {name} {{")) {
             true => "",
             false => ", ::serde::Deserialize",
         };
         let refused = if item.starts_with("pub struct ") { ", deny_unknown_fields" } else { "" };
-        json.extend([indentation, "#[derive(", derives, ", ::serde::Serialize", read, ")]\n"]);
+        json.extend([indentation, "#[derive(Debug, ", derives, ", ::serde::Serialize", read, ")]\n"]);
         json.extend([indentation, "#[serde(rename_all = \"kebab-case\"", refused, ")]\n"]);
     }
     json
