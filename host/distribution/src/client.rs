@@ -11,11 +11,14 @@ use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
-use crate::artifact::{MINISIGN_ANNOTATION, NewArtifact, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
+use crate::artifact::NewArtifact;
 use crate::credentials::Credentials;
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
-use crate::manifest::{Layer, MANIFEST_MEDIA_TYPE as MANIFEST, read_manifest};
+use crate::error::Error;
+use crate::manifest::{
+    Layer, MANIFEST_MEDIA_TYPE as MANIFEST, MINISIGN_ANNOTATION, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE, read_manifest,
+};
+use crate::printable::printable;
 use crate::reference::Reference;
 use crate::settings::HostSettings;
 use crate::signature::{Signature, SignatureFile};

@@ -11,8 +11,9 @@ use url::Url;
 
 use super::{Client, EMPTY_CONFIG, MAX_MANIFEST_BYTES};
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
+use crate::error::Error;
 use crate::manifest::{Descriptor, MANIFEST_MEDIA_TYPE, read_any};
+use crate::printable::printable;
 use crate::reference::Reference;
 use crate::sigstore::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES};
 
