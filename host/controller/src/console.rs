@@ -8,7 +8,7 @@ use windlass_lifecycle::StateDirectory;
 use windlass_scaleway::Client;
 
 use crate::Error;
-use crate::arguments::{Address, address};
+use crate::address::{Address, address};
 
 const OPTION: &str = "--console-bind-address";
 
