@@ -85,7 +85,7 @@ mod tests {
         let alerts: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
         assert!(alerts.len() > 10, "{alerts:?}");
         for alert in alerts {
-            assert!(PAGE.contains(&format!("\n| `{alert}` | ")), "{alert} is not on the page");
+            assert!(PAGE.contains(&format!("\n- `{alert}`: ")), "{alert} is not on the page");
             assert!(RULES_TESTS.contains(&format!("alertname=\"{alert}\"")), "{alert} is not tested");
         }
     }
