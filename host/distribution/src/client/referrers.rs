@@ -57,7 +57,8 @@ impl Client {
     pub(crate) async fn bundles(&self, reference: &Reference, subject: ContentDigest) -> Result<Vec<String>, Error> {
         let mut listed = self.referrers(reference, subject).await?;
         if listed.len() > MAX_BUNDLES {
-            tracing::warn!(%subject, registry = self.registry, listed = listed.len(), "only {MAX_BUNDLES} bundles are looked at");
+            let (registry, found) = (&self.registry, listed.len());
+            tracing::warn!(%subject, registry, listed = found, "only {MAX_BUNDLES} bundles are looked at");
             listed.truncate(MAX_BUNDLES);
         }
         let mut bundles = Vec::new();
