@@ -385,14 +385,12 @@ _go_messages:
 policies: _wasm_target
     WINDLASS_WRITE_POLICIES=1 cargo test --quiet --package windlass-test-guests --test it prebuilt::
 
-# Makes the pages of the reference again from the code, after a change there: slots and the SDK's example questions, commands, configuration,
-# exit codes, metrics, the chart's values, the definitions and their fields.
+# Makes the pages of the reference again from the code, after a change there: slots and the SDK's example questions,
+# commands, configuration, exit codes, metrics, the chart's values, the definitions and their fields. One build of the
+# whole workspace, with the features that its other tests have.
 reference: _wasm_target
-    WINDLASS_BLESS=1 cargo test --quiet --package windlass-authoring --test it -- pages:: examples::the_sdk
-    WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-reference --test it
-    WINDLASS_BLESS=1 cargo test --quiet --package windlass-cli --bin windlass pages::
-    WINDLASS_BLESS=1 cargo test --quiet --package windlass-controller --test it pages::
-    WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --package windlass-controller --lib definitions
+    WINDLASS_BLESS=1 WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --workspace --no-fail-fast \
+        --lib --bin windlass --test it -- pages:: the_page_of examples::the_sdk definitions
 
 # The site of the documentation, by mdBook, into target/site: `just site`, `just site --open`.
 site *arguments: _mdbook

@@ -10,7 +10,8 @@ pub enum Error {
 
     /// Rust's WebAssembly target is not there.
     #[error(
-        "policies need Rust's WebAssembly target, which is not installed for this toolchain: run `rustup target add {target}`"
+        "policies need Rust's WebAssembly target, which is not installed for this toolchain: run `rustup target add \
+         {target}`"
     )]
     TargetMissing {
         /// The target that is missing.

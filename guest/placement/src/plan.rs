@@ -32,8 +32,8 @@ pub(crate) fn in_order(question: &Question, places: &[u32]) -> Vec<Assignment> {
 pub(crate) fn evenly(question: &Question, places: &[u32]) -> Vec<Assignment> {
     let mut zones = zones(question, places);
     let (level, mut left_over);
-    // A zone that has no less than the fullest would have is not filled, and then the others get more. Each round leaves
-    // one out at least, or is the last.
+    // A zone that has no less than the fullest would have is not filled, and then the others get more. Each round
+    // leaves one out at least, or is the last.
     loop {
         let all = zones.len();
         let total = u64::from(question.wanted) + zones.iter().map(|zone| zone.servers).sum::<u64>();

@@ -229,7 +229,12 @@ proptest! {
     }
 
     #[test]
-    fn jitter_fills_its_range_and_never_leaves_it(base in 1u64..1 << 40, cap in 1u64.., attempt in 1u32.., random: u64) {
+    fn jitter_fills_its_range_and_never_leaves_it(
+        base in 1u64..1 << 40,
+        cap in 1u64..,
+        attempt in 1u32..,
+        random: u64,
+    ) {
         let bound = backoff::bound(base, cap, attempt);
         prop_assert!(bound <= cap);
         prop_assert!(backoff::full_jitter(base, cap, attempt, random) <= bound);

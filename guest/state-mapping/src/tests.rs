@@ -248,7 +248,7 @@ fn the_readme_tells_what_the_policy_does() {
         let Mapping { report, action } = mapping(server);
         match action {
             Action::Reap => "**reap**".to_owned(),
-            Action::None => format!("{report:?}").rsplit("::").next().unwrap_or_default().to_lowercase(),
+            Action::None => format!("{report:?}").to_lowercase(),
         }
     };
     let kinds = [

@@ -144,7 +144,8 @@ pub(crate) fn typescript(slot: SlotName) -> Result<String, Error> {
     }
     text.push_str(
         "\n/** Lines for the host's log, while a question is being decided. */\ndeclare global \
-         {\n  const console: Record<\"debug\" | \"log\" | \"info\" | \"warn\" | \"error\", (...values: unknown[]) => void>;\n}\n",
+         {\n  const console: Record<\"debug\" | \"log\" | \"info\" | \"warn\" | \"error\", (...values: unknown[]) \
+         => void>;\n}\n",
     );
     Ok(text)
 }

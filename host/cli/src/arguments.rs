@@ -622,8 +622,8 @@ pub(crate) struct Simulator {
 /// Show servers, operations, decisions, policies and clusters as web pages, for reading only
 ///
 /// What is shown comes from the state directory; the hosts that work on it are not disturbed, and nothing is changed.
-/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password, or a
-/// client's certificate; where both are there, one is enough. Files are read again when they change.
+/// On an address that others than this machine can reach a token is needed, which a browser asks for as a password, or
+/// a client's certificate; where both are there, one is enough. Files are read again when they change.
 #[derive(Debug, Args)]
 pub(crate) struct Console {
     /// The address to listen on; port 0 chooses a free one

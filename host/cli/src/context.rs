@@ -18,6 +18,7 @@ use windlass_scaleway::{
 
 use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment, environment_of_process};
+use crate::detached;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -222,7 +223,7 @@ impl Context {
         }
         let lifecycle = Lifecycle::open(options)
             .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
-        crate::commands::detach::works_as(state, lifecycle.runner());
+        detached::works_as(state, lifecycle.runner());
         Ok(lifecycle)
     }
 

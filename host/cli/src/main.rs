@@ -10,6 +10,7 @@ mod completion;
 mod configuration;
 mod confirmation;
 mod context;
+mod detached;
 mod files;
 mod interrupt;
 mod logging;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    commands::detach::begin();
+    detached::begin();
     output::color(arguments.global.color);
     let output = arguments.global.output();
     let started = logging::start(&arguments.global).map_err(Failure::usage);
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
             Some(failure.exit)
         }
     };
-    commands::detach::end(exit.map_or(0, |exit| exit as u8));
+    detached::end(exit.map_or(0, |exit| exit as u8));
     if let Some(telemetry) = telemetry {
         telemetry.shutdown(LAST_EXPORT);
     }

@@ -13,8 +13,8 @@ use crate::toml_reader::ASKED;
 
 #[test]
 fn the_page_of_the_commands_is_made_of_the_command_line() {
-    let introduction = "Every command and option, as `windlass help` has them. The examples are run by a test. [How it is \
-        used](operating.md), [what it writes as JSON](json-output.md), [its exit codes](exit-codes.md).";
+    let introduction = "Every command and option, as `windlass help` has them. The examples are run by a test. \
+        [How it is used](operating.md), [what it writes as JSON](json-output.md), [its exit codes](exit-codes.md).";
     let page = format!(
         "# Commands of `windlass`\n\n<!-- Generated from the command line: just reference -->\n\n{}\n{}",
         wrapped(introduction),

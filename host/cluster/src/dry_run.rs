@@ -60,8 +60,8 @@ impl ClusterPlan {
 
 impl ClusterPlan {
     /// What comes next, by what is stored alone: what is left of the operation under way, or, where there is none, a
-    /// scaling to what the specification says and a termination. Asks nobody. `last`: the number of the cluster's newest
-    /// operation.
+    /// scaling to what the specification says and a termination. Asks nobody. `last`: the number of the cluster's
+    /// newest operation.
     #[must_use]
     pub fn next_of(stored: &StoredCluster, last: u64) -> Vec<Self> {
         let StoredCluster { cluster, nodes, open, .. } = stored;

@@ -1,9 +1,6 @@
 //! Names of clusters, node groups and nodes.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
+use windlass_lifecycle::__name as name;
 
 /// With the group's name and the number, a node's name stays within the 63 bytes of a host name.
 const LONGEST_CLUSTER: usize = 32;
@@ -38,62 +35,15 @@ fn check(what: &'static str, name: &str, longest: usize) -> Result<(), InvalidNa
     Err(InvalidName { what, name: windlass_policy::cut(name, 64), problem })
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $what:literal, $longest:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
-
-        impl $type {
-            /// The name as text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = InvalidName;
-
-            fn from_str(name: &str) -> Result<Self, InvalidName> {
-                check($what, name, $longest)?;
-                Ok(Self(name.to_owned()))
-            }
-        }
-
-        impl TryFrom<String> for $type {
-            type Error = InvalidName;
-
-            fn try_from(name: String) -> Result<Self, InvalidName> {
-                check($what, &name, $longest)?;
-                Ok(Self(name))
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(name: $type) -> String {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(&self.0)
-            }
-        }
-    };
-}
-
 name! {
     /// The name of a cluster: lower-case letters, digits and dashes, at most 32 bytes. It is also the group of its
     /// servers in the journal and in the tag `windlass-group`.
-    ClusterName, "a cluster", LONGEST_CLUSTER
+    ClusterName, InvalidName, |name| check("a cluster", name, LONGEST_CLUSTER)
 }
 
 name! {
     /// The name of a node group within its cluster: lower-case letters, digits and dashes, at most 22 bytes.
-    NodeGroupName, "a node group", LONGEST_GROUP
+    NodeGroupName, InvalidName, |name| check("a node group", name, LONGEST_GROUP)
 }
 
 impl ClusterName {

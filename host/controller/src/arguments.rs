@@ -3,7 +3,6 @@
 // The docs of this file are the help on the terminal.
 #![allow(rustdoc::bare_urls)]
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use windlass_lifecycle::OwnerName;
 use windlass_policy::slots::SlotName;
 use windlass_scaleway::Zone;
 
+use crate::address::{Address, address};
 use crate::console::ConsoleArguments;
 
 /// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
@@ -262,10 +262,6 @@ pub struct RunArguments {
     pub log_format: LogFormat,
 }
 
-/// Somewhere to listen, or nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(pub Option<SocketAddr>);
-
 /// What becomes of orphaned hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Orphans {
@@ -307,17 +303,6 @@ fn slot(name: &str) -> Result<SlotName, String> {
 
 fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-pub(crate) fn address(text: &str) -> Result<Address, String> {
-    if text == "0" {
-        return Ok(Address(None));
-    }
-    // `:8080`, as Go programs write it.
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    full.parse()
-        .map(|address| Address(Some(address)))
-        .map_err(|_| "expected an address and port such as 0.0.0.0:8080 or :8080, or 0 for nowhere".to_owned())
 }
 
 /// `500ms`, `30s`, `15m`, `1h`; between 100 ms and a day.

@@ -8,7 +8,7 @@ use windlass_lifecycle::StateDirectory;
 use windlass_scaleway::Client;
 
 use crate::Error;
-use crate::arguments::{Address, address};
+use crate::address::{Address, address};
 
 const OPTION: &str = "--console-bind-address";
 /// What stands in no journal of this process's.
@@ -20,10 +20,16 @@ const ELSEWHERE: &str =
 pub struct ConsoleArguments {
     /// Where the state directory is shown as web pages, for reading only; `0` for nowhere. On another address than a
     /// loopback one it needs a token or clients' certificates
-    #[arg(long, env = "WINDLASS_CONSOLE_BIND_ADDRESS", value_name = "ADDRESS", default_value = "0", value_parser = address)]
+    #[arg(
+        long,
+        env = "WINDLASS_CONSOLE_BIND_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "0",
+        value_parser = address
+    )]
     pub console_bind_address: Address,
-    /// The file whose first line is the console's token: at least 16 characters. It is read again when it changes, as are
-    /// those below
+    /// The file whose first line is the console's token: at least 16 characters. It is read again when it changes, as
+    /// are those below
     #[arg(long, env = "WINDLASS_CONSOLE_TOKEN_FILE", value_name = "FILE")]
     pub console_token_file: Option<PathBuf>,
     /// The certificate by which the console speaks TLS, in PEM
@@ -40,8 +46,8 @@ pub struct ConsoleArguments {
     pub console_allow_host: Vec<String>,
 }
 
-/// Begins to show this directory where it is to be shown, with what machines cost by this client's catalogue, until what
-/// is returned is dropped.
+/// Begins to show this directory where it is to be shown, with what machines cost by this client's catalogue, until
+/// what is returned is dropped.
 ///
 /// # Errors
 /// [`Error::Option`]: others could look who are not to, a file cannot be used, or nobody can listen there.

@@ -39,6 +39,7 @@
 mod above;
 mod account_of;
 mod accounts;
+mod address;
 mod apple_silicon;
 mod approvals;
 mod arguments;
@@ -79,8 +80,9 @@ mod status;
 mod turn;
 mod writes;
 
+pub use address::Address;
 pub use approvals::print_approvals;
-pub use arguments::{Address, Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
+pub use arguments::{Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
 pub use console::ConsoleArguments;
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;

@@ -2,8 +2,8 @@
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-/// Gauge `kind`, `state`: objects; the state is the phase of a machine or the state of a cluster of servers, `none` where
-/// nothing is recorded yet. Counted every 15 s.
+/// Gauge `kind`, `state`: objects; the state is the phase of a machine or the state of a cluster of servers, `none`
+/// where nothing is recorded yet. Counted every 15 s.
 pub const OBJECTS: &str = "windlass_objects";
 /// Counter `kind`, `outcome` (`done`, `failed`): reconciles.
 pub const RECONCILES: &str = "windlass_reconciles_total";
@@ -85,7 +85,7 @@ mod tests {
         let alerts: Vec<_> = RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
         assert!(alerts.len() > 10, "{alerts:?}");
         for alert in alerts {
-            assert!(PAGE.contains(&format!("\n| `{alert}` | ")), "{alert} is not on the page");
+            assert!(PAGE.contains(&format!("\n- `{alert}`: ")), "{alert} is not on the page");
             assert!(RULES_TESTS.contains(&format!("alertname=\"{alert}\"")), "{alert} is not tested");
         }
     }

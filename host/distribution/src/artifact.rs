@@ -7,15 +7,6 @@ use crate::error::Error;
 use crate::reference::Reference;
 use crate::signature::Signature;
 
-/// The media type of a WebAssembly component, by the Wasm OCI artifact layout.
-pub const WASM_MEDIA_TYPE: &str = "application/wasm";
-/// The media type of a file of rules.
-pub const RULES_MEDIA_TYPE: &str = "application/vnd.windlass.policy.rules.v1+toml";
-/// The annotation of a manifest that holds the text of a minisign signature of the layer.
-pub const MINISIGN_ANNOTATION: &str = "dev.windlass.signature.minisign";
-/// The annotation of a manifest that holds the JSON of a sigstore bundle for the layer.
-pub const SIGSTORE_ANNOTATION: &str = "dev.windlass.signature.sigstore";
-
 /// What was fetched: one layer, verified against its digest.
 #[derive(Clone, Debug)]
 pub struct Artifact {
@@ -23,7 +14,8 @@ pub struct Artifact {
     pub digest: ContentDigest,
     /// The layer.
     pub contents: Arc<[u8]>,
-    /// The layer's media type: [`WASM_MEDIA_TYPE`] or [`RULES_MEDIA_TYPE`].
+    /// The layer's media type: [`WASM_MEDIA_TYPE`](crate::WASM_MEDIA_TYPE) or
+    /// [`RULES_MEDIA_TYPE`](crate::RULES_MEDIA_TYPE).
     pub media_type: String,
     /// The signatures that came with it. Nobody has verified them yet.
     pub signatures: Vec<Signature>,
@@ -35,7 +27,8 @@ pub struct Artifact {
 pub struct NewArtifact<'a> {
     /// The layer.
     pub contents: &'a [u8],
-    /// The layer's media type: [`WASM_MEDIA_TYPE`] or [`RULES_MEDIA_TYPE`].
+    /// The layer's media type: [`WASM_MEDIA_TYPE`](crate::WASM_MEDIA_TYPE) or
+    /// [`RULES_MEDIA_TYPE`](crate::RULES_MEDIA_TYPE).
     pub media_type: &'a str,
     /// For a component: the names that it imports and exports, which others show without fetching it.
     pub imports: Vec<String>,

@@ -1,5 +1,5 @@
-//! One registry over HTTP, by the OCI distribution specification. Nothing is read without a bound, and credentials go to
-//! the registry and to the token service that it names, and nowhere else.
+//! One registry over HTTP, by the OCI distribution specification. Nothing is read without a bound, and credentials go
+//! to the registry and to the token service that it names, and nowhere else.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +11,14 @@ use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
-use crate::artifact::{MINISIGN_ANNOTATION, NewArtifact, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
+use crate::artifact::NewArtifact;
 use crate::credentials::Credentials;
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
-use crate::manifest::{Layer, MANIFEST_MEDIA_TYPE as MANIFEST, read_manifest};
+use crate::error::Error;
+use crate::manifest::{
+    Layer, MANIFEST_MEDIA_TYPE as MANIFEST, MINISIGN_ANNOTATION, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE, read_manifest,
+};
+use crate::printable::printable;
 use crate::reference::Reference;
 use crate::settings::HostSettings;
 use crate::signature::{Signature, SignatureFile};
@@ -151,8 +154,16 @@ impl Client {
         let mut manifest = serde_json::json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
-            "config": {"mediaType": config_type, "digest": ContentDigest::of(&config).to_string(), "size": config.len()},
-            "layers": [{"mediaType": artifact.media_type, "digest": layer.to_string(), "size": artifact.contents.len()}],
+            "config": {
+                "mediaType": config_type,
+                "digest": ContentDigest::of(&config).to_string(),
+                "size": config.len(),
+            },
+            "layers": [{
+                "mediaType": artifact.media_type,
+                "digest": layer.to_string(),
+                "size": artifact.contents.len(),
+            }],
         });
         if config_type == EMPTY_CONFIG {
             manifest["artifactType"] = artifact.media_type.into();
@@ -362,8 +373,8 @@ impl Client {
     }
 }
 
-/// The configuration of a component, by the Wasm OCI artifact layout. Its time is always the same, so that the same file
-/// pushed twice has the same digest.
+/// The configuration of a component, by the Wasm OCI artifact layout. Its time is always the same, so that the same
+/// file pushed twice has the same digest.
 fn wasm_config(artifact: &NewArtifact<'_>, layer: ContentDigest) -> serde_json::Value {
     serde_json::json!({
         "created": "1970-01-01T00:00:00Z",

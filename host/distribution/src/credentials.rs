@@ -13,8 +13,9 @@ use cap_std::fs::Dir;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::error::{Error, printable};
+use crate::error::Error;
 use crate::files::read_bounded;
+use crate::printable::printable;
 
 /// The longest configuration, in bytes.
 const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;

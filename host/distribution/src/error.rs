@@ -91,14 +91,3 @@ pub enum Error {
     #[error("{0}")]
     Settings(String),
 }
-
-/// Foreign text on one line and of a bounded length.
-pub(crate) fn printable(text: &str) -> String {
-    const MOST: usize = 300;
-    let mut line: String =
-        text.chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    if text.chars().nth(MOST).is_some() {
-        line.push('…');
-    }
-    line
-}

@@ -10,7 +10,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
-use crate::error::printable;
+use crate::printable::printable;
 
 /// The longest PEM file of a public key, in bytes.
 const MAX_PEM_BYTES: usize = 4 << 10;

@@ -14,6 +14,7 @@ mod keys;
 // Verifying needs less of it than a client of registries does.
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 mod manifest;
+mod printable;
 mod reference;
 mod settings;
 mod signature;
@@ -31,12 +32,11 @@ mod lock;
 #[cfg(feature = "registry")]
 mod registries;
 
-pub use artifact::{
-    Artifact, Fetch, MINISIGN_ANNOTATION, NewArtifact, RULES_MEDIA_TYPE, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE,
-};
+pub use artifact::{Artifact, Fetch, NewArtifact};
 pub use digest::ContentDigest;
 pub use error::Error;
 pub use keys::KeyId;
+pub use manifest::{MINISIGN_ANNOTATION, RULES_MEDIA_TYPE, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
 pub use reference::{Reference, SCHEME};
 pub use settings::{HostSettings, RegistrySettings};
 pub use signature::{MINISIGN_SUFFIX, SIGSTORE_SUFFIX, Signature, SignatureFile};

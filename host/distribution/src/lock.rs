@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
+use crate::error::Error;
 use crate::files::{read_bounded, write_atomically};
+use crate::printable::printable;
 use crate::reference::Reference;
 
 /// The longest lock file, in bytes.

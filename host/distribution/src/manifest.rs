@@ -4,11 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::artifact::{MINISIGN_ANNOTATION, RULES_MEDIA_TYPE, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
 use crate::digest::ContentDigest;
-use crate::error::printable;
+use crate::printable::printable;
 use crate::signature::Signature;
 
+/// The media type of a WebAssembly component, by the Wasm OCI artifact layout.
+pub const WASM_MEDIA_TYPE: &str = "application/wasm";
+/// The media type of a file of rules.
+pub const RULES_MEDIA_TYPE: &str = "application/vnd.windlass.policy.rules.v1+toml";
+/// The annotation of a manifest that holds the text of a minisign signature of the layer.
+pub const MINISIGN_ANNOTATION: &str = "dev.windlass.signature.minisign";
+/// The annotation of a manifest that holds the JSON of a sigstore bundle for the layer.
+pub const SIGSTORE_ANNOTATION: &str = "dev.windlass.signature.sigstore";
 pub(crate) const MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// The layer of a manifest.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
+use crate::error::Error;
+use crate::printable::printable;
 
 /// How a reference begins.
 pub const SCHEME: &str = "oci://";

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::digest::ContentDigest;
-use crate::error::printable;
 use crate::keys::KeyId;
+use crate::printable::printable;
 
 /// The media type of the bundles that are taken: those of cosign 3.
 pub(crate) const BUNDLE_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";

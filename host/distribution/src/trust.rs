@@ -9,9 +9,9 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::ContentDigest;
-use crate::error::printable;
 use crate::keys::{KeyId, PublicKey, is_signed};
 use crate::manifest::read_manifest;
+use crate::printable::printable;
 use crate::signature::Signature;
 use crate::sigstore::{Bundle, Other};
 

@@ -1,13 +1,13 @@
 //! Names that we make: groups, owners, and operation ids.
 
 use std::fmt;
-use std::str::FromStr;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::name::name;
 
 /// The longest name of a group or an owner, in bytes. With the unique part behind it, a group's name stays within the
 /// 63 bytes of a host name.
@@ -36,61 +36,14 @@ fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     Err(Error::Name { what, name: windlass_policy::cut(name, 2 * LONGEST_NAME), problem })
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
-
-        impl $type {
-            /// The name as text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = Error;
-
-            fn from_str(name: &str) -> Result<Self, Error> {
-                check_name($what, name)?;
-                Ok(Self(name.to_owned()))
-            }
-        }
-
-        impl TryFrom<String> for $type {
-            type Error = Error;
-
-            fn try_from(name: String) -> Result<Self, Error> {
-                check_name($what, &name)?;
-                Ok(Self(name))
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(name: $type) -> String {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(&self.0)
-            }
-        }
-    };
-}
-
 name! {
     /// The name of a group of servers: lower-case letters, digits and dashes, at most 48 bytes.
-    GroupName, "group"
+    GroupName, Error, |name| check_name("group", name)
 }
 
 name! {
     /// Who the resources belong to: the value of the owner tag. The same rules as for [`GroupName`].
-    OwnerName, "owner"
+    OwnerName, Error, |name| check_name("owner", name)
 }
 
 impl OwnerName {

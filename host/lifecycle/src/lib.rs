@@ -51,6 +51,7 @@ mod journal;
 mod lifecycle;
 mod machines;
 pub mod metric_names;
+mod name;
 mod ownership;
 mod poller;
 mod recording;

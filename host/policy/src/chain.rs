@@ -21,7 +21,7 @@ use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
 use crate::shadow::{ShadowPlace, Shadows};
-use crate::slots::{Deferred, OnFailure, Slot, SlotName};
+use crate::slots::{Deferred, OnFailure, Reasons, Slot, SlotName};
 use crate::status::StatusSignal;
 use crate::text::tidy_reason;
 
@@ -209,7 +209,7 @@ impl PinnedPolicies {
             at_ms: id.at_ms(),
             slot: S::NAME,
             question,
-            reason: S::reason(&answer).map(str::to_owned),
+            reason: answer.reason().map(str::to_owned),
             answer,
             decided_by,
             asked: pending.asked,
@@ -359,7 +359,7 @@ impl<S: Slot> PendingDecision<S> {
 
     /// Takes over what an answer decides.
     fn take(&mut self, mut answer: S::Answer, identity: &PolicyIdentity) -> Outcome {
-        S::for_each_reason(&mut answer, tidy_reason);
+        answer.for_each_reason(tidy_reason);
         let deferred = S::deferred(&answer);
         if deferred == Deferred::Whole {
             return Outcome::Deferred;

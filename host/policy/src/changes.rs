@@ -1,5 +1,5 @@
-//! How the policies of the hosts on a state folder changed over time: which came into force, which replaced which, which
-//! files were refused, and who was suspended.
+//! How the policies of the hosts on a state folder changed over time: which came into force, which replaced which,
+//! which files were refused, and who was suspended.
 //!
 //! `policy-changes/changes.jsonl` has one line for each change, written by the thread that says how a host is doing
 //! ([`status`](crate::status)), never by a decision. Changes that follow each other within its pause are told as one.

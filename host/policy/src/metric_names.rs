@@ -6,8 +6,8 @@ pub const DECISION_SECONDS: &str = "windlass_policy_decision_seconds";
 pub const BRAKES: &str = "windlass_policy_brakes_total";
 /// Counter `slot`, `policy`: policies that failed at a question, so that the next one was asked.
 pub const FAILURES: &str = "windlass_policy_failures_total";
-/// Counter `slot`, `policy`, `agreement` (`agreed`, `differed`, `failed`, `not-comparable`, `not-asked`): questions that
-/// reached a shadow.
+/// Counter `slot`, `policy`, `agreement` (`agreed`, `differed`, `failed`, `not-comparable`, `not-asked`): questions
+/// that reached a shadow.
 pub const SHADOWS: &str = "windlass_policy_shadows_total";
 /// Counter: decisions that were never recorded.
 pub const RECORDS_LOST: &str = "windlass_decision_records_lost_total";

@@ -23,7 +23,7 @@ use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
-use crate::slots::{Deferred, Slot};
+use crate::slots::{Deferred, Reasons, Slot};
 use crate::status::StatusSignal;
 use crate::text::tidy_reason;
 
@@ -350,7 +350,7 @@ fn note(policy: &LoadedPolicy, failure: Option<&Failure>, status: &StatusSignal)
 /// The shadow's answer where it isn't what was decided. What it deferred would have been decided as it was, since those
 /// behind it would have been asked the same.
 fn compare<S: Slot>(place: &ShadowPlace, decided: &S::Answer, mut answer: S::Answer) -> (Outcome, Option<S::Answer>) {
-    S::for_each_reason(&mut answer, tidy_reason);
+    answer.for_each_reason(tidy_reason);
     let selected;
     let decided = match &place.items {
         None => decided,
@@ -369,7 +369,7 @@ fn compare<S: Slot>(place: &ShadowPlace, decided: &S::Answer, mut answer: S::Ans
     };
     let without_reasons = |answer: &S::Answer| {
         let mut answer = answer.clone();
-        S::for_each_reason(&mut answer, |reason| *reason = None);
+        answer.for_each_reason(|reason| *reason = None);
         answer
     };
     let same = without_reasons(&answer) == without_reasons(decided);

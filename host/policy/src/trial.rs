@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::guest::LogLine;
 use crate::host_calls::HostCall;
 use crate::policy::LoadedPolicy;
-use crate::slots::{Deferred, Slot, SlotName, with_slot};
+use crate::slots::{Deferred, Reasons, Slot, SlotName, with_slot};
 use crate::text::{one_line, tidy_reason};
 
 /// What a policy did with one question.
@@ -52,7 +52,7 @@ impl LoadedPolicy {
             let (result, trace) = ask_policy::<S>(self, &question, &|_, _| Ok(()), &braking, &circumstances).await;
             let (answer, outcome) = match result {
                 Ok(mut answer) => {
-                    S::for_each_reason(&mut answer, tidy_reason);
+                    answer.for_each_reason(tidy_reason);
                     let outcome = match S::deferred(&answer) {
                         Deferred::Nothing => Outcome::Decided,
                         Deferred::Whole => Outcome::Deferred,

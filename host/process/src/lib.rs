@@ -28,8 +28,8 @@ pub fn spare_memory() {}
 #[allow(unsafe_code)]
 pub fn yield_to_other_threads() {
     const NICE: libc::c_int = 10;
-    // SAFETY: setpriority takes three numbers and has no precondition; 0 is the calling thread. Where it is refused, the
-    // thread works on as it did.
+    // SAFETY: setpriority takes three numbers and has no precondition; 0 is the calling thread. Where it is refused,
+    // the thread works on as it did.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }

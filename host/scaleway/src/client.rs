@@ -11,11 +11,9 @@ use tracing::field::Empty;
 use url::Url;
 
 use crate::answer::Answer;
-use crate::api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 use crate::call::Call;
 use crate::concurrency::Concurrency;
 use crate::error::{ApiError, DeadlinePhase, Error, ErrorClass, ReceivedAnswer, retry_after};
-use crate::location::{Region, Zone};
 use crate::metric_names;
 use crate::rate_limit::RateLimit;
 use crate::settings::{ConfigurationError, Settings};
@@ -121,43 +119,6 @@ impl Client {
     /// The settings it was made with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
-    }
-
-    /// Servers, addresses, local volumes, private network interfaces, images and groups of a zone.
-    pub fn instance(&self, zone: &Zone) -> InstanceApi {
-        InstanceApi::new(self.clone(), zone.clone())
-    }
-
-    /// What each server type costs for an hour in a zone, in euro, by its catalogue; nothing of a text that is no zone.
-    pub async fn hourly_prices(&self, zone: &str) -> Result<Vec<(String, f64)>, Error> {
-        let Ok(zone) = zone.parse() else { return Ok(Vec::new()) };
-        let types = self.instance(&zone).list_server_types().await?;
-        Ok(types.into_iter().map(|(name, server_type)| (name, server_type.hourly_price)).collect())
-    }
-
-    /// Block Storage volumes of a zone.
-    pub fn block(&self, zone: &Zone) -> BlockApi {
-        BlockApi::new(self.clone(), zone.clone())
-    }
-
-    /// Macs of a zone.
-    pub fn apple_silicon(&self, zone: &Zone) -> AppleSiliconApi {
-        AppleSiliconApi::new(self.clone(), zone.clone())
-    }
-
-    /// Images by label.
-    pub fn marketplace(&self) -> MarketplaceApi {
-        MarketplaceApi::new(self.clone())
-    }
-
-    /// Quotas of an organization.
-    pub fn iam(&self) -> IamApi {
-        IamApi::new(self.clone())
-    }
-
-    /// Private addresses of a region.
-    pub fn ipam(&self, region: &Region) -> IpamApi {
-        IpamApi::new(self.clone(), region.clone())
     }
 
     /// Sends any request to Scaleway, under the same limits, and returns the answer whatever its status.

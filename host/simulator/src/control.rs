@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 
 use crate::apple_silicon::AppleSiliconPool;
 use crate::behaviour::Behaviour;
+use crate::control_error::ControlError;
 use crate::fault::FaultRule;
 use crate::forced_state::ForcedState;
 use crate::options::Availability;
 use crate::resources::Resources;
-use crate::simulator::{ControlError, Dropped, Simulator};
+use crate::simulator::{Dropped, Simulator};
 
 impl Simulator {
     /// The APIs and the controls as an axum router.

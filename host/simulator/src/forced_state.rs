@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::simulator::ControlError;
+use crate::control_error::ControlError;
 use crate::world::{AppleStatus, DeletionCause, ServerState, World};
 
 /// A state that a server is put into from outside, as its owner or Scaleway itself would:

@@ -16,6 +16,7 @@ use crate::apple_silicon::AppleSiliconPool;
 use crate::behaviour::{Behaviour, Behaviours};
 use crate::call::Call;
 use crate::clock::{Clock, http_date};
+use crate::control_error::ControlError;
 use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
 use crate::forced_state::ForcedState;
 use crate::options::{Availability, Options};
@@ -95,31 +96,6 @@ pub fn key_mark(secret_key: &str) -> String {
     let mut hasher = DefaultHasher::new();
     secret_key.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
-}
-
-/// A call that asks for something the simulator does not have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ControlError {
-    /// No Instance and no Apple silicon server has this id.
-    #[error("no server {0}")]
-    UnknownServer(String),
-    /// No more behaviours are kept at once.
-    #[error("there are {} behaviours already; remove them first", Behaviours::MOST)]
-    TooManyBehaviours,
-    /// The rule can never meet a request.
-    #[error("invalid fault rule: {0}")]
-    InvalidRule(String),
-    /// The state is not one of this kind of server.
-    #[error("`{state}` is no state of an {product} server; valid are {valid}")]
-    InvalidState {
-        /// What was asked for.
-        state: String,
-        /// Which API the server belongs to.
-        product: &'static str,
-        /// The states it can have.
-        valid: &'static str,
-    },
 }
 
 /// Instead of an answer: the connection closes.

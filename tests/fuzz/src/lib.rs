@@ -12,17 +12,19 @@
 //! - `docs/testing.md` says what the targets are, and how a finding is kept.
 
 mod coverage;
+mod inputs;
 mod mutation;
 mod search;
 mod watchdog;
 
-use std::fs;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
+
+use crate::inputs::{Named, read};
 
 /// How long to search, in seconds. Absent: an ordinary test.
 const SECONDS: &str = "WINDLASS_FUZZ_SECONDS";
@@ -47,24 +49,6 @@ pub fn check(target: &str, run: fn(&[u8])) {
             search::run(target, run, &corpus, &folder, Duration::from_secs(seconds));
         }
     }
-}
-
-/// An input and its file's name.
-type Named = (String, Vec<u8>);
-
-/// The inputs of a folder, in the order of their names.
-fn read(folder: &Path) -> Vec<Named> {
-    let files = || -> std::io::Result<Vec<Named>> {
-        fs::read_dir(folder)?
-            .map(|entry| {
-                let entry = entry?;
-                Ok((entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path())?))
-            })
-            .collect()
-    };
-    let mut corpus = files().unwrap_or_else(|error| panic!("the corpus {}: {error}", folder.display()));
-    corpus.sort();
-    corpus
 }
 
 /// The corpus, and the same changed copies of it each time.

@@ -1,7 +1,6 @@
 //! The search: what reaches something new is kept and changed further.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,8 +9,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use crate::coverage::Coverage;
+use crate::inputs::{Named, keep, name_of, read};
+use crate::mutation;
 use crate::watchdog::Watchdog;
-use crate::{Named, mutation};
 
 /// The newest inputs, from which every other copy is made: they are at the border of what is known.
 const NEWEST: usize = 32;
@@ -26,7 +26,7 @@ const SHORTENINGS: usize = 20_000;
 pub(crate) fn run(target: &str, run: fn(&[u8]), corpus: &[Named], folder: &Path, time: Duration) {
     let learnt = folder.join("learnt");
     fs::create_dir_all(&learnt).unwrap_or_else(|error| panic!("{}: {error}", learnt.display()));
-    let earlier = crate::read(&learnt);
+    let earlier = read(&learnt);
     // What all inputs share is made by the first, and may take its time.
     let _ = catch_unwind(|| run(&corpus[0].1));
     let watchdog = Watchdog::start(&folder.join("findings"));
@@ -69,13 +69,6 @@ pub(crate) fn run(target: &str, run: fn(&[u8]), corpus: &[Named], folder: &Path,
         search.coverage.reached(),
         search.corpus.len() - known,
     );
-}
-
-/// A name that the same input always has.
-fn name_of(input: &[u8]) -> String {
-    let mut hasher = DefaultHasher::new();
-    input.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 struct Search {
@@ -134,16 +127,5 @@ impl Search {
         }
         std::panic::set_hook(told);
         input
-    }
-}
-
-/// Writes a finding to a file, and says where it is.
-pub(crate) fn keep(findings: &Path, input: &[u8]) {
-    let file = findings.join(name_of(input));
-    match fs::create_dir_all(findings).and_then(|()| fs::write(&file, input)) {
-        Ok(()) => eprintln!("FOUND {}: b\"{}\"", file.display(), input[..input.len().min(2_000)].escape_ascii()),
-        Err(error) => {
-            eprintln!("FOUND, but {} cannot be written ({error}): b\"{}\"", file.display(), input.escape_ascii())
-        }
     }
 }

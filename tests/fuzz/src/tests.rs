@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 const OBJECT: &[u8] = br#"{"a": {"b": 1} }"#;

@@ -60,7 +60,7 @@ fn watch(watched: &(Mutex<State>, Condvar), findings: &Path) {
             };
             if !problem.is_empty() {
                 eprintln!("an input {problem}");
-                crate::search::keep(findings, &state.input);
+                crate::inputs::keep(findings, &state.input);
                 // The thread that reads it cannot be stopped.
                 std::process::exit(1);
             }

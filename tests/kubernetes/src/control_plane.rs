@@ -313,7 +313,10 @@ impl ControlPlane {
         let mut command = Command::new(self.programs.path("kube-controller-manager"));
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig_file(User::Admin).display()))
-            .arg("--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,job-controller")
+            .arg(
+                "--controllers=garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller,\
+                 job-controller",
+            )
             .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
             .arg(format!("--secure-port={}", free_port()?))
             .arg(format!("--cert-dir={}", self.folder.join("certificates").display()));

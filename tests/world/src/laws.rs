@@ -154,8 +154,8 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
 }
 
 /// The runner's demand is met by servers that run, nothing stays pending, no instance that it was told of as running
-/// has gone unless it was asked to, or a user had a hand in it, and none that was told to go came back. (That nothing of a group's is left beside them,
-/// the other laws say.)
+/// has gone unless it was asked to, or a user had a hand in it, and none that was told to go came back. (That nothing
+/// of a group's is left beside them, the other laws say.)
 pub(crate) fn the_runner_has_what_it_wants(world: &World) -> Vec<String> {
     if !world.cast.runner {
         return Vec::new();

@@ -21,7 +21,7 @@ pub mod windlass {
             /// HTTP status after that, because the same type comes with different statuses and `out_of_stock` hides behind
             /// a 503 that looks like an outage.
             #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
+            #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
             #[serde(rename_all = "kebab-case")]
             pub enum FailureClass {
                 /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`).
@@ -71,84 +71,6 @@ pub mod windlass {
                 /// None of the above.
                 Other,
             }
-            impl ::core::fmt::Debug for FailureClass {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        FailureClass::InvalidArguments => {
-                            f.debug_tuple("FailureClass::InvalidArguments").finish()
-                        }
-                        FailureClass::AuthenticationDenied => {
-                            f.debug_tuple("FailureClass::AuthenticationDenied").finish()
-                        }
-                        FailureClass::PermissionDenied => {
-                            f.debug_tuple("FailureClass::PermissionDenied").finish()
-                        }
-                        FailureClass::QuotaExceeded => {
-                            f.debug_tuple("FailureClass::QuotaExceeded").finish()
-                        }
-                        FailureClass::NotFound => {
-                            f.debug_tuple("FailureClass::NotFound").finish()
-                        }
-                        FailureClass::Expired => {
-                            f.debug_tuple("FailureClass::Expired").finish()
-                        }
-                        FailureClass::Conflict => {
-                            f.debug_tuple("FailureClass::Conflict").finish()
-                        }
-                        FailureClass::PreconditionFailed => {
-                            f.debug_tuple("FailureClass::PreconditionFailed").finish()
-                        }
-                        FailureClass::TransientState => {
-                            f.debug_tuple("FailureClass::TransientState").finish()
-                        }
-                        FailureClass::Locked => {
-                            f.debug_tuple("FailureClass::Locked").finish()
-                        }
-                        FailureClass::RateLimited => {
-                            f.debug_tuple("FailureClass::RateLimited").finish()
-                        }
-                        FailureClass::OutOfStock => {
-                            f.debug_tuple("FailureClass::OutOfStock").finish()
-                        }
-                        FailureClass::ServerError => {
-                            f.debug_tuple("FailureClass::ServerError").finish()
-                        }
-                        FailureClass::Gateway => {
-                            f.debug_tuple("FailureClass::Gateway").finish()
-                        }
-                        FailureClass::Timeout => {
-                            f.debug_tuple("FailureClass::Timeout").finish()
-                        }
-                        FailureClass::Connection => {
-                            f.debug_tuple("FailureClass::Connection").finish()
-                        }
-                        FailureClass::MalformedAnswer => {
-                            f.debug_tuple("FailureClass::MalformedAnswer").finish()
-                        }
-                        FailureClass::DeadlineExceeded => {
-                            f.debug_tuple("FailureClass::DeadlineExceeded").finish()
-                        }
-                        FailureClass::Cancelled => {
-                            f.debug_tuple("FailureClass::Cancelled").finish()
-                        }
-                        FailureClass::Interrupted => {
-                            f.debug_tuple("FailureClass::Interrupted").finish()
-                        }
-                        FailureClass::HookFailed => {
-                            f.debug_tuple("FailureClass::HookFailed").finish()
-                        }
-                        FailureClass::HookTimedOut => {
-                            f.debug_tuple("FailureClass::HookTimedOut").finish()
-                        }
-                        FailureClass::Other => {
-                            f.debug_tuple("FailureClass::Other").finish()
-                        }
-                    }
-                }
-            }
             impl FailureClass {
                 #[doc(hidden)]
                 pub unsafe fn _lift(val: u8) -> FailureClass {
@@ -184,7 +106,7 @@ pub mod windlass {
                 }
             }
             /// One failure, as the host understood it. Carries no credentials and no request body.
-            #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
             #[serde(rename_all = "kebab-case", deny_unknown_fields)]
             pub struct Failure {
                 pub class: FailureClass,
@@ -204,26 +126,9 @@ pub mod windlass {
                 /// The host looks such an effect up by its tag before it repeats the call, whatever a policy says.
                 pub ambiguous: bool,
             }
-            impl ::core::fmt::Debug for Failure {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Failure")
-                        .field("class", &self.class)
-                        .field("message", &self.message)
-                        .field("method", &self.method)
-                        .field("path", &self.path)
-                        .field("status", &self.status)
-                        .field("error-type", &self.error_type)
-                        .field("resource", &self.resource)
-                        .field("ambiguous", &self.ambiguous)
-                        .finish()
-                }
-            }
             /// The kinds of resources that an operation makes.
             #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
+            #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize)]
             #[serde(rename_all = "kebab-case")]
             pub enum ResourceKind {
                 /// An Instance server.
@@ -240,34 +145,6 @@ pub mod windlass {
                 AppleSiliconServer,
                 /// One that this version of the contract has no word for.
                 Other,
-            }
-            impl ::core::fmt::Debug for ResourceKind {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        ResourceKind::Server => {
-                            f.debug_tuple("ResourceKind::Server").finish()
-                        }
-                        ResourceKind::Ip => f.debug_tuple("ResourceKind::Ip").finish(),
-                        ResourceKind::BlockVolume => {
-                            f.debug_tuple("ResourceKind::BlockVolume").finish()
-                        }
-                        ResourceKind::LocalVolume => {
-                            f.debug_tuple("ResourceKind::LocalVolume").finish()
-                        }
-                        ResourceKind::PrivateNic => {
-                            f.debug_tuple("ResourceKind::PrivateNic").finish()
-                        }
-                        ResourceKind::AppleSiliconServer => {
-                            f.debug_tuple("ResourceKind::AppleSiliconServer").finish()
-                        }
-                        ResourceKind::Other => {
-                            f.debug_tuple("ResourceKind::Other").finish()
-                        }
-                    }
-                }
             }
             impl ResourceKind {
                 #[doc(hidden)]
@@ -1499,48 +1376,7 @@ pub mod windlass {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    pub use alloc_crate::alloc;
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    extern crate alloc as alloc_crate;
-}
+use super::runtime as _rt;
 #[rustfmt::skip]
 #[cfg(target_arch = "wasm32")]
 #[unsafe(

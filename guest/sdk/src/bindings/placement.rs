@@ -27,7 +27,7 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// An amount of money.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Money {
                     /// ISO 4217: `EUR`.
@@ -35,19 +35,8 @@ pub mod exports {
                     /// Millionths of the currency's unit.
                     pub micros: u64,
                 }
-                impl ::core::fmt::Debug for Money {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Money")
-                            .field("currency", &self.currency)
-                            .field("micros", &self.micros)
-                            .finish()
-                    }
-                }
                 /// A server type in a zone.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Place {
                     pub zone: _rt::String,
@@ -68,26 +57,8 @@ pub mod exports {
                     /// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
                     pub price_per_hour: Option<Money>,
                 }
-                impl ::core::fmt::Debug for Place {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Place")
-                            .field("zone", &self.zone)
-                            .field("server-type", &self.server_type)
-                            .field("servers", &self.servers)
-                            .field("creating", &self.creating)
-                            .field("failures", &self.failures)
-                            .field("last-failure", &self.last_failure)
-                            .field("failed-at", &self.failed_at)
-                            .field("backoff-until", &self.backoff_until)
-                            .field("price-per-hour", &self.price_per_hour)
-                            .finish()
-                    }
-                }
                 /// Servers that are wanted, and where they can be created.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -102,23 +73,8 @@ pub mod exports {
                     /// At most 64; no two have the same zone and type.
                     pub places: _rt::Vec<Place>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("operation", &self.operation)
-                            .field("group", &self.group)
-                            .field("wanted", &self.wanted)
-                            .field("places", &self.places)
-                            .finish()
-                    }
-                }
                 /// Servers that are created in one zone.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Assignment {
                     /// How many. At least one.
@@ -127,19 +83,8 @@ pub mod exports {
                     /// order, going on to the next where Scaleway has none of the one before. At least one.
                     pub places: _rt::Vec<u32>,
                 }
-                impl ::core::fmt::Debug for Assignment {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Assignment")
-                            .field("count", &self.count)
-                            .field("places", &self.places)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
@@ -147,36 +92,12 @@ pub mod exports {
                     /// list is empty, nothing is created now.
                     Place(_rt::Vec<Assignment>),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::Place(e) => {
-                                f.debug_tuple("Verdict::Place").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -686,111 +607,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub fn as_i32<T: AsI32>(t: T) -> i32 {
-        t.as_i32()
-    }
-    pub trait AsI32 {
-        fn as_i32(self) -> i32;
-    }
-    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-        fn as_i32(self) -> i32 {
-            (*self).as_i32()
-        }
-    }
-    impl AsI32 for i32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for char {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for usize {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    pub use alloc_crate::alloc;
-    extern crate alloc as alloc_crate;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

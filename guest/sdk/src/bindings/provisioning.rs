@@ -27,7 +27,7 @@ pub mod exports {
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// What was being done.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Operation {
                     Create,
@@ -35,27 +35,6 @@ pub mod exports {
                     Terminate,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Operation {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Operation::Create => {
-                                f.debug_tuple("Operation::Create").finish()
-                            }
-                            Operation::Scale => {
-                                f.debug_tuple("Operation::Scale").finish()
-                            }
-                            Operation::Terminate => {
-                                f.debug_tuple("Operation::Terminate").finish()
-                            }
-                            Operation::Other => {
-                                f.debug_tuple("Operation::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl Operation {
                     #[doc(hidden)]
@@ -75,7 +54,7 @@ pub mod exports {
                 /// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
                 /// resize, configure, start; `terminate` goes decommission, servers.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Stage {
                     Validate,
@@ -88,28 +67,6 @@ pub mod exports {
                     Start,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Stage {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Stage::Validate => f.debug_tuple("Stage::Validate").finish(),
-                            Stage::Servers => f.debug_tuple("Stage::Servers").finish(),
-                            Stage::Wait => f.debug_tuple("Stage::Wait").finish(),
-                            Stage::Prepare => f.debug_tuple("Stage::Prepare").finish(),
-                            Stage::Decommission => {
-                                f.debug_tuple("Stage::Decommission").finish()
-                            }
-                            Stage::Resize => f.debug_tuple("Stage::Resize").finish(),
-                            Stage::Configure => {
-                                f.debug_tuple("Stage::Configure").finish()
-                            }
-                            Stage::Start => f.debug_tuple("Stage::Start").finish(),
-                            Stage::Other => f.debug_tuple("Stage::Other").finish(),
-                        }
-                    }
                 }
                 impl Stage {
                     #[doc(hidden)]
@@ -133,7 +90,7 @@ pub mod exports {
                 }
                 /// What a node is to the operation that failed.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum NodeRole {
                     /// It was there before and is to stay.
@@ -144,23 +101,6 @@ pub mod exports {
                     Made,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for NodeRole {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            NodeRole::Staying => {
-                                f.debug_tuple("NodeRole::Staying").finish()
-                            }
-                            NodeRole::Leaving => {
-                                f.debug_tuple("NodeRole::Leaving").finish()
-                            }
-                            NodeRole::Made => f.debug_tuple("NodeRole::Made").finish(),
-                            NodeRole::Other => f.debug_tuple("NodeRole::Other").finish(),
-                        }
-                    }
                 }
                 impl NodeRole {
                     #[doc(hidden)]
@@ -178,7 +118,7 @@ pub mod exports {
                     }
                 }
                 /// One node.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Node {
                     pub name: _rt::String,
@@ -191,43 +131,16 @@ pub mod exports {
                     /// Whether the user's configure hook has ended well for it.
                     pub configured: bool,
                 }
-                impl ::core::fmt::Debug for Node {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Node")
-                            .field("name", &self.name)
-                            .field("group", &self.group)
-                            .field("role", &self.role)
-                            .field("exists", &self.exists)
-                            .field("decommissioned", &self.decommissioned)
-                            .field("configured", &self.configured)
-                            .finish()
-                    }
-                }
                 /// One node group's counts.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Group {
                     pub name: _rt::String,
                     pub before: u32,
                     pub wanted: u32,
                 }
-                impl ::core::fmt::Debug for Group {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Group")
-                            .field("name", &self.name)
-                            .field("before", &self.before)
-                            .field("wanted", &self.wanted)
-                            .finish()
-                    }
-                }
                 /// A failed operation.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -239,45 +152,13 @@ pub mod exports {
                     pub groups: _rt::Vec<Group>,
                     pub nodes: _rt::Vec<Node>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("cluster", &self.cluster)
-                            .field("operation", &self.operation)
-                            .field("stage", &self.stage)
-                            .field("cause", &self.cause)
-                            .field("groups", &self.groups)
-                            .field("nodes", &self.nodes)
-                            .finish()
-                    }
-                }
                 /// The state in which the cluster is left.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum ClusterState {
                     Active,
                     Error,
-                }
-                impl ::core::fmt::Debug for ClusterState {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            ClusterState::Active => {
-                                f.debug_tuple("ClusterState::Active").finish()
-                            }
-                            ClusterState::Error => {
-                                f.debug_tuple("ClusterState::Error").finish()
-                            }
-                        }
-                    }
                 }
                 impl ClusterState {
                     #[doc(hidden)]
@@ -293,61 +174,26 @@ pub mod exports {
                     }
                 }
                 /// What to do.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Recovery {
                     pub state: ClusterState,
                     /// Positions in `nodes`. Exactly these are deleted.
                     pub delete: _rt::Vec<u32>,
                 }
-                impl ::core::fmt::Debug for Recovery {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Recovery")
-                            .field("state", &self.state)
-                            .field("delete", &self.delete)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     Recover(Recovery),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::Recover(e) => {
-                                f.debug_tuple("Verdict::Recover").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -781,52 +627,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    extern crate alloc as alloc_crate;
-    pub use alloc_crate::alloc;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

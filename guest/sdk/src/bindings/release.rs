@@ -28,31 +28,13 @@ pub mod exports {
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// What sort of machine it is.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum MachineKind {
                     Instance,
                     AppleSiliconServer,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for MachineKind {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            MachineKind::Instance => {
-                                f.debug_tuple("MachineKind::Instance").finish()
-                            }
-                            MachineKind::AppleSiliconServer => {
-                                f.debug_tuple("MachineKind::AppleSiliconServer").finish()
-                            }
-                            MachineKind::Other => {
-                                f.debug_tuple("MachineKind::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl MachineKind {
                     #[doc(hidden)]
@@ -70,7 +52,7 @@ pub mod exports {
                 }
                 /// Why the question is asked.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Trigger {
                     /// The owner released the machine.
@@ -81,25 +63,6 @@ pub mod exports {
                     Reclaim,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Trigger {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Trigger::Released => {
-                                f.debug_tuple("Trigger::Released").finish()
-                            }
-                            Trigger::BootstrapFailed => {
-                                f.debug_tuple("Trigger::BootstrapFailed").finish()
-                            }
-                            Trigger::Reclaim => {
-                                f.debug_tuple("Trigger::Reclaim").finish()
-                            }
-                            Trigger::Other => f.debug_tuple("Trigger::Other").finish(),
-                        }
-                    }
                 }
                 impl Trigger {
                     #[doc(hidden)]
@@ -118,7 +81,7 @@ pub mod exports {
                 }
                 /// What the owner asked for (an annotation, for example). A policy may refuse it.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Requested {
                     ReturnToPool,
@@ -126,25 +89,6 @@ pub mod exports {
                     Keep,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Requested {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Requested::ReturnToPool => {
-                                f.debug_tuple("Requested::ReturnToPool").finish()
-                            }
-                            Requested::Terminate => {
-                                f.debug_tuple("Requested::Terminate").finish()
-                            }
-                            Requested::Keep => f.debug_tuple("Requested::Keep").finish(),
-                            Requested::Other => {
-                                f.debug_tuple("Requested::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl Requested {
                     #[doc(hidden)]
@@ -162,7 +106,7 @@ pub mod exports {
                     }
                 }
                 /// The machine.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Machine {
                     pub kind: MachineKind,
@@ -189,32 +133,9 @@ pub mod exports {
                     /// Whether it was rebooted for recovery since it was claimed.
                     pub rebooted: bool,
                 }
-                impl ::core::fmt::Debug for Machine {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Machine")
-                            .field("kind", &self.kind)
-                            .field("id", &self.id)
-                            .field("name", &self.name)
-                            .field("zone", &self.zone)
-                            .field("machine-type", &self.machine_type)
-                            .field("status", &self.status)
-                            .field("operating-system", &self.operating_system)
-                            .field("pool-prefix", &self.pool_prefix)
-                            .field("adopted", &self.adopted)
-                            .field("created-at", &self.created_at)
-                            .field("deletable-at", &self.deletable_at)
-                            .field("deletion-scheduled", &self.deletion_scheduled)
-                            .field("bootstrap-failures", &self.bootstrap_failures)
-                            .field("rebooted", &self.rebooted)
-                            .finish()
-                    }
-                }
                 /// The actions that can be refused.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     ReturnToPool,
@@ -223,26 +144,6 @@ pub mod exports {
                     Reboot,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Action {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Action::ReturnToPool => {
-                                f.debug_tuple("Action::ReturnToPool").finish()
-                            }
-                            Action::Terminate => {
-                                f.debug_tuple("Action::Terminate").finish()
-                            }
-                            Action::ScheduleDeletion => {
-                                f.debug_tuple("Action::ScheduleDeletion").finish()
-                            }
-                            Action::Reboot => f.debug_tuple("Action::Reboot").finish(),
-                            Action::Other => f.debug_tuple("Action::Other").finish(),
-                        }
-                    }
                 }
                 impl Action {
                     #[doc(hidden)]
@@ -261,7 +162,7 @@ pub mod exports {
                     }
                 }
                 /// What was tried and how it was refused.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Refusal {
                     pub action: Action,
@@ -269,20 +170,8 @@ pub mod exports {
                     /// The instant from which it would be accepted, where Scaleway said so.
                     pub not_before: Option<Timestamp>,
                 }
-                impl ::core::fmt::Debug for Refusal {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Refusal")
-                            .field("action", &self.action)
-                            .field("failure", &self.failure)
-                            .field("not-before", &self.not_before)
-                            .finish()
-                    }
-                }
                 /// The machine and the circumstances.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -295,41 +184,15 @@ pub mod exports {
                     /// How often the question has been asked in this release, from 1.
                     pub attempt: u32,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("trigger", &self.trigger)
-                            .field("machine", &self.machine)
-                            .field("requested", &self.requested)
-                            .field("refusal", &self.refusal)
-                            .field("attempt", &self.attempt)
-                            .finish()
-                    }
-                }
                 /// How a machine returns to its pool: renamed to `<prefix><uuid>` and reinstalled, which wipes its disk.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct PoolReturn {
                     /// The operating system to install. Absent: the one that it has.
                     pub operating_system: Option<_rt::String>,
                 }
-                impl ::core::fmt::Debug for PoolReturn {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("PoolReturn")
-                            .field("operating-system", &self.operating_system)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
@@ -346,47 +209,12 @@ pub mod exports {
                     /// Reboot it and give it back to whoever sets it up (recovery).
                     Reboot,
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::ReturnToPool(e) => {
-                                f.debug_tuple("Verdict::ReturnToPool").field(e).finish()
-                            }
-                            Verdict::Terminate => {
-                                f.debug_tuple("Verdict::Terminate").finish()
-                            }
-                            Verdict::ScheduleDeletion => {
-                                f.debug_tuple("Verdict::ScheduleDeletion").finish()
-                            }
-                            Verdict::Keep => f.debug_tuple("Verdict::Keep").finish(),
-                            Verdict::RetryAfter(e) => {
-                                f.debug_tuple("Verdict::RetryAfter").field(e).finish()
-                            }
-                            Verdict::Reboot => f.debug_tuple("Verdict::Reboot").finish(),
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -939,75 +767,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub use alloc_crate::vec::Vec;
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
-    }
-    pub trait AsI64 {
-        fn as_i64(self) -> i64;
-    }
-    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-            (*self).as_i64()
-        }
-    }
-    impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    extern crate alloc as alloc_crate;
-    pub use alloc_crate::alloc;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

@@ -25,7 +25,7 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 /// A failed attempt.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -52,29 +52,8 @@ pub mod exports {
                     /// The server type (Scaleway's commercial type) that was asked for, where one was.
                     pub server_type: Option<_rt::String>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("operation", &self.operation)
-                            .field("step", &self.step)
-                            .field("undoing", &self.undoing)
-                            .field("attempt", &self.attempt)
-                            .field("elapsed", &self.elapsed)
-                            .field("time-left", &self.time_left)
-                            .field("failure", &self.failure)
-                            .field("zone", &self.zone)
-                            .field("group", &self.group)
-                            .field("server-type", &self.server_type)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
@@ -83,37 +62,12 @@ pub mod exports {
                     /// Try again after so many milliseconds. The host bounds both the single wait and their sum.
                     Wait(Milliseconds),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::GiveUp => f.debug_tuple("Verdict::GiveUp").finish(),
-                            Verdict::Wait(e) => {
-                                f.debug_tuple("Verdict::Wait").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -493,75 +447,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub use alloc_crate::vec::Vec;
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
-    }
-    pub trait AsI64 {
-        fn as_i64(self) -> i64;
-    }
-    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-            (*self).as_i64()
-        }
-    }
-    impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    extern crate alloc as alloc_crate;
-    pub use alloc_crate::alloc;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

@@ -28,7 +28,7 @@ pub mod exports {
                 pub type ResourceKind = super::super::super::super::__with_name0::ResourceKind;
                 /// How the host came to know of a resource.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Evidence {
                     /// Its creation was answered, and the journal holds its id.
@@ -39,25 +39,6 @@ pub mod exports {
                     Attachment,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Evidence {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Evidence::Journal => {
-                                f.debug_tuple("Evidence::Journal").finish()
-                            }
-                            Evidence::TagSearch => {
-                                f.debug_tuple("Evidence::TagSearch").finish()
-                            }
-                            Evidence::Attachment => {
-                                f.debug_tuple("Evidence::Attachment").finish()
-                            }
-                            Evidence::Other => f.debug_tuple("Evidence::Other").finish(),
-                        }
-                    }
                 }
                 impl Evidence {
                     #[doc(hidden)]
@@ -75,7 +56,7 @@ pub mod exports {
                     }
                 }
                 /// A resource that exists.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Resource {
                     pub kind: ResourceKind,
@@ -89,24 +70,8 @@ pub mod exports {
                     pub owned: bool,
                     pub evidence: Evidence,
                 }
-                impl ::core::fmt::Debug for Resource {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Resource")
-                            .field("kind", &self.kind)
-                            .field("id", &self.id)
-                            .field("name", &self.name)
-                            .field("state", &self.state)
-                            .field("attached-to", &self.attached_to)
-                            .field("owned", &self.owned)
-                            .field("evidence", &self.evidence)
-                            .finish()
-                    }
-                }
                 /// What is there, and why it is to be undone.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     pub now: Timestamp,
@@ -121,25 +86,9 @@ pub mod exports {
                     pub failed_step: Option<_rt::String>,
                     pub resources: _rt::Vec<Resource>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("random", &self.random)
-                            .field("operation", &self.operation)
-                            .field("group", &self.group)
-                            .field("cause", &self.cause)
-                            .field("failed-step", &self.failed_step)
-                            .field("resources", &self.resources)
-                            .finish()
-                    }
-                }
                 /// What to do with a resource.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     /// Make it cease to exist, from whatever state it is in. A server goes by Scaleway's `terminate` when its local
@@ -151,21 +100,6 @@ pub mod exports {
                     PowerOff,
                     /// Leave it in place on purpose. It is marked as kept, reported, and left alone by the sweep.
                     Keep,
-                }
-                impl ::core::fmt::Debug for Action {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Action::Delete => f.debug_tuple("Action::Delete").finish(),
-                            Action::Detach => f.debug_tuple("Action::Detach").finish(),
-                            Action::PowerOff => {
-                                f.debug_tuple("Action::PowerOff").finish()
-                            }
-                            Action::Keep => f.debug_tuple("Action::Keep").finish(),
-                        }
-                    }
                 }
                 impl Action {
                     #[doc(hidden)]
@@ -183,7 +117,7 @@ pub mod exports {
                     }
                 }
                 /// One step of a plan.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Step {
                     /// Position in `resources`.
@@ -192,55 +126,19 @@ pub mod exports {
                     /// Positions in the plan of the steps that must have ended before this one begins.
                     pub after: _rt::Vec<u32>,
                 }
-                impl ::core::fmt::Debug for Step {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Step")
-                            .field("resource", &self.resource)
-                            .field("action", &self.action)
-                            .field("after", &self.after)
-                            .finish()
-                    }
-                }
                 /// The judgement.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     Defer,
                     Plan(_rt::Vec<Step>),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::Plan(e) => {
-                                f.debug_tuple("Verdict::Plan").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// The verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -751,111 +649,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub fn as_i32<T: AsI32>(t: T) -> i32 {
-        t.as_i32()
-    }
-    pub trait AsI32 {
-        fn as_i32(self) -> i32;
-    }
-    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
-        fn as_i32(self) -> i32 {
-            (*self).as_i32()
-        }
-    }
-    impl AsI32 for i32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u32 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u16 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for i8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for u8 {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for char {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    impl AsI32 for usize {
-        #[inline]
-        fn as_i32(self) -> i32 {
-            self as i32
-        }
-    }
-    pub use alloc_crate::alloc;
-    extern crate alloc as alloc_crate;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

@@ -30,7 +30,7 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 /// Scaleway's states of an Instance server. It has no error state.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum ServerState {
                     Starting,
@@ -41,36 +41,6 @@ pub mod exports {
                     Locked,
                     /// A word this host does not know.
                     Other,
-                }
-                impl ::core::fmt::Debug for ServerState {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            ServerState::Starting => {
-                                f.debug_tuple("ServerState::Starting").finish()
-                            }
-                            ServerState::Running => {
-                                f.debug_tuple("ServerState::Running").finish()
-                            }
-                            ServerState::Stopping => {
-                                f.debug_tuple("ServerState::Stopping").finish()
-                            }
-                            ServerState::Stopped => {
-                                f.debug_tuple("ServerState::Stopped").finish()
-                            }
-                            ServerState::StoppedInPlace => {
-                                f.debug_tuple("ServerState::StoppedInPlace").finish()
-                            }
-                            ServerState::Locked => {
-                                f.debug_tuple("ServerState::Locked").finish()
-                            }
-                            ServerState::Other => {
-                                f.debug_tuple("ServerState::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl ServerState {
                     #[doc(hidden)]
@@ -92,7 +62,7 @@ pub mod exports {
                 }
                 /// Scaleway's `state_detail`. "booting kernel" can last for as long as a server runs, when its image has no agent.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum StateDetail {
                     /// The empty text.
@@ -110,54 +80,6 @@ pub mod exports {
                     Rebooting,
                     /// A word this host does not know.
                     Other,
-                }
-                impl ::core::fmt::Debug for StateDetail {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            StateDetail::None => {
-                                f.debug_tuple("StateDetail::None").finish()
-                            }
-                            StateDetail::AllocatingNode => {
-                                f.debug_tuple("StateDetail::AllocatingNode").finish()
-                            }
-                            StateDetail::ProvisioningNode => {
-                                f.debug_tuple("StateDetail::ProvisioningNode").finish()
-                            }
-                            StateDetail::Starting => {
-                                f.debug_tuple("StateDetail::Starting").finish()
-                            }
-                            StateDetail::BootingKernel => {
-                                f.debug_tuple("StateDetail::BootingKernel").finish()
-                            }
-                            StateDetail::Booted => {
-                                f.debug_tuple("StateDetail::Booted").finish()
-                            }
-                            StateDetail::Ready => {
-                                f.debug_tuple("StateDetail::Ready").finish()
-                            }
-                            StateDetail::Stopping => {
-                                f.debug_tuple("StateDetail::Stopping").finish()
-                            }
-                            StateDetail::StoppingInPlace => {
-                                f.debug_tuple("StateDetail::StoppingInPlace").finish()
-                            }
-                            StateDetail::StoppedInPlace => {
-                                f.debug_tuple("StateDetail::StoppedInPlace").finish()
-                            }
-                            StateDetail::Terminating => {
-                                f.debug_tuple("StateDetail::Terminating").finish()
-                            }
-                            StateDetail::Rebooting => {
-                                f.debug_tuple("StateDetail::Rebooting").finish()
-                            }
-                            StateDetail::Other => {
-                                f.debug_tuple("StateDetail::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl StateDetail {
                     #[doc(hidden)]
@@ -185,7 +107,7 @@ pub mod exports {
                 }
                 /// An operation of ours that is working on the server at this moment.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Operation {
                     None,
@@ -195,31 +117,6 @@ pub mod exports {
                     Resume,
                     /// One that this version of the contract has no word for.
                     Other,
-                }
-                impl ::core::fmt::Debug for Operation {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Operation::None => f.debug_tuple("Operation::None").finish(),
-                            Operation::Create => {
-                                f.debug_tuple("Operation::Create").finish()
-                            }
-                            Operation::Cleanup => {
-                                f.debug_tuple("Operation::Cleanup").finish()
-                            }
-                            Operation::Suspend => {
-                                f.debug_tuple("Operation::Suspend").finish()
-                            }
-                            Operation::Resume => {
-                                f.debug_tuple("Operation::Resume").finish()
-                            }
-                            Operation::Other => {
-                                f.debug_tuple("Operation::Other").finish()
-                            }
-                        }
-                    }
                 }
                 impl Operation {
                     #[doc(hidden)]
@@ -240,7 +137,7 @@ pub mod exports {
                 }
                 /// One server.
                 #[repr(C)]
-                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Server {
                     pub state: ServerState,
@@ -261,26 +158,8 @@ pub mod exports {
                     /// question.
                     pub watched_tags: u64,
                 }
-                impl ::core::fmt::Debug for Server {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Server")
-                            .field("state", &self.state)
-                            .field("detail", &self.detail)
-                            .field("age", &self.age)
-                            .field("state-age", &self.state_age)
-                            .field("has-run", &self.has_run)
-                            .field("in-flight", &self.in_flight)
-                            .field("suspended", &self.suspended)
-                            .field("server-type", &self.server_type)
-                            .field("watched-tags", &self.watched_tags)
-                            .finish()
-                    }
-                }
                 /// The servers of one listing.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Question {
                     /// When the listing was taken.
@@ -295,24 +174,9 @@ pub mod exports {
                     pub watched_tags: _rt::Vec<_rt::String>,
                     pub servers: _rt::Vec<Server>,
                 }
-                impl ::core::fmt::Debug for Question {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Question")
-                            .field("now", &self.now)
-                            .field("zone", &self.zone)
-                            .field("group", &self.group)
-                            .field("server-types", &self.server_types)
-                            .field("watched-tags", &self.watched_tags)
-                            .field("servers", &self.servers)
-                            .finish()
-                    }
-                }
                 /// What to report.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Report {
                     /// Leave it out of this report. An autoscaler tolerates that for a few reports, then forgets the server.
@@ -326,34 +190,6 @@ pub mod exports {
                     Suspending,
                     Suspended,
                     Resuming,
-                }
-                impl ::core::fmt::Debug for Report {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Report::None => f.debug_tuple("Report::None").finish(),
-                            Report::Creating => {
-                                f.debug_tuple("Report::Creating").finish()
-                            }
-                            Report::Running => f.debug_tuple("Report::Running").finish(),
-                            Report::Deleting => {
-                                f.debug_tuple("Report::Deleting").finish()
-                            }
-                            Report::Deleted => f.debug_tuple("Report::Deleted").finish(),
-                            Report::Timeout => f.debug_tuple("Report::Timeout").finish(),
-                            Report::Suspending => {
-                                f.debug_tuple("Report::Suspending").finish()
-                            }
-                            Report::Suspended => {
-                                f.debug_tuple("Report::Suspended").finish()
-                            }
-                            Report::Resuming => {
-                                f.debug_tuple("Report::Resuming").finish()
-                            }
-                        }
-                    }
                 }
                 impl Report {
                     #[doc(hidden)]
@@ -377,24 +213,13 @@ pub mod exports {
                 }
                 /// What to do.
                 #[repr(u8)]
-                #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Action {
                     None,
                     /// The host cleans the server up with everything that belongs to it. It reports `deleting` only while that
                     /// cleanup is really in flight.
                     Reap,
-                }
-                impl ::core::fmt::Debug for Action {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Action::None => f.debug_tuple("Action::None").finish(),
-                            Action::Reap => f.debug_tuple("Action::Reap").finish(),
-                        }
-                    }
                 }
                 impl Action {
                     #[doc(hidden)]
@@ -411,61 +236,26 @@ pub mod exports {
                 }
                 /// What to report about one server and what to do about it.
                 #[repr(C)]
-                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Mapping {
                     pub report: Report,
                     pub action: Action,
                 }
-                impl ::core::fmt::Debug for Mapping {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Mapping")
-                            .field("report", &self.report)
-                            .field("action", &self.action)
-                            .finish()
-                    }
-                }
                 /// The judgement about one server.
-                #[derive(Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]
                 pub enum Verdict {
                     /// The next policy decides about this server.
                     Defer,
                     Mapped(Mapping),
                 }
-                impl ::core::fmt::Debug for Verdict {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        match self {
-                            Verdict::Defer => f.debug_tuple("Verdict::Defer").finish(),
-                            Verdict::Mapped(e) => {
-                                f.debug_tuple("Verdict::Mapped").field(e).finish()
-                            }
-                        }
-                    }
-                }
                 /// One server's verdict and why.
-                #[derive(Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
                 pub struct Answer {
                     pub verdict: Verdict,
                     pub reason: Option<_rt::String>,
-                }
-                impl ::core::fmt::Debug for Answer {
-                    fn fmt(
-                        &self,
-                        f: &mut ::core::fmt::Formatter<'_>,
-                    ) -> ::core::fmt::Result {
-                        f.debug_struct("Answer")
-                            .field("verdict", &self.verdict)
-                            .field("reason", &self.reason)
-                            .finish()
-                    }
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
@@ -736,52 +526,7 @@ pub mod exports {
         }
     }
 }
-#[rustfmt::skip]
-mod _rt {
-    #![allow(dead_code, unused_imports, clippy::all)]
-    pub use alloc_crate::string::String;
-    pub use alloc_crate::vec::Vec;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn string_lift(bytes: Vec<u8>) -> String {
-        if cfg!(debug_assertions) {
-            String::from_utf8(bytes).unwrap()
-        } else {
-            unsafe { String::from_utf8_unchecked(bytes) }
-        }
-    }
-    pub unsafe fn invalid_enum_discriminant<T>() -> T {
-        if cfg!(debug_assertions) {
-            panic!("invalid enum discriminant")
-        } else {
-            unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
-    pub unsafe fn bool_lift(val: u8) -> bool {
-        if cfg!(debug_assertions) {
-            match val {
-                0 => false,
-                1 => true,
-                _ => panic!("invalid bool discriminant"),
-            }
-        } else {
-            val != 0
-        }
-    }
-    pub use alloc_crate::alloc;
-    extern crate alloc as alloc_crate;
-}
+use super::runtime as _rt;
 /// Generates `#[unsafe(no_mangle)]` functions to export the specified type as
 /// the root implementation of all generated traits.
 ///

@@ -324,7 +324,8 @@ mod tests {
     #[test]
     fn the_question_is_the_example_with_the_changes() {
         let case = fixture(
-            r#"{"slot": "retry", "question": {"attempt": 4, "failure": {"class": "locked"}, "group": null}, "expect": {}}"#,
+            r#"{"slot": "retry", "expect": {},
+                "question": {"attempt": 4, "failure": {"class": "locked"}, "group": null}}"#,
         );
         let question: retry::Question = case.question();
         assert_eq!((question.attempt, question.failure.class), (4, FailureClass::Locked));
@@ -340,7 +341,8 @@ mod tests {
             r#"{"slot": "retry", "expect": {}, "host-calls": [
                 {"function": "server-types", "arguments": ["fr-par-1", ["DEV1-S"]],
                  "answer": {"ok": {"complete": true, "server-types": [{"name": "DEV1-S", "stock": "scarce",
-                    "architecture": "x86_64", "processors": 2, "memory": 1, "hourly-price": {"currency": "EUR", "micros": 1}}]}}},
+                    "architecture": "x86_64", "processors": 2, "memory": 1,
+                    "hourly-price": {"currency": "EUR", "micros": 1}}]}}},
                 {"function": "get-server", "arguments": ["fr-par-1", "x"], "answer": {"err": "not-found"}}]}"#,
         );
         let names = ["DEV1-S".to_owned()];

@@ -30,7 +30,8 @@ pub fn assert_table(path: impl AsRef<Path>, name: &str, header: &[&str], rows: &
         return;
     }
     panic!(
-        "{}: the table `{name}` is not what the policy does; run the test with WINDLASS_BLESS=1 to write this:\n\n{table}\nIt says:\n\n{present}",
+        "{}: the table `{name}` is not what the policy does; run the test with WINDLASS_BLESS=1 to write \
+         this:\n\n{table}\nIt says:\n\n{present}",
         path.display()
     );
 }

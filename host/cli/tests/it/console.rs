@@ -114,7 +114,8 @@ fn no_page_and_no_report_shows_a_secret_of_servers_clusters_hooks_or_the_console
     let specification = format!(
         "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 1\ntypes = ['DEV1-S']\nimage = 'ubuntu_noble'\n\
          cloud_init_file = 'first-boot.yaml'\n[hooks.configure.webhook]\nurl = '{}/{PATH}'\n\
-         secret_file = 'webhook-secret'\n[hooks.start.program]\ncommand = '/bin/true'\npass_environment = ['VAULT_TOKEN']\n",
+         secret_file = 'webhook-secret'\n[hooks.start.program]\ncommand = '/bin/true'\n\
+         pass_environment = ['VAULT_TOKEN']\n",
         receiver()
     );
     let file = world.write("farm.toml", specification.as_bytes()).display().to_string();

@@ -11,8 +11,9 @@ use url::Url;
 
 use super::{Client, EMPTY_CONFIG, MAX_MANIFEST_BYTES};
 use crate::digest::ContentDigest;
-use crate::error::{Error, printable};
+use crate::error::Error;
 use crate::manifest::{Descriptor, MANIFEST_MEDIA_TYPE, read_any};
+use crate::printable::printable;
 use crate::reference::Reference;
 use crate::sigstore::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES};
 
@@ -56,7 +57,8 @@ impl Client {
     pub(crate) async fn bundles(&self, reference: &Reference, subject: ContentDigest) -> Result<Vec<String>, Error> {
         let mut listed = self.referrers(reference, subject).await?;
         if listed.len() > MAX_BUNDLES {
-            tracing::warn!(%subject, registry = self.registry, listed = listed.len(), "only {MAX_BUNDLES} bundles are looked at");
+            let (registry, found) = (&self.registry, listed.len());
+            tracing::warn!(%subject, registry, listed = found, "only {MAX_BUNDLES} bundles are looked at");
             listed.truncate(MAX_BUNDLES);
         }
         let mut bundles = Vec::new();

@@ -4,6 +4,7 @@
 //! (`docs/gitlab-runner-keys.md` explains each). All that is wrong is reported at once.
 
 mod apple_silicon;
+mod common;
 mod console;
 mod duration;
 mod environment;

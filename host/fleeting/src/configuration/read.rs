@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use windlass_console::ServeOptions;
 use windlass_lifecycle::{
     AddressKind, AddressPool, CloudInit, Error, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
     ServerSpecification, VolumeKind,
@@ -17,6 +16,7 @@ use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::{Brake, Policies, Source};
 use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
+use super::common::Common;
 use super::console::console;
 use super::problem::{ConfigurationErrors, Problem};
 use super::reader::{Reader, duration, kind, shown};
@@ -64,25 +64,6 @@ const NO_AGE: &str = "there is no such key: the runner does not tell a plugin wh
 enum Kind {
     Instance,
     AppleSilicon,
-}
-
-/// What groups of both kinds have, as far as it could be read.
-pub(super) struct Common {
-    pub(super) group: Option<GroupName>,
-    pub(super) written_name: Option<String>,
-    pub(super) owner: Option<OwnerName>,
-    pub(super) adopt: Option<bool>,
-    pub(super) settings: Option<Settings>,
-    /// Empty where none could be read.
-    pub(super) zones: Vec<Zone>,
-    pub(super) max_size: Option<u32>,
-    pub(super) delete_on_shutdown: bool,
-    pub(super) state_directory: Option<PathBuf>,
-    pub(super) policies: Policies,
-    pub(super) policy_folder: PathBuf,
-    pub(super) brake: Brake,
-    pub(super) metrics: Option<MetricsAddress>,
-    pub(super) console: Option<ServeOptions>,
 }
 
 /// See [`GroupConfiguration::read`].

@@ -3,7 +3,7 @@
 use windlass_lifecycle::PoolPrefix;
 use windlass_policy::slots::release::Requested;
 
-use super::read::Common;
+use super::common::Common;
 use super::reader::Reader;
 use super::{AppleSiliconConfiguration, OperatingSystem};
 

@@ -548,7 +548,8 @@ impl Fleet {
         let entries = match self.lifecycle.journal().entries(creation) {
             Ok(entries) => entries,
             Err(error) => {
-                tracing::warn!(instance = %creation, error = &error as &dyn std::error::Error, "it cannot be looked at");
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(instance = %creation, error, "it cannot be looked at");
                 return false;
             }
         };

@@ -1,6 +1,6 @@
-//! What stands now: what the servers cost, why nothing is created, which policies are in force. Events are counted where
-//! they happen; those that an alert waits for are counted from 0 here, since a counter that first shows up as 1 looks to
-//! Prometheus as if it had not risen.
+//! What stands now: what the servers cost, why nothing is created, which policies are in force. Events are counted
+//! where they happen; those that an alert waits for are counted from 0 here, since a counter that first shows up as 1
+//! looks to Prometheus as if it had not risen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl Link {
 }
 
 impl Gauges {
-    /// Of a group whose places have these prices, in euros for an hour; one without a price costs nothing that is known.
+    /// Of a group whose places have these prices, in euros for an hour; one without a price costs nothing that is
+    /// known.
     pub(crate) fn new(prices: BTreeMap<Place, f64>) -> Self {
         for outcome in ["done", "failed"] {
             metrics::counter!(names::CREATIONS, "outcome" => outcome).increment(0);
@@ -102,8 +103,8 @@ impl Gauges {
         }
     }
 
-    /// Nothing is created at a place for so long from `now` on, in milliseconds since 1970, because of a failure of this
-    /// class.
+    /// Nothing is created at a place for so long from `now` on, in milliseconds since 1970, because of a failure of
+    /// this class.
     pub(crate) fn paused(&self, place: &Place, class: FailureClass, now: u64, rest: Duration) {
         let until = now.saturating_add(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
         let class = match serde_json::to_value(class) {

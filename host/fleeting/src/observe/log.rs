@@ -45,7 +45,10 @@ pub fn start_logging(telemetry: &Telemetry) {
     // What the standard library writes is no line of the form above, and the host would show it at its finest level.
     std::panic::set_hook(Box::new(log_panic));
     if let Some(error) = refused {
-        tracing::warn!(%error, "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_fleeting=debug`");
+        tracing::warn!(
+            %error,
+            "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_fleeting=debug`"
+        );
     }
 }
 

@@ -17,14 +17,14 @@ pub const INCREASES_PAUSED: &str = "windlass_fleeting_increases_paused_total";
 pub const UPDATE_SECONDS: &str = "windlass_fleeting_update_seconds";
 /// Gauge `zone`, `type`: the group's servers at Scaleway, in whatever state, by server type.
 pub const SERVERS: &str = "windlass_fleeting_servers";
-/// Gauge `zone`, `type`: what these servers cost in an hour, in euros, by the prices of Scaleway's list of server types at the
-/// plugin's start. Volumes and addresses are not in it.
+/// Gauge `zone`, `type`: what these servers cost in an hour, in euros, by the prices of Scaleway's list of server types
+/// at the plugin's start. Volumes and addresses are not in it.
 pub const COST: &str = "windlass_fleeting_cost_euros_per_hour";
-/// Gauge `zone`, `type`, `class`: until when nothing of this type is created in this zone, in seconds since 1970, by the
-/// class of the failure that is the reason; 0 where that reason is gone. The pause is over once this time is past.
+/// Gauge `zone`, `type`, `class`: until when nothing of this type is created in this zone, in seconds since 1970, by
+/// the class of the failure that is the reason; 0 where that reason is gone. The pause is over once this time is past.
 pub const PAUSED_UNTIL: &str = "windlass_fleeting_paused_until_timestamp_seconds";
-/// Gauge `slot`, `position`, `policy`, `version`, `digest`, `mode` (`decide`, `shadow`, `suspended`): 1 for a policy that
-/// is in force, 0 for one that was.
+/// Gauge `slot`, `position`, `policy`, `version`, `digest`, `mode` (`decide`, `shadow`, `suspended`): 1 for a policy
+/// that is in force, 0 for one that was.
 pub const POLICY_INFO: &str = "windlass_fleeting_policy_info";
 /// Gauge: policies whose new file was refused, so that an older one stays in force.
 pub const POLICY_FILES_REFUSED: &str = "windlass_fleeting_policy_files_refused";

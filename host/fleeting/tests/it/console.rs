@@ -143,7 +143,15 @@ async fn certificates_let_clients_in_and_an_open_stream_of_events_does_not_hold_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_console_that_cannot_be_served_refuses_the_group_and_says_why() {
-    let group = |console: serde_json::Value| json!({"name": "ci", "zone": "fr-par-1", "server_type": "DEV1-S", "image": "ubuntu_noble", "console": console});
+    let group = |console: serde_json::Value| {
+        json!({
+            "name": "ci",
+            "zone": "fr-par-1",
+            "server_type": "DEV1-S",
+            "image": "ubuntu_noble",
+            "console": console,
+        })
+    };
     let plugin = Plugin::start(quick()).await;
     let open = plugin.init(group(json!("0.0.0.0:0"))).await.unwrap_err();
     assert!(open.contains("console: ") && open.contains("token_file"), "{open}");

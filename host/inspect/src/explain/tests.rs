@@ -1,12 +1,12 @@
 use serde_json::json;
 use windlass_policy::slots::types::FailureClass;
-use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, StateMapping};
+use windlass_policy::slots::{Placement, Provisioning, Reasons, Release, Retry, Rollback, Slot, StateMapping};
 
 use super::*;
 
 /// A record of this question and answer, which the policy `team` decided after another had deferred.
 fn record<S: Slot>(question: &S::Question, answer: &S::Answer) -> DecisionRecord {
-    record_with(S::NAME, json!(question), json!(answer), S::reason(answer))
+    record_with(S::NAME, json!(question), json!(answer), answer.reason())
 }
 
 fn record_with(slot: SlotName, question: Value, answer: Value, reason: Option<&str>) -> DecisionRecord {

@@ -278,7 +278,8 @@ mod tests {
         #[test]
         fn no_path_that_was_accepted_leaves_its_segments(path in "[ -~]{0,60}") {
             if let Ok(parsed) = RequestPath::parse(&path) {
-                let harmless = |segment: &str| !segment.is_empty() && segment != ".." && !segment.contains(['/', '?', '%']);
+                let harmless =
+                    |segment: &str| !segment.is_empty() && segment != ".." && !segment.contains(['/', '?', '%']);
                 prop_assert!(parsed.segments.iter().all(|segment| harmless(segment)));
             }
         }

@@ -62,7 +62,8 @@ fn append(
     transaction
         .prepare_cached(
             "insert into entries (operation, sequence, step, phase, data, at)
-             values (?1, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1), ?2, 'note', ?3, ?4)",
+             values (?1, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1), ?2,
+                 'note', ?3, ?4)",
         )?
         .execute(params![operation, step, data.to_string(), at])
         .map(drop)

@@ -3,14 +3,11 @@
 //! Apple silicon has no tags that could be set, so a host's name is the only mark of whose it is. Anybody with a key
 //! may change it at any time, and the last writer wins.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_policy::Digest;
 
 use crate::Error;
+use crate::name::name;
 
 /// What a host is called between two phases of its adoption.
 pub(crate) const PENDING: &str = "windlass-claim-pending-";
@@ -46,58 +43,12 @@ fn check_letters(what: &'static str, name: &str, longest: usize) -> Result<(), E
     Ok(())
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $check:path) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
-
-        impl $type {
-            /// The name as text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = Error;
-
-            fn from_str(name: &str) -> Result<Self, Error> {
-                Self::try_from(name.to_owned())
-            }
-        }
-
-        impl TryFrom<String> for $type {
-            type Error = Error;
-
-            fn try_from(name: String) -> Result<Self, Error> {
-                $check(&name)?;
-                Ok(Self(name))
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(name: $type) -> String {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(&self.0)
-            }
-        }
-    };
-}
-
 name! {
     /// What the names of a pool's hosts begin with, for example `ci-pool-`: at most 27 bytes, ending with a dash.
     ///
     /// No pool's prefix may be the beginning of another's: `ci-` takes the hosts of `ci-pool-` for its own. Nor may a
     /// claim begin with it.
-    PoolPrefix, check_prefix
+    PoolPrefix, Error, check_prefix
 }
 
 name! {
@@ -106,7 +57,7 @@ name! {
     /// It has to be the claimant's own for ever: two claimants of one name share a host, and one that comes back under
     /// the name of a dead one inherits its host. Put something unique into it (of a Kubernetes object, a part of its
     /// UID).
-    ClaimName, check_claim
+    ClaimName, Error, check_claim
 }
 
 fn check_prefix(name: &str) -> Result<(), Error> {

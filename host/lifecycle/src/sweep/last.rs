@@ -1,5 +1,5 @@
-//! What the last sweep of each zone has found, kept in the state directory for whoever looks from outside: `sweeps/ZONE.json`,
-//! replaced as a whole by the next one. Nothing depends on it.
+//! What the last sweep of each zone has found, kept in the state directory for whoever looks from outside:
+//! `sweeps/ZONE.json`, replaced as a whole by the next one. Nothing depends on it.
 
 use std::io;
 

@@ -121,12 +121,7 @@ enum NextVerdict {
     WaitUntil(u64),
 }
 
-#[derive(Clone, Debug, PartialEq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-struct NextAnswer {
-    verdict: NextVerdict,
-    reason: Option<String>,
-}
+type NextAnswer = crate::slots::Answer<NextVerdict>;
 
 #[derive(Clone, Copy, Debug)]
 struct NextRetry;
@@ -154,14 +149,6 @@ impl Slot for NextRetry {
 
     fn keep(_: &NextQuestion) -> NextAnswer {
         NextAnswer { verdict: NextVerdict::GiveUp, reason: None }
-    }
-
-    fn reason(answer: &NextAnswer) -> Option<&str> {
-        answer.reason.as_deref()
-    }
-
-    fn for_each_reason(answer: &mut NextAnswer, visit: impl FnMut(&mut Option<String>)) {
-        std::iter::once(&mut answer.reason).for_each(visit);
     }
 
     fn example() -> NextQuestion {

@@ -18,7 +18,7 @@ pub use provisioning::Provisioning;
 pub use release::Release;
 pub use retry::Retry;
 pub use rollback::Rollback;
-pub use slot::{CONTRACT_VERSION, Deferred, Slot};
+pub use slot::{Answer, CONTRACT_VERSION, Deferred, Reasons, Slot};
 pub(crate) use slot::{CONTRACT_VERSIONS, sealed};
 pub use state_mapping::StateMapping;
 

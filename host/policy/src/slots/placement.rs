@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::{Failure, FailureClass};
 use crate::slot_name::SlotName;
 
@@ -107,15 +107,8 @@ pub enum Verdict {
 }
 
 /// The verdict and why.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Answer {
-    /// The judgement.
-    pub verdict: Verdict,
-    /// Why, in words for people. Quoted, never parsed.
-    pub reason: Option<String>,
-}
+pub type Answer = slot::Answer<Verdict>;
+
 /// The slot `placement`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Placement;
@@ -153,14 +146,6 @@ impl Slot for Placement {
             false => vec![Assignment { count: question.wanted, places }],
         };
         Answer { verdict: Verdict::Place(assignments), reason: None }
-    }
-
-    fn reason(answer: &Answer) -> Option<&str> {
-        answer.reason.as_deref()
-    }
-
-    fn for_each_reason(answer: &mut Answer, visit: impl FnMut(&mut Option<String>)) {
-        std::iter::once(&mut answer.reason).for_each(visit);
     }
 
     fn example() -> Question {

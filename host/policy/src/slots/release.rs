@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::Failure;
 use crate::slot_name::{OnFailure, SlotName};
 
@@ -204,15 +204,8 @@ pub enum Verdict {
 }
 
 /// The verdict and why.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Answer {
-    /// The judgement.
-    pub verdict: Verdict,
-    /// Why, in words for people. Quoted, never parsed.
-    pub reason: Option<String>,
-}
+pub type Answer = slot::Answer<Verdict>;
+
 /// The slot `release`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Release;
@@ -250,14 +243,6 @@ impl Slot for Release {
             MachineKind::AppleSiliconServer | MachineKind::Other => OnFailure::Keep,
             MachineKind::Instance => OnFailure::Default,
         }
-    }
-
-    fn reason(answer: &Answer) -> Option<&str> {
-        answer.reason.as_deref()
-    }
-
-    fn for_each_reason(answer: &mut Answer, visit: impl FnMut(&mut Option<String>)) {
-        std::iter::once(&mut answer.reason).for_each(visit);
     }
 
     fn example() -> Question {

@@ -1,11 +1,9 @@
 //! Slot `rollback`: what is undone after a failure, in which order, and what is kept (`windlass:policy/rollback`).
 
-mod order;
-
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::{Failure, ResourceKind};
 use crate::slot_name::SlotName;
 
@@ -121,15 +119,8 @@ pub enum Verdict {
 }
 
 /// The verdict and why.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Answer {
-    /// The judgement.
-    pub verdict: Verdict,
-    /// Why, in words for people. Quoted, never parsed.
-    pub reason: Option<String>,
-}
+pub type Answer = slot::Answer<Verdict>;
+
 /// The slot `rollback`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rollback;
@@ -160,14 +151,6 @@ impl Slot for Rollback {
             .map(|(position, _)| Step { resource: position, action: Action::Keep, after: Vec::new() })
             .collect();
         Answer { verdict: Verdict::Plan(steps), reason: None }
-    }
-
-    fn reason(answer: &Answer) -> Option<&str> {
-        answer.reason.as_deref()
-    }
-
-    fn for_each_reason(answer: &mut Answer, visit: impl FnMut(&mut Option<String>)) {
-        std::iter::once(&mut answer.reason).for_each(visit);
     }
 
     fn example() -> Question {
@@ -206,7 +189,7 @@ impl Slot for Rollback {
 pub fn check_attachments(question: &Question, answer: &Answer) -> Result<(), String> {
     match &answer.verdict {
         Verdict::Defer => Ok(()),
-        Verdict::Plan(steps) => order::check(&question.resources, steps),
+        Verdict::Plan(steps) => check_order(&question.resources, steps),
     }
 }
 
@@ -292,3 +275,61 @@ fn check_circles(steps: &[Step]) -> Result<(), String> {
         (0..steps.len()).filter(|position| waits_for[*position] > 0).take(8).map(|p| p.to_string()).collect();
     Err(format!("the steps of the plan wait for each other in a circle: {}", circle.join(", ")))
 }
+
+/// A volume is deleted only after it has left its server: after the server's deletion or its own detachment. The
+/// volumes of a server that stays are not deleted under it.
+fn check_order(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
+    for (position, step) in steps.iter().enumerate() {
+        let Some(resource) = resources.get(step.resource as usize) else {
+            return Err(format!("step {position} names no resource"));
+        };
+        if step.action != Action::Delete
+            || !matches!(resource.kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume)
+        {
+            continue;
+        }
+        let Some(server) = resource.attached_to else {
+            continue;
+        };
+        let before = all_before(steps, position);
+        let released = before.iter().any(|&earlier| {
+            let earlier = &steps[earlier];
+            (earlier.resource == server && earlier.action == Action::Delete)
+                || (earlier.resource == step.resource && earlier.action == Action::Detach)
+        });
+        if !released {
+            return Err(format!(
+                "step {position} deletes {} without waiting until it has left its server {}",
+                describe(resource),
+                resources.get(server as usize).map_or_else(|| "?".to_owned(), describe)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn describe(resource: &Resource) -> String {
+    format!("{:?} {}", resource.kind, resource.id)
+}
+
+/// Every step that has ended when this one begins.
+fn all_before(steps: &[Step], position: usize) -> Vec<usize> {
+    let mut seen = vec![false; steps.len()];
+    let mut open = vec![position];
+    let mut before = Vec::new();
+    while let Some(next) = open.pop() {
+        let after = steps.get(next).map(|step| step.after.as_slice()).unwrap_or_default();
+        for &earlier in after {
+            let earlier = earlier as usize;
+            if seen.get(earlier) == Some(&false) {
+                seen[earlier] = true;
+                before.push(earlier);
+                open.push(earlier);
+            }
+        }
+    }
+    before
+}
+
+#[cfg(test)]
+mod tests;

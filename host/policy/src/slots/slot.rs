@@ -3,8 +3,8 @@
 use std::fmt;
 
 use futures::future::BoxFuture;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentType, Instance, Lift, Lower};
 
@@ -37,6 +37,47 @@ impl Deferred {
     }
 }
 
+/// A verdict and why.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Answer<V> {
+    /// The judgement.
+    pub verdict: V,
+    /// Why, in words for people. Quoted, never parsed.
+    pub reason: Option<String>,
+}
+
+/// What an answer says for people.
+pub trait Reasons {
+    /// The policy's reason.
+    fn reason(&self) -> Option<&str>;
+
+    /// Visits every reason in the answer.
+    fn for_each_reason(&mut self, visit: impl FnMut(&mut Option<String>));
+}
+
+impl<V> Reasons for Answer<V> {
+    fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    fn for_each_reason(&mut self, visit: impl FnMut(&mut Option<String>)) {
+        std::iter::once(&mut self.reason).for_each(visit);
+    }
+}
+
+/// A batch has a reason for each item and none of its own.
+impl<V> Reasons for Vec<Answer<V>> {
+    fn reason(&self) -> Option<&str> {
+        None
+    }
+
+    fn for_each_reason(&mut self, visit: impl FnMut(&mut Option<String>)) {
+        self.iter_mut().map(|answer| &mut answer.reason).for_each(visit);
+    }
+}
+
 /// One decision point. Implemented by the six unit types of this module and by nothing else.
 pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// Its name.
@@ -55,6 +96,7 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// What is answered.
     type Answer: ComponentType
         + Lift
+        + Reasons
         + Serialize
         + DeserializeOwned
         + Clone
@@ -128,12 +170,6 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
         let _ = question;
         OnFailure::Default
     }
-
-    /// The policy's reason, for people.
-    fn reason(answer: &Self::Answer) -> Option<&str>;
-
-    /// Visits every reason in the answer.
-    fn for_each_reason(answer: &mut Self::Answer, visit: impl FnMut(&mut Option<String>));
 
     /// An ordinary question: for the dry run of a new policy, for trying a policy by hand, for documentation. Its
     /// random word, or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry

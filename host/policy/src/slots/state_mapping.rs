@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
 use crate::slot_name::SlotName;
 
 /// Watched tags at most: each server has one bit for each.
@@ -245,15 +245,8 @@ pub enum Verdict {
 }
 
 /// One server's verdict and why.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Answer {
-    /// The judgement.
-    pub verdict: Verdict,
-    /// Why, in words for people. Quoted, never parsed.
-    pub reason: Option<String>,
-}
+pub type Answer = slot::Answer<Verdict>;
+
 /// The slot `state-mapping`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateMapping;
@@ -336,15 +329,6 @@ impl Slot for StateMapping {
             Answer { verdict: Verdict::Mapped(Mapping { report, action: Action::None }), reason: None }
         };
         question.servers.iter().map(keep_one).collect()
-    }
-
-    /// A batch has a reason per server and none of its own.
-    fn reason(_answers: &Vec<Answer>) -> Option<&str> {
-        None
-    }
-
-    fn for_each_reason(answers: &mut Vec<Answer>, visit: impl FnMut(&mut Option<String>)) {
-        answers.iter_mut().map(|answer| &mut answer.reason).for_each(visit);
     }
 
     fn example() -> Question {

@@ -4,7 +4,7 @@ use serde::de::value::Error;
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::{Kind, Node};
+use super::node::{Kind, Node};
 
 /// Reads a node as a value.
 pub(super) struct Build<'s, 'c> {

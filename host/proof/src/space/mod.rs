@@ -6,6 +6,7 @@
 
 mod bounds;
 mod build;
+mod node;
 
 use rand::{Rng, RngExt};
 use serde::Serialize;
@@ -15,6 +16,8 @@ use windlass_policy::slots::{Slot, SlotName};
 use windlass_policy::with_slot;
 
 use crate::shape::{Shape, SlotShapes};
+
+use node::{Kind, Node};
 
 pub use bounds::Values;
 
@@ -64,37 +67,6 @@ pub struct Space {
     /// For each node that chooses: how many choices it has.
     choices: Vec<u32>,
     bounds: Vec<Bound>,
-}
-
-#[derive(Debug)]
-struct Node {
-    /// Its place among those that choose. Of one that doesn't, no matter.
-    id: usize,
-    /// How many different values it has; `u64::MAX` where there are more.
-    size: u64,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Bool,
-    Number(Vec<u64>),
-    Text(Vec<String>),
-    /// The cases of an enum, by their number.
-    Case(u32),
-    /// Absent or there.
-    Option(Box<Node>),
-    /// An option that never is.
-    Absent,
-    /// An option that is always there.
-    Present(Box<Node>),
-    List(Vec<Node>),
-    Record(Vec<Node>),
-    /// A boolean or a case as the example has it.
-    FixedBool(bool),
-    FixedCase(u32),
-    /// A list as the example has it.
-    FixedList(Vec<Node>),
 }
 
 impl Space {

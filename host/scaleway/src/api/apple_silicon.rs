@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Paging, list, owned_by_default};
+use super::list::{Paging, list, owned_by_default};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;

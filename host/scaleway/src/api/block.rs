@@ -1,4 +1,4 @@
-use super::{Paging, list, owned_by_default};
+use super::list::{Paging, list, owned_by_default};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;

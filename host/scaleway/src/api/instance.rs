@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Paging, list, map};
+use super::list::{Paging, list, map};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;

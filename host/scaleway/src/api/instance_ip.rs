@@ -1,4 +1,5 @@
-use super::{InstanceApi, Paging, list, owned_by_default};
+use super::InstanceApi;
+use super::list::{Paging, list, owned_by_default};
 use crate::call::Call;
 use crate::error::{Error, ErrorClass};
 use crate::types::instance::{CreateIp, Ip, IpType, ListIps, UpdateIp};

@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{InstanceApi, Paging, list, owned_by_default};
+use super::InstanceApi;
+use super::list::{Paging, list, owned_by_default};
 use crate::call::Call;
 use crate::error::Error;
 use crate::types::instance::{

@@ -1,4 +1,4 @@
-use super::{Paging, list};
+use super::list::{Paging, list};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;

@@ -9,18 +9,12 @@ mod instance_ip;
 mod instance_server;
 mod instance_volume;
 mod ipam;
+mod list;
 mod marketplace;
 
-use std::collections::BTreeMap;
-
-use serde::de::DeserializeOwned;
-
-use crate::answer::Answer;
-use crate::call::Call;
 use crate::client::Client;
-use crate::error::{Error, MalformedAnswer};
-use crate::paging::{PAGE_SIZE, Page, all_pages};
-use crate::types::Identified;
+use crate::error::Error;
+use crate::location::{Region, Zone};
 
 pub use apple_silicon::AppleSiliconApi;
 pub use block::BlockApi;
@@ -29,81 +23,41 @@ pub use instance::InstanceApi;
 pub use ipam::IpamApi;
 pub use marketplace::MarketplaceApi;
 
-/// How an API pages its lists, and where it tells how many items there are (assumption: filtered-totals).
-#[derive(Debug, Clone, Copy)]
-enum Paging {
-    /// Instance: `per_page`, the total in the header `X-Total-Count`.
-    Header,
-    /// The newer APIs: `page_size`, the total in the body's `total_count`.
-    Body,
-}
+impl Client {
+    /// Servers, addresses, local volumes, private network interfaces, images and groups of a zone.
+    pub fn instance(&self, zone: &Zone) -> InstanceApi {
+        InstanceApi::new(self.clone(), zone.clone())
+    }
 
-/// How the items of one page are read.
-type ReadItems<T> = fn(&Answer, &str) -> Result<Vec<T>, Error>;
+    /// What each server type costs for an hour in a zone, in euro, by its catalogue; nothing of a text that is no zone.
+    pub async fn hourly_prices(&self, zone: &str) -> Result<Vec<(String, f64)>, Error> {
+        let Ok(zone) = zone.parse() else { return Ok(Vec::new()) };
+        let types = self.instance(&zone).list_server_types().await?;
+        Ok(types.into_iter().map(|(name, server_type)| (name, server_type.hourly_price)).collect())
+    }
 
-/// Reads every page of a list whose items are an array under `key`. What a list guarantees: [`all_pages`].
-async fn list<T>(client: &Client, paging: Paging, call: Call, key: &str) -> Result<Vec<T>, Error>
-where
-    T: Identified + DeserializeOwned + Send,
-{
-    pages(client, paging, call, key, Answer::list).await
-}
+    /// Block Storage volumes of a zone.
+    pub fn block(&self, zone: &Zone) -> BlockApi {
+        BlockApi::new(self.clone(), zone.clone())
+    }
 
-/// Reads every page of a list whose items are a map from name to object under `key`.
-async fn map<T>(client: &Client, paging: Paging, call: Call, key: &str) -> Result<BTreeMap<String, T>, Error>
-where
-    T: DeserializeOwned + Send,
-{
-    Ok(pages(client, paging, call, key, Answer::map).await?.into_iter().collect())
-}
+    /// Macs of a zone.
+    pub fn apple_silicon(&self, zone: &Zone) -> AppleSiliconApi {
+        AppleSiliconApi::new(self.clone(), zone.clone())
+    }
 
-async fn pages<T>(
-    client: &Client,
-    paging: Paging,
-    call: Call,
-    key: &str,
-    read_items: ReadItems<T>,
-) -> Result<Vec<T>, Error>
-where
-    T: Identified + Send,
-{
-    let template = call.template;
-    let size_parameter = match paging {
-        Paging::Header => "per_page",
-        Paging::Body => "page_size",
-    };
-    let filtered = call.is_filtered();
-    let call = call.query(size_parameter, PAGE_SIZE.to_string());
-    let call = &call;
-    let fetch = |page: u64| async move {
-        let call = call.clone().query("page", page.to_string());
-        client
-            .call_and(call, |answer| {
-                let total = match paging {
-                    Paging::Header => answer.total_count,
-                    Paging::Body => answer.field_if_there("total_count")?,
-                };
-                Ok(Page { items: read_items(&answer, key)?, total })
-            })
-            .await
-    };
-    all_pages(template, filtered, fetch, |reason| {
-        Error::Malformed(Box::new(MalformedAnswer {
-            method: call.method.to_string(),
-            path: template.to_owned(),
-            status: 200,
-            request_id: None,
-            problem: reason.to_string(),
-            body: String::new(),
-        }))
-    })
-    .await
-}
+    /// Images by label.
+    pub fn marketplace(&self) -> MarketplaceApi {
+        MarketplaceApi::new(self.clone())
+    }
 
-/// Body of a call that creates something which a project must own: where the caller names no owner, the configured
-/// default project does (as in the SDK).
-fn owned_by_default(project: &mut Option<String>, organization: Option<&String>, client: &Client) {
-    if project.is_none() && organization.is_none() {
-        *project = client.settings().project_id().map(str::to_owned);
+    /// Quotas of an organization.
+    pub fn iam(&self) -> IamApi {
+        IamApi::new(self.clone())
+    }
+
+    /// Private addresses of a region.
+    pub fn ipam(&self, region: &Region) -> IpamApi {
+        IpamApi::new(self.clone(), region.clone())
     }
 }

@@ -130,12 +130,12 @@ answers! {
 impl BlockVolume {
     /// When it was created, when Scaleway's text can be read.
     pub fn created_at(&self) -> Option<jiff::Timestamp> {
-        super::instant(&self.created_at)
+        super::instant::instant(&self.created_at)
     }
 
     /// Whether it carries every one of these tags. See [`has_all_tags`](crate::has_all_tags).
     pub fn has_all_tags<W: AsRef<str>>(&self, wanted: &[W]) -> bool {
-        super::has_all_tags(&self.tags, wanted)
+        super::tags::has_all_tags(&self.tags, wanted)
     }
 
     /// Whether it is attached to this server, or on its way to or from it.

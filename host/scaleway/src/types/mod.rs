@@ -12,18 +12,16 @@ pub mod instance;
 pub mod ipam;
 pub mod marketplace;
 
+mod instant;
 mod patch;
 mod secret;
+mod tags;
 mod tolerant;
 mod word;
 
 pub use patch::Patch;
 pub use secret::Secret;
-
-/// An instant out of Scaleway's text (`2026-07-30T12:54:30.207487+00:00` or `...Z`), `None` when it is none.
-fn instant(text: &str) -> Option<jiff::Timestamp> {
-    text.parse().ok()
-}
+pub use tags::has_all_tags;
 
 /// What can be told apart by an id: lists drop doubles by it, and an answer without one is refused.
 pub(crate) trait Identified {
@@ -62,16 +60,6 @@ impl<T> Identified for (String, T) {
     fn id(&self) -> &str {
         &self.0
     }
-}
-
-/// Whether `tags` holds every one of `wanted`, exactly.
-///
-/// Scaleway's own tag filters are not to be trusted for decisions: Block Storage matches *one or more* of the given
-/// tags (SDK), and whether Instance tags are joined by "and" is not provable from any recording. So every list is
-/// filtered again by its reader, with this. What is relied on is that they don't leave out what carries more tags than
-/// were asked for (assumption: tag-filter-several).
-pub fn has_all_tags<T: AsRef<str>, W: AsRef<str>>(tags: &[T], wanted: &[W]) -> bool {
-    wanted.iter().all(|wanted| tags.iter().any(|tag| tag.as_ref() == wanted.as_ref()))
 }
 
 #[cfg(test)]

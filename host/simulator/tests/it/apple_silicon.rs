@@ -10,7 +10,8 @@ use windlass_scaleway::types::apple_silicon::{
 };
 use windlass_scaleway::{Client, ErrorClass, Settings};
 use windlass_simulator::{
-    AppleSilicon, AppleSiliconPool, Durations, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, Span,
+    AppleSilicon, AppleSiliconPool, Durations, FaultKind, FaultRule, FloorRefusal, ForcedState, Options, RequestRecord,
+    Span,
 };
 
 use crate::caller::{Caller, TOKEN};
@@ -461,7 +462,10 @@ proptest! {
             let now = caller.simulator.resources();
             let log = caller.simulator.requests();
             let sent = |method: &str, end: &str| {
-                log.iter().filter(|call| call.method == method && call.status == Some(200) && call.path.ends_with(end)).count()
+                let is_meant = |call: &&RequestRecord| {
+                    call.method == method && call.status == Some(200) && call.path.ends_with(end)
+                };
+                log.iter().filter(is_meant).count()
             };
             let hosts: Vec<&Value> = now.apple_silicon_servers.iter().chain(&now.gone_apple_silicon_servers).collect();
             assert_eq!(hosts.len(), 3 + sent("POST", "/servers"), "none is lost");

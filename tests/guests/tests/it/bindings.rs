@@ -12,6 +12,13 @@ const TYPES: &str = "windlass:policy/types@0.1.0";
 /// The types that the SDK reads by their names (guest/sdk/src/names.rs): they are only written by what is derived.
 const READ_BY_NAME: [&str; 2] = ["FailureClass", "ResourceKind"];
 
+/// The module of what wit-bindgen would write into each file anew.
+const RUNTIME: &str = "runtime";
+const RUNTIME_BEGINS: &str = "#[rustfmt::skip]\nmod _rt {\n";
+
+/// What begins the `Debug` of a type.
+const DEBUG: &str = "impl ::core::fmt::Debug for ";
+
 /// The line of `imports` at which what follows the contract's types begins.
 const LOG: &str = "        pub mod log {\n";
 
@@ -83,6 +90,16 @@ fn slot(module: &'static str) -> Bindings {
     }
 }
 
+/// What all of the above call, standing once: a world of everything needs each of its functions.
+fn runtime(slots: [&str; 6]) -> Bindings {
+    let mut world = imports().world;
+    world.extend(["policy"].into_iter().chain(slots).map(|export| {
+        let export = export.replace('_', "-");
+        format!("export windlass:policy/{export}@0.1.0;")
+    }));
+    Bindings { module: RUNTIME, packages: &["policy", "scaleway"], world, options: imports().options }
+}
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -101,7 +118,10 @@ fn generate(bindings: Bindings) -> String {
     generator.generate(&mut resolve, world, &mut files).unwrap_or_else(|error| panic!("{error:#}"));
     let (_, source) = files.iter().next().expect("a world makes one file");
     let source = String::from_utf8(source.to_vec()).expect("source is text");
+    let (before, runtime, after) = around_the_runtime(&source);
+    let source = format!("{before}use super::{RUNTIME} as _rt;\n{after}");
     match bindings.module {
+        RUNTIME => runtime.lines().flat_map(|line| [line.strip_prefix("    ").unwrap_or(line), "\n"]).collect(),
         // What a policy says about itself is put in words by the host alone.
         "policy" => source,
         // Of the imports only the contract's types, which stand before the log.
@@ -113,24 +133,40 @@ fn generate(bindings: Bindings) -> String {
     }
 }
 
+fn around_the_runtime(source: &str) -> (&str, &str, &str) {
+    let (before, rest) = source.split_once(RUNTIME_BEGINS).expect("each file has its functions");
+    let (runtime, after) = rest.split_once("\n}\n").expect("a module ends");
+    (before, runtime, after)
+}
+
+fn indentation(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
 /// Gives every type the JSON that the host has for it (host/policy/src/slots): the contract's own words, and no unknown
-/// field. wit-bindgen can add derives, but none with an attribute of its own.
+/// field. wit-bindgen can add derives, but none with an attribute of its own. `Debug` it writes out: that is derived,
+/// too.
 fn with_json(source: &str) -> String {
     let mut json = String::with_capacity(source.len());
     let mut lines = source.lines().peekable();
     while let Some(line) = lines.next() {
+        if line.trim_start().starts_with(DEBUG) {
+            let end = format!("{}}}", indentation(line));
+            while lines.next().is_some_and(|line| line != end) {}
+            continue;
+        }
         let Some(derives) = line.trim_start().strip_prefix("#[derive(").and_then(|rest| rest.strip_suffix(")]")) else {
             json.extend([line, "\n"]);
             continue;
         };
-        let indentation = &line[..line.len() - line.trim_start().len()];
+        let indentation = indentation(line);
         let item = lines.peek().map_or("", |item| item.trim());
         let read = match READ_BY_NAME.iter().any(|name| item == format!("pub enum {name} {{")) {
             true => "",
             false => ", ::serde::Deserialize",
         };
         let refused = if item.starts_with("pub struct ") { ", deny_unknown_fields" } else { "" };
-        json.extend([indentation, "#[derive(", derives, ", ::serde::Serialize", read, ")]\n"]);
+        json.extend([indentation, "#[derive(Debug, ", derives, ", ::serde::Serialize", read, ")]\n"]);
         json.extend([indentation, "#[serde(rename_all = \"kebab-case\"", refused, ")]\n"]);
     }
     json
@@ -139,7 +175,7 @@ fn with_json(source: &str) -> String {
 #[test]
 fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
     let slots = ["state_mapping", "retry", "rollback", "release", "provisioning", "placement"];
-    for bindings in [imports(), policy()].into_iter().chain(slots.map(slot)) {
+    for bindings in [imports(), policy(), runtime(slots)].into_iter().chain(slots.map(slot)) {
         let path = root().join(format!("guest/sdk/src/bindings/{}.rs", bindings.module));
         let module = bindings.module;
         let made = generate(bindings);

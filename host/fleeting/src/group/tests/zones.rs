@@ -483,7 +483,13 @@ async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name(
         let client = client.clone();
         async move {
             let project = "22222222-2222-4333-8444-555555555555";
-            let body = json!({ "name": "n", "project": project, "project_id": project, "policy_type": "max_availability", "policy_mode": "optional" });
+            let body = json!({
+                "name": "n",
+                "project": project,
+                "project_id": project,
+                "policy_type": "max_availability",
+                "policy_mode": "optional",
+            });
             let answer = client.send_raw("POST", &path, Some(body.to_string().into())).await.unwrap();
             let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
             text(if key.is_empty() { &body["id"] } else { &body[key]["id"] })

@@ -154,13 +154,13 @@ answers! {
 impl Server {
     /// When it was created, when Scaleway's text can be read.
     pub fn created_at(&self) -> Option<jiff::Timestamp> {
-        crate::types::instant(&self.created_at)
+        crate::types::instant::instant(&self.created_at)
     }
 
     /// The instant from which on it can be deleted, when Scaleway told one that can be read. The billing floor: a
     /// DELETE before it is refused with 412.
     pub fn deletable_at(&self) -> Option<jiff::Timestamp> {
-        self.deletable_at.as_deref().and_then(crate::types::instant)
+        self.deletable_at.as_deref().and_then(crate::types::instant::instant)
     }
 }
 

@@ -47,7 +47,7 @@ answers! {
 impl Image {
     /// When it was created, when Scaleway's text can be read.
     pub fn created_at(&self) -> Option<jiff::Timestamp> {
-        crate::types::instant(&self.creation_date)
+        crate::types::instant::instant(&self.creation_date)
     }
 }
 

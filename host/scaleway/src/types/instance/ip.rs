@@ -64,7 +64,7 @@ answers! {
 impl Ip {
     /// Whether it carries every one of these tags. See [`has_all_tags`](crate::has_all_tags).
     pub fn has_all_tags<W: AsRef<str>>(&self, wanted: &[W]) -> bool {
-        crate::types::has_all_tags(&self.tags, wanted)
+        crate::types::tags::has_all_tags(&self.tags, wanted)
     }
 }
 

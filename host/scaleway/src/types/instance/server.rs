@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Image, PrivateNic, VolumeState, VolumeType};
+use super::{Architecture, Image, PrivateNic, Reference, ServerVolume, VolumeType};
 use crate::types::Patch;
 use crate::types::tolerant::answers;
 use crate::types::word::words;
@@ -55,18 +55,6 @@ words! {
         Rescue = "rescue",
         /// Historical.
         Bootscript = "bootscript",
-    }
-}
-
-words! {
-    /// A processor architecture.
-    pub enum Architecture {
-        /// AMD and Intel, 64 bits.
-        X86_64 = "x86_64",
-        /// ARM, 64 bits.
-        Arm64 = "arm64",
-        /// ARM, 32 bits; historical.
-        Arm = "arm",
     }
 }
 
@@ -178,27 +166,6 @@ answers! {
         pub dns: String,
     }
 
-    /// A volume as it appears inside a server. A Block Storage volume (`sbs_volume`) shows only id, type, state, zone
-    /// and boot here; its name, size and tags are at the Block Storage API (recorded).
-    pub struct ServerVolume {
-        /// UUID.
-        pub id: String,
-        /// Name; empty for Block Storage volumes.
-        pub name: String,
-        /// Kind of volume.
-        pub volume_type: VolumeType,
-        /// Bytes; 0 for Block Storage volumes.
-        pub size: u64,
-        /// State; unknown (empty) in older answers for Block Storage volumes.
-        pub state: VolumeState,
-        /// Whether the server boots from it.
-        pub boot: bool,
-        /// Tags; Block Storage volumes show none here.
-        pub tags: Vec<String>,
-        /// The zone's name.
-        pub zone: String,
-    }
-
     /// A public address as it appears inside a server.
     pub struct ServerIp {
         /// UUID.
@@ -221,14 +188,6 @@ answers! {
         pub state: ServerIpState,
         /// Its id at the IPAM API.
         pub ipam_id: String,
-    }
-
-    /// Another object by id and name.
-    pub struct Reference {
-        /// UUID.
-        pub id: String,
-        /// Name.
-        pub name: String,
     }
 
     /// Where in Scaleway's data centre a server runs.
@@ -271,17 +230,17 @@ answers! {
 impl Server {
     /// When it was created, when Scaleway's text can be read.
     pub fn created_at(&self) -> Option<jiff::Timestamp> {
-        crate::types::instant(&self.creation_date)
+        crate::types::instant::instant(&self.creation_date)
     }
 
     /// When it last changed, when Scaleway's text can be read.
     pub fn modified_at(&self) -> Option<jiff::Timestamp> {
-        crate::types::instant(&self.modification_date)
+        crate::types::instant::instant(&self.modification_date)
     }
 
     /// Whether it carries every one of these tags. See [`has_all_tags`](crate::has_all_tags).
     pub fn has_all_tags<W: AsRef<str>>(&self, wanted: &[W]) -> bool {
-        crate::types::has_all_tags(&self.tags, wanted)
+        crate::types::tags::has_all_tags(&self.tags, wanted)
     }
 }
 

@@ -45,6 +45,27 @@ words! {
 }
 
 answers! {
+    /// A volume as it appears inside a server. A Block Storage volume (`sbs_volume`) shows only id, type, state, zone
+    /// and boot here; its name, size and tags are at the Block Storage API (recorded).
+    pub struct ServerVolume {
+        /// UUID.
+        pub id: String,
+        /// Name; empty for Block Storage volumes.
+        pub name: String,
+        /// Kind of volume.
+        pub volume_type: VolumeType,
+        /// Bytes; 0 for Block Storage volumes.
+        pub size: u64,
+        /// State; unknown (empty) in older answers for Block Storage volumes.
+        pub state: VolumeState,
+        /// Whether the server boots from it.
+        pub boot: bool,
+        /// Tags; Block Storage volumes show none here.
+        pub tags: Vec<String>,
+        /// The zone's name.
+        pub zone: String,
+    }
+
     /// A local volume (`l_ssd`, `scratch`) of the Instance API. Block Storage volumes are another API's
     /// [`BlockVolume`](crate::types::block::BlockVolume).
     pub struct Volume {
@@ -78,12 +99,12 @@ answers! {
 impl Volume {
     /// When it was created, when Scaleway's text can be read.
     pub fn created_at(&self) -> Option<jiff::Timestamp> {
-        crate::types::instant(&self.creation_date)
+        crate::types::instant::instant(&self.creation_date)
     }
 
     /// Whether it carries every one of these tags. See [`has_all_tags`](crate::has_all_tags).
     pub fn has_all_tags<W: AsRef<str>>(&self, wanted: &[W]) -> bool {
-        crate::types::has_all_tags(&self.tags, wanted)
+        crate::types::tags::has_all_tags(&self.tags, wanted)
     }
 }
 

@@ -3,8 +3,6 @@
 //! The process has no terminal and no input. Credentials reach it as they reached this one: by the environment and by
 //! files.
 
-mod kept;
-
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,9 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use windlass_cluster::{ClusterStore, SqliteClusterStore};
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDirectory};
 
-pub(crate) use self::kept::{Kept, begin, end, works_as};
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};
 use crate::context::Context;
+use crate::detached::{self, Kept};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, printable};
 use crate::progress::LOOK_AGAIN;
@@ -31,7 +29,7 @@ const LOOK_SOON: Duration = Duration::from_millis(50);
 pub(crate) fn is_wanted(command: &arguments::Command) -> bool {
     use arguments::Command;
     // What was started to go on by itself never starts another.
-    if kept::is_detached() {
+    if detached::is_detached() {
         return false;
     }
     match command {
@@ -63,14 +61,14 @@ pub(crate) async fn run(context: &Context, command: &arguments::Command) -> Resu
     }
     let of_cluster = matches!(command, arguments::Command::Cluster(_));
     let state = context.state_directory()?;
-    let failed = kept::unusable(&state);
+    let failed = detached::unusable(&state);
     let mut interruptions = Interruptions::listen()?;
     let starting = format!("starting-{}", std::process::id());
-    let (out, log) = kept::prepare(&state, &starting)?;
+    let (out, log) = detached::prepare(&state, &starting)?;
     let program = std::env::current_exe().map_err(&failed)?;
     let mut child = Command::new(program)
         .args(without_option(std::env::args_os().skip(1)))
-        .env(kept::STARTING, &starting)
+        .env(detached::STARTING, &starting)
         .stdin(Stdio::null())
         .stdout(out.try_clone().map_err(&failed)?)
         .stderr(log.try_clone().map_err(&failed)?)
@@ -79,8 +77,8 @@ pub(crate) async fn run(context: &Context, command: &arguments::Command) -> Resu
     let begun = match wait_until_begun(context, &state, &mut child, &mut interruptions, of_cluster).await? {
         Ok(begun) => begun,
         Err(status) => {
-            kept::forget(&state, &starting);
-            return ended_early(context, status, &kept::written(&out), &kept::written(&log));
+            detached::forget(&state, &starting);
+            return ended_early(context, status, &detached::written(&out), &detached::written(&log));
         }
     };
     let process = child.id();

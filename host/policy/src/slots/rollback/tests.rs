@@ -3,8 +3,6 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::slots::Slot;
-use crate::slots::rollback::{Answer, Evidence, Question, Rollback, Verdict, check_attachments};
 
 fn resource(kind: ResourceKind, attached_to: Option<u32>, owned: bool) -> Resource {
     Resource {
@@ -65,7 +63,7 @@ fn a_step_of_another_resource_or_of_another_kind_releases_no_volume() {
         plan(&[(1, PowerOff, &[]), (1, Delete, &[0])]),
     ] {
         let Verdict::Plan(steps) = &steps.verdict else { unreachable!("it was made as a plan") };
-        let refusal = check(&resources, steps).unwrap_err();
+        let refusal = check_order(&resources, steps).unwrap_err();
         assert!(refusal.contains("deletes BlockVolume id without waiting"), "{refusal}");
         assert!(refusal.contains("left its server Server id"), "{refusal}");
     }
@@ -161,7 +159,7 @@ proptest! {
     #[test]
     fn no_answer_whatever_breaks_the_check((question, answer) in nearly_right()) {
         let Verdict::Plan(steps) = &answer.verdict else { unreachable!("the strategy makes plans") };
-        let _ = check(&question.resources, steps);
+        let _ = check_order(&question.resources, steps);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::printable;
 
 /// Names to the process the files that it writes to, before it has its mark. It is set for detached processes only.
-pub(super) const STARTING: &str = "WINDLASS_DETACHED";
+pub(crate) const STARTING: &str = "WINDLASS_DETACHED";
 /// The folder in the state directory.
 const FOLDER: &str = "detached";
 /// What a process writes beyond this on one of its streams makes that file begin anew.
@@ -28,7 +28,7 @@ const BOUND_AGAIN: Duration = Duration::from_secs(1);
 static WORKING: OnceLock<(StateDirectory, String)> = OnceLock::new();
 
 /// Whether this is a detached process.
-pub(super) fn is_detached() -> bool {
+pub(crate) fn is_detached() -> bool {
     std::env::var_os(STARTING).is_some()
 }
 
@@ -81,7 +81,7 @@ fn path(name: &str, kind: &str) -> String {
     format!("{FOLDER}/{name}.{kind}")
 }
 
-pub(super) fn unusable(state: &StateDirectory) -> impl Fn(std::io::Error) -> Failure {
+pub(crate) fn unusable(state: &StateDirectory) -> impl Fn(std::io::Error) -> Failure {
     let place = state.path().join(FOLDER).display().to_string();
     move |error| {
         Failure::usage("the output of detached operations cannot be kept; nothing was touched")
@@ -91,7 +91,7 @@ pub(super) fn unusable(state: &StateDirectory) -> impl Fn(std::io::Error) -> Fai
 }
 
 /// The files for a process that is about to start, by this name until it has its mark: its stdout and stderr.
-pub(super) fn prepare(state: &StateDirectory, starting: &str) -> Result<(File, File), Failure> {
+pub(crate) fn prepare(state: &StateDirectory, starting: &str) -> Result<(File, File), Failure> {
     let failed = unusable(state);
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
@@ -112,7 +112,7 @@ pub(super) fn prepare(state: &StateDirectory, starting: &str) -> Result<(File, F
 }
 
 /// What stands in a file of [`prepare`].
-pub(super) fn written(mut file: &File) -> String {
+pub(crate) fn written(mut file: &File) -> String {
     let mut content = Vec::new();
     // What cannot be read is left out of the message; the exit code says that it failed.
     let _ = file.rewind().and_then(|()| file.take(2 * LARGEST_BYTES).read_to_end(&mut content));
@@ -120,7 +120,7 @@ pub(super) fn written(mut file: &File) -> String {
 }
 
 /// Removes the files of a process that ended before it had its mark.
-pub(super) fn forget(state: &StateDirectory, starting: &str) {
+pub(crate) fn forget(state: &StateDirectory, starting: &str) {
     for kind in ["out", "log"] {
         let _ = state.handle().remove_file(path(starting, kind));
     }
@@ -142,7 +142,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// That of the process with this mark in the journal; none where it is no detached one, or where its files are
     /// gone.
-    pub(super) fn of(state: &StateDirectory, mark: &str) -> Result<Option<Kept>, Failure> {
+    pub(crate) fn of(state: &StateDirectory, mark: &str) -> Result<Option<Kept>, Failure> {
         if mark.contains('/') || mark.starts_with('.') {
             return Ok(None);
         }
@@ -156,12 +156,12 @@ impl Kept {
     }
 
     /// Whether the process lives.
-    pub(super) fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         is_locked(&self.log)
     }
 
     /// The whole lines of its log since the last time. What cannot be read is no failure of the operation.
-    pub(super) fn new_lines(&mut self) -> Vec<String> {
+    pub(crate) fn new_lines(&mut self) -> Vec<String> {
         let mut content = Vec::new();
         let length = self.log.metadata().map_or(0, |data| data.len());
         if length < self.at {
@@ -179,7 +179,7 @@ impl Kept {
     }
 
     /// Its exit code and what it wrote on stdout; none where it was killed.
-    pub(super) fn ended(&self) -> Option<(u8, String)> {
+    pub(crate) fn ended(&self) -> Option<(u8, String)> {
         let code = read(&self.state, &self.mark, "exit")?.trim().parse().ok()?;
         Some((code, read(&self.state, &self.mark, "out").unwrap_or_default()))
     }

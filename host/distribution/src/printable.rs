@@ -1,0 +1,12 @@
+//! Text of others, in words of ours.
+
+/// Foreign text on one line and of a bounded length.
+pub(crate) fn printable(text: &str) -> String {
+    const MOST: usize = 300;
+    let mut line: String =
+        text.chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    if text.chars().nth(MOST).is_some() {
+        line.push('…');
+    }
+    line
+}

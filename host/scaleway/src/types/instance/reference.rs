@@ -1,0 +1,11 @@
+use crate::types::tolerant::answers;
+
+answers! {
+    /// Another object by id and name.
+    pub struct Reference {
+        /// UUID.
+        pub id: String,
+        /// Name.
+        pub name: String,
+    }
+}
