@@ -12,7 +12,7 @@ use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOpt
 
 /// Keys and bundles as cosign makes them.
 #[path = "../../../../host/distribution/tests/it/cosign.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 mod cosign;
 
 /// Failing policies fail when their random word is odd: one that always does is refused when it is loaded. So that none
