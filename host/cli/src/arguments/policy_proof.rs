@@ -11,13 +11,14 @@ use super::{LoadOptions, slot_names};
 /// How much is asked, and of what.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SpaceOptions {
-    /// At most so many questions within the bounds; where there are more, so many are drawn from them
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000_000)]
-    pub(crate) questions: u64,
+    /// At most so many questions within the bounds; where there are more, so many are drawn from them [default:
+    /// 20000000; of a policy in JavaScript or Python, which takes a hundred times as long for each, 50000]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) questions: Option<u64>,
     /// So many questions at random beyond the bounds, after those in which every two values of two places come
-    /// together; with 0, none of either
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
-    pub(crate) random: u64,
+    /// together; with 0, none of either [default: 100000; of a policy in JavaScript or Python 10000]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) random: Option<u64>,
     /// The seed from which questions are drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,

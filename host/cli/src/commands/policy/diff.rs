@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     let recorded = DecisionReader::open(context.state_directory()?.handle())
         .and_then(|log| log.since(since))
         .map_err(|error| Failure::usage("the decision log cannot be read").because(error.to_string()))?;
-    let found = diff(&old, &new, &recorded.records, &options(&arguments.space))
+    let found = diff(&old, &new, &recorded.records, &options(&arguments.space, &[&old, &new]))
         .map_err(|error| Failure::usage(error.to_string()).remedy("windlass help policy diff"))?;
     context.output.result(&found, || words(&found, arguments));
     if arguments.fail_on_change && !found.groups.is_empty() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use windlass_policy::{Class, LoadedPolicy};
 use windlass_proof::space::Values;
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
 
@@ -13,6 +14,9 @@ use crate::files::read_text;
 use crate::output::{bold, green, printable, red};
 use crate::policy_file::{BUILT_IN, link_or_default, load, trial_host};
 
+/// What is asked of a script where nothing else is said: a minute or two on two cores.
+const SCRIPT_QUESTIONS: u64 = 50_000;
+const SCRIPT_RANDOM: u64 = 10_000;
 /// A file of laws larger than this is a mistake.
 const LARGEST_LAWS_BYTES: u64 = 1 << 20;
 
@@ -40,7 +44,7 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
         laws.push(Law { name: format!("equivalent {}", file.display()), statement: Statement::Equivalent(other) });
     }
     context.output.say(&format!("asking {} about {} laws", name_of(&arguments.load.file), laws.len()));
-    let proof = prove(&policy, &laws, &options(&arguments.space)).map_err(|error| match &error {
+    let proof = prove(&policy, &laws, &options(&arguments.space, &[&policy])).map_err(|error| match &error {
         ProofError::Bounds(_) => Failure::usage(error.to_string()).remedy("windlass help policy prove"),
         _ => Failure::usage("the laws cannot be decided").because(error.to_string()),
     })?;
@@ -83,8 +87,12 @@ fn read_laws(file: &Path, arguments: &ProvePolicy) -> Result<Vec<Law>, Failure> 
     Ok(laws.laws)
 }
 
-/// How much is asked, as the command line says it.
-pub(super) fn options(space: &SpaceOptions) -> ProofOptions {
+/// How much is asked of these policies, as the command line says it.
+pub(super) fn options(space: &SpaceOptions, policies: &[&LoadedPolicy]) -> ProofOptions {
+    let usual = match policies.iter().any(|policy| policy.class() == Class::Script) {
+        true => ProofOptions { enumerated: SCRIPT_QUESTIONS, random: SCRIPT_RANDOM, ..ProofOptions::default() },
+        false => ProofOptions::default(),
+    };
     let bounds = space.bounds.iter().map(|(path, values)| {
         // The command line can't tell the most items of a list from a number.
         let is_list = ["servers", "resources", "nodes"].contains(&path.as_str());
@@ -96,11 +104,11 @@ pub(super) fn options(space: &SpaceOptions) -> ProofOptions {
         }
     });
     ProofOptions {
-        enumerated: space.questions,
-        random: space.random,
+        enumerated: space.questions.unwrap_or(usual.enumerated),
+        random: space.random.unwrap_or(usual.random),
         seed: space.seed,
         bounds: bounds.collect(),
-        ..ProofOptions::default()
+        ..usual
     }
 }
 
