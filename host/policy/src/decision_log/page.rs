@@ -7,7 +7,7 @@ use std::io;
 use serde::Serialize;
 use windlass_distribution::files::read_bounded;
 
-use super::read::{DecisionFilter, DecisionReader, DecisionSummary, MAX_SEGMENT_BYTES, id_of};
+use super::read::{DecisionFilter, DecisionReader, DecisionSummary, MAX_SEGMENT_BYTES, id_of, text_of};
 use super::{DecisionRecord, SUFFIX};
 use crate::decision::DecisionId;
 use crate::error::Error;
@@ -159,8 +159,7 @@ impl DecisionReader {
     pub(super) fn segment(&self, name: &str) -> Result<Option<String>, Error> {
         let Some(folder) = &self.folder else { return Ok(None) };
         match read_bounded(folder, name, MAX_SEGMENT_BYTES) {
-            // A torn line can end within a character.
-            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Ok(bytes) => Ok(Some(text_of(bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::StateFolder { what: "read a segment of the decision log".into(), source }),
         }

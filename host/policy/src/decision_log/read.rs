@@ -222,8 +222,7 @@ impl DecisionReader {
                 continue;
             }
             match read_bounded(folder, &name, MAX_SEGMENT_BYTES) {
-                // A torn line can end within a character.
-                Ok(bytes) => segments.push(String::from_utf8_lossy(&bytes).into_owned()),
+                Ok(bytes) => segments.push(text_of(bytes)),
                 // Removed by a host meanwhile, to make room.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(failed("read a segment of the decision log")(source)),
@@ -246,6 +245,11 @@ impl DecisionFilter {
             && (!self.only_fallbacks || decision.is_fallback())
             && self.policy.as_deref().is_none_or(|name| decision.asked.iter().any(|asked| &*asked.policy.name == name))
     }
+}
+
+/// A segment as text. A torn line can end within a character; all others are taken as they are, without a copy.
+pub(super) fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|torn| String::from_utf8_lossy(torn.as_bytes()).into_owned())
 }
 
 /// The id at the beginning of a line.
