@@ -23,11 +23,14 @@ PROGRAMS = ("windlass", "fleeting-plugin-scaleway", "windlass-controller")
 ARCHITECTURES = sorted(path.name for path in RELEASE.glob("programs/*"))
 HERE = {machine: architecture for architecture, machine in MACHINES.items()}[platform.machine()]
 VERSION = subprocess.run([ROOT / "deploy/release/version"], check=True, capture_output=True, text=True).stdout.strip()
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 DROP_IN = "etc/systemd/system/gitlab-runner.service.d/windlass.conf"
 
 
 def run(*command, **options):
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, **options)
+    command = [str(word) for word in command]
+    # Tools that show what stands in a program show bytes, too.
+    done = subprocess.run(command, text=True, errors="replace", capture_output=True, **options)
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -184,7 +187,7 @@ def clean_root(tmp_path_factory):
 
 
 def within(root, *command, user="0:0"):
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp/user", "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {"PATH": PATH, "HOME": "/tmp/user", "DEBIAN_FRONTEND": "noninteractive"}
     return run("chroot", f"--userspec={user}", root, *command, env=environment)
 
 
@@ -306,7 +309,7 @@ def test_an_image_runs_from_its_own_files_alone_as_nobody(registry, tmp_path, pr
         (root / writable).mkdir(mode=0o1777, exist_ok=True)
     os.chown(root / "home/nonroot", 65532, 65532)
     said = run("chroot", "--userspec=65532:65532", root, f"/usr/local/bin/{program}", *arguments,
-               env={"HOME": "/home/nonroot"})
+               env={"HOME": "/home/nonroot", "PATH": PATH})
     assert says.lower() in said.lower(), said[-2000:]
 
 
