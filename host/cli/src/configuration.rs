@@ -249,6 +249,7 @@ fn read_chain(
         _ => vec![value],
     };
     let mut lines = Vec::new();
+    let before_all = problems.count();
     let mut policies = std::mem::take(&mut configuration.policies);
     for (position, link) in links.iter().enumerate() {
         let place = link.span().start;
@@ -273,6 +274,11 @@ fn read_chain(
             Ok(read) => policies = read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link)),
             Err(message) => problems.add(place, path, message),
         }
+    }
+    if problems.count() == before_all
+        && let Err(message) = policies.check()
+    {
+        problems.add(value.span().start, path, message);
     }
     configuration.policies = policies;
     configuration.policy_lines.insert(slot, lines);
@@ -394,6 +400,19 @@ mode = "shadow"
         let failure = parse("\n[policies.retry]\nlimits = { tme_ms = 1 }", Path::new("c.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
         assert!(failure.causes[0].contains("`time_ms`"), "{:?}", failure.causes);
+    }
+
+    #[test]
+    fn a_chain_that_is_too_long_or_goes_on_after_the_default_is_told_with_its_line() {
+        for (text, wrong) in [
+            ("\n[[policies.retry]]\npath = 'a.wasm'".repeat(9), "9 links, and at most 8 are allowed"),
+            ("\n[[policies.retry]]".repeat(2), "Put it last"),
+        ] {
+            let failure = parse(&text, Path::new("c.toml")).expect_err("invalid");
+            assert_eq!(failure.causes.len(), 1, "{:?}", failure.causes);
+            assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+            assert!(failure.causes[0].contains(wrong), "{:?}", failure.causes);
+        }
     }
 
     #[test]

@@ -333,9 +333,7 @@ impl Policies {
             let place = format!("policies.{slot}");
             let links = match value {
                 Value::Array(links) => {
-                    if links.len() > MAX_LINKS {
-                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
-                    }
+                    check_length(&place, links.len())?;
                     let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
                     links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
                 }
@@ -347,9 +345,14 @@ impl Policies {
         Ok(policies)
     }
 
-    /// The built-in default never defers, so nothing after it would ever be asked.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Checks what no single link shows: that no chain is too long, and that none goes on after the built-in default,
+    /// which never defers. Those that were read have been checked; those that were put together are when they are used.
+    ///
+    /// # Errors
+    /// A sentence that names the place and the remedy.
+    pub fn check(&self) -> Result<(), String> {
         for (slot, links) in &self.chains {
+            check_length(&format!("policies.{slot}"), links.len())?;
             if let Some(index) = links.iter().rev().skip(1).position(Link::decides_all) {
                 let index = links.len() - 2 - index;
                 return Err(format!(
@@ -382,6 +385,13 @@ impl Serialize for Policies {
         }
         map.end()
     }
+}
+
+fn check_length(place: &str, links: usize) -> Result<(), String> {
+    if links > MAX_LINKS {
+        return Err(format!("{place}: {links} links, and at most {MAX_LINKS} are allowed"));
+    }
+    Ok(())
 }
 
 fn kind(value: &Value) -> &'static str {
