@@ -152,13 +152,16 @@ _sshd:
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
 
 # A walk through the console's pages in headless Chromium: as they look in both themes and three widths, without scripts, by keyboard, by axe,
-# and with a thousand hostile texts. Pictures stay in target/console-browser.
-test-console: _programs _chromium
-    @command -v npm >/dev/null || { echo "SKIPPED: the walk through the console needs Node.js 20: https://nodejs.org"; exit 0; }; \
+# and with a thousand hostile texts. Pictures stay in target/browser.
+test-console: _programs _chromium (_browser "console")
+
+# A walk by Chromium: the tests of that name in tests/browser.
+_browser name:
+    @command -v npm >/dev/null || { echo "SKIPPED: a walk by a browser needs Node.js 20: https://nodejs.org"; exit 0; }; \
     chromium=$(command -v chromium || command -v chromium-browser || true); \
-    test -n "$chromium" || { echo "SKIPPED: the walk through the console needs Chromium: apt-get install chromium"; exit 0; }; \
-    cd tests/console-browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
-    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs walk.test.mjs
+    test -n "$chromium" || { echo "SKIPPED: a walk by a browser needs Chromium: apt-get install chromium"; exit 0; }; \
+    cd tests/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
+    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs {{ name }}.test.mjs
 
 # Debian's Chromium, where there is none and it can be installed.
 _chromium:
@@ -397,8 +400,9 @@ site *arguments: _mdbook
     python3 docs/site/assemble.py {{ target }}/site-source
     mdbook build {{ target }}/site-source --dest-dir {{ target }}/site {{ arguments }}
 
-# The site, and whether each of its links leads to a page and a section that exist. Nothing outside is asked.
-test-site: site
+# The site: whether each of its links leads to a page and a section that exist, and each page is whole in Chromium at three widths. Nothing
+# outside is asked. Pictures stay in target/browser/site.
+test-site: site && _chromium (_browser "site")
     python3 docs/site/check.py {{ target }}/site
 
 # mdBook takes some minutes to build, once.

@@ -3,7 +3,8 @@
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { PICTURES, THEMES, WIDTHS, axe, browse, links, look, open, pages, startDemo, startWorld } from "./world.mjs";
+import { PICTURES, THEMES, WIDTHS, axe, browse, links, look, open } from "./browser.mjs";
+import { pages, startDemo, startWorld } from "./console.mjs";
 
 let browser, world, demo, good, hostile, all;
 
