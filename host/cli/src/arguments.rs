@@ -20,6 +20,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCandidates;
+use windlass_inspect::output::{Color, Output, OutputFormat};
 
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::SlotName;
@@ -27,7 +28,6 @@ use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
 use crate::completion;
 use crate::configuration::VolumeType;
-use crate::output::{Color, Output, OutputFormat};
 use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use conformance::Conformance;

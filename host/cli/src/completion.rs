@@ -33,7 +33,7 @@ pub(crate) fn answer(commands: fn() -> clap::Command) -> Option<ExitCode> {
         Ok(_) => Some(ExitCode::SUCCESS),
         Err(error) => {
             let _ = error.print();
-            Some(crate::failure::Exit::Usage.into())
+            Some(windlass_inspect::failure::Exit::Usage.into())
         }
     }
 }

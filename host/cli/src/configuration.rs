@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::ValueEnum;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use windlass_inspect::failure::Failure;
 
 use windlass_distribution::{Reference, RegistrySettings, Trust};
 use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
 use windlass_policy::Policies;
 use windlass_policy::slots::SlotName;
 
-use crate::failure::Failure;
 use crate::files::read_text;
 use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
 use crate::units::Size;
@@ -420,7 +420,7 @@ mode = "shadow"
         let text = "onwer = 'x'\n[policies.retri]\n[policies.retry]\nsetings = {}\non_failure = \
             'kep'\n[limits]\nparallel = 0\n";
         let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
-        assert_eq!(failure.exit, crate::failure::Exit::Usage);
+        assert_eq!(failure.exit, windlass_inspect::failure::Exit::Usage);
         assert_eq!(failure.message, "the configuration has 5 problems; nothing was done");
         assert_eq!(
             failure.causes,

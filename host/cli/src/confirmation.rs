@@ -7,9 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-
-use crate::failure::{Exit, Failure};
-use crate::output::{ask, bold, table};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{ask, bold, table};
 
 /// The option by which a command only says what it would do.
 pub(crate) const DRY_RUN: &str = "--dry-run";

@@ -8,6 +8,8 @@ use cap_std::fs::Dir;
 use futures::future::BoxFuture;
 use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterStore};
 use windlass_distribution::{LockFile, Registries, RegistryOptions};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
@@ -19,8 +21,6 @@ use windlass_scaleway::{
 use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment, environment_of_process};
 use crate::detached;
-use crate::failure::Failure;
-use crate::output::Output;
 
 /// What the lock file beside the configuration has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

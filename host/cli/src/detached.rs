@@ -9,10 +9,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cap_std::fs::{DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::printable;
 use windlass_lifecycle::StateDirectory;
-
-use crate::failure::Failure;
-use crate::output::printable;
 
 /// Names to the process the files that it writes to, before it has its mark. It is set for detached processes only.
 pub(crate) const STARTING: &str = "WINDLASS_DETACHED";

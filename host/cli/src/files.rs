@@ -5,8 +5,7 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
-
-use crate::failure::Failure;
+use windlass_inspect::failure::Failure;
 
 /// A file named on the command line or in the configuration, read whole. Longer than `limit` bytes is an error.
 pub(crate) fn read_bounded(path: &Path, what: &str, limit: u64) -> Result<Vec<u8>, Failure> {

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use windlass_cluster::ClusterControl;
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::Output;
 use windlass_lifecycle::Control;
-
-use crate::failure::{Exit, Failure};
-use crate::output::Output;
 
 /// The listening itself.
 #[must_use = "listening holds the control, so it must be stopped for the events to end"]

@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
+use windlass_inspect::output::Color;
 use windlass_telemetry::Telemetry;
 
 use crate::arguments::Global;
-use crate::output::Color;
 
 /// The variable that overrides `--verbose` and `--quiet` with a filter of its own, as `RUST_LOG` does elsewhere.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";

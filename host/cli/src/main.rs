@@ -24,10 +24,10 @@ mod units;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) use windlass_inspect::{failure, listing, output};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output;
 
 use crate::arguments::Arguments;
-use crate::failure::{Exit, Failure};
 
 /// What a collector has for taking the last traces and metrics. Everything has been told by then.
 const LAST_EXPORT: Duration = Duration::from_secs(3);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use windlass_inspect::failure::Exit;
 use windlass_test_reference::{cell, commands, hold, wrapped};
 
 use crate::arguments::Arguments;
 use crate::configuration;
-use crate::failure::Exit;
 use crate::toml_reader::ASKED;
 
 #[test]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use cap_std::fs::Dir;
 use serde_json::{Map, Value};
+use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Refusal, RulesFile, Source};
 
 use crate::arguments::LoadOptions;
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::{read_bounded, read_stdin, read_text};
 
 /// A policy file larger than this is not read at all.

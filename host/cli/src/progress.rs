@@ -6,9 +6,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
+use windlass_inspect::output::{Output, dim, green, printable, red, yellow};
 use windlass_lifecycle::{Event, Happening, OperationKind, OperationState};
-
-use crate::output::{Output, dim, green, printable, red, yellow};
 
 /// How often a view looks for news of another process.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(500);

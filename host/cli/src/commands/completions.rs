@@ -2,11 +2,11 @@
 
 use clap::CommandFactory;
 use clap_complete::env::Shells;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::print;
 
 use crate::arguments::{Arguments, Completions};
 use crate::completion;
-use crate::failure::Failure;
-use crate::output::print;
 
 pub(crate) fn run(completions: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::listing::Listing;
 use windlass_lifecycle::StateDirectory;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Mode, Source};
@@ -10,8 +12,6 @@ use windlass_scaleway::{ConfigurationError, DEFAULT_API_URL, Limits, Settings};
 
 use crate::configuration::VolumeType;
 use crate::context::{Context, no_key};
-use crate::failure::Failure;
-use crate::listing::Listing;
 use crate::units::human_duration;
 
 /// Document of `config show`.

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 use windlass_conformance::{Answered, Bounds, Error, Fixture, Plan, Probe, Report, Verdict};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::{green, printable, red, table, yellow};
 use windlass_lifecycle::Control;
 use windlass_scaleway::Client;
 
 use crate::arguments;
 use crate::confirmation::Confirmation;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Leftover};
 use crate::interrupt::{self, Words};
-use crate::listing::Listing;
-use crate::output::{green, printable, red, table, yellow};
 
 /// A run keeps no journal: the second interruption ends the removal.
 const WORDS: Words = Words {
@@ -167,7 +167,7 @@ fn ended(context: &Context, api: &str, report: Report, was_interrupted: bool) ->
         })
         .collect();
     if !context.output.is_document() {
-        crate::output::print(&summary_of(report, &summary));
+        windlass_inspect::output::print(&summary_of(report, &summary));
     }
     Err(failure.with_partial(serde_json::to_value(&document).unwrap_or_default()))
 }

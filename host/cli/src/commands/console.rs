@@ -10,14 +10,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_console::{Candidates, Endpoint, Error, LEAST_TOKEN_CHARACTERS, Prices, ServeOptions};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::print;
 use windlass_lifecycle::StateDirectory;
 use windlass_policy::Source;
 use windlass_scaleway::Client;
 
 use crate::arguments;
 use crate::context::{Context, client};
-use crate::failure::Failure;
-use crate::output::print;
 
 /// Where it is where nothing else is said.
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7474);

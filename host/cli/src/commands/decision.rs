@@ -2,12 +2,12 @@
 
 mod bulk;
 
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::printable;
 use windlass_policy::{DecisionFilter, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::printable;
 use crate::policy_file;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {

@@ -12,13 +12,13 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_cluster::{ClusterStore, SqliteClusterStore};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{self, printable};
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDirectory};
 
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};
 use crate::context::Context;
 use crate::detached::{self, Kept};
-use crate::failure::{Exit, Failure};
-use crate::output::{self, printable};
 use crate::progress::LOOK_AGAIN;
 use crate::units::ago;
 

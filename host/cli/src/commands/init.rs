@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 use toml::Table;
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{ask, bold, printable};
 use windlass_lifecycle::GroupName;
 use windlass_policy::slots::{Retry, Slot, SlotName, types};
 use windlass_policy::{Link, Source};
@@ -17,9 +19,7 @@ use crate::arguments::{Global, Init};
 use crate::configuration::{Environment, environment_of_process, parse, usual_place, usual_state_dir};
 use crate::confirmation::{Answer, answer, is_yes};
 use crate::context::{Context, no_key};
-use crate::failure::{Exit, Failure};
 use crate::files::{Existing, write_atomically};
-use crate::output::{ask, bold, printable};
 use crate::policy_file::trial_host;
 
 /// What a first configuration cannot do without; what else fails is told, and can be mended later.

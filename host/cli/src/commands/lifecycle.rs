@@ -1,11 +1,11 @@
 //! What the commands on servers and operations share: ending first what was left open, and telling failures and
 //! leftovers.
 
+use windlass_inspect::failure::{Failure, Leftover};
+use windlass_inspect::output::instant;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
 
 use crate::context::{Context, Work};
-use crate::failure::{Failure, Leftover};
-use crate::output::instant;
 
 /// Keeps the promise that the next start ends what an earlier one left open, before new work begins.
 pub(super) async fn note_resumed(context: &Context, work: &Work, control: &Control) {

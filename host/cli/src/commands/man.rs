@@ -6,10 +6,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use clap_mangen::Man;
 use serde::Serialize;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{Output, printable};
 
 use crate::arguments::{self, Arguments};
-use crate::failure::Failure;
-use crate::output::{Output, printable};
 
 /// Document of `man`.
 #[derive(Serialize)]

@@ -19,10 +19,11 @@ mod server;
 mod simulator;
 mod sweep;
 
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::OutputFormat;
+
 use crate::arguments::{Arguments, Command, ConfigCommand};
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::OutputFormat;
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {

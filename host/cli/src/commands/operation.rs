@@ -3,6 +3,8 @@
 mod watch;
 
 use serde::Serialize;
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::table;
 use windlass_lifecycle::{
     Control, GroupName, OperationFilter, OperationState, Part, Problem, Resumed, Supervisor, SupervisorOptions,
     SweepRequest, Unexplained,
@@ -11,9 +13,7 @@ use windlass_lifecycle::{
 use super::lifecycle::{left_of, lifecycle_failure, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
 use crate::interrupt;
-use crate::output::table;
 use crate::progress::Progress;
 
 pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<(), Failure> {

@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::{fields, instant};
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,
@@ -22,10 +25,7 @@ use windlass_policy::{
 
 use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::read_bounded;
-use crate::listing::Listing;
-use crate::output::{fields, instant};
 use crate::policy_file::{
     LARGEST_COMPONENT_BYTES, granted, grants_needed, json_argument, link, load, rules, slots_of, trial_host, unusable,
 };

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use windlass_console::{Error, Report, ReportFormat};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::print;
 
 use crate::arguments;
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::{Existing, write_atomically};
-use crate::output::print;
 
 pub(crate) async fn run(context: &Context, arguments: &arguments::Report) -> Result<(), Failure> {
     let state = context.state_directory()?;

@@ -8,6 +8,9 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_cluster::{ClusterStore, Node, StoreError};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
     Operation, Report, ResourceKind, RootVolume, ServerSpecification, Target, VolumeKind,
@@ -19,11 +22,8 @@ use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCom
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
 use crate::context::{Context, Work, cluster_store};
-use crate::failure::{Exit, Failure, Leftover};
 use crate::files::{read_bounded, read_stdin};
 use crate::interrupt;
-use crate::listing::Listing;
-use crate::output::{fields, table};
 use crate::progress::Progress;
 use windlass_inspect::words::{counted, failure_words};
 

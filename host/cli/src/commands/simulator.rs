@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{Output, print};
 use windlass_simulator::{AppleSilicon, Latency, Options, RequestLimit, Simulator};
 
 use crate::arguments;
-use crate::failure::Failure;
-use crate::output::{Output, print};
 
 pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Result<(), Failure> {
     let seed = arguments.seed.unwrap_or_else(fresh_seed);

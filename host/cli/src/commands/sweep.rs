@@ -1,15 +1,15 @@
 //! `windlass sweep`: what is ours, and explained by nothing. What would be removed is shown and confirmed first, and no
 //! more than that is removed.
 
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::table;
 use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
 use super::lifecycle::{left_of, left_open_words, lifecycle_failure, note_resumed};
 use crate::arguments;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
-use crate::failure::{Exit, Failure};
 use crate::interrupt;
-use crate::output::table;
 use crate::progress::Progress;
 use windlass_inspect::words::counted;
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{green, red, table, yellow};
 
 use super::failure::failure_of;
 use super::{plan, specification, work};
 use crate::arguments::{ApplyCluster, DiffCluster, ExportCluster, ReplaceCluster};
 use crate::confirmation::{Confirmation, DRY_RUN};
 use crate::context::{ClusterWork, Context};
-use crate::failure::Failure;
-use crate::output::{green, red, table, yellow};
 
 pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result<(), Failure> {
     let specification = specification::read(&arguments.file)?;

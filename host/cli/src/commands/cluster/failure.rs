@@ -1,9 +1,8 @@
 //! Failures of clusters, in the words of the command line.
 
 use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Error, Node};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
-
-use crate::failure::{Exit, Failure, Leftover};
 
 /// An error before anything was touched, or one that is not an operation's.
 pub(super) fn failure_of(error: &Error) -> Failure {

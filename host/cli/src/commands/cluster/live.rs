@@ -4,8 +4,8 @@
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_cluster::{ClusterEvent, ClusterHappening, ClusterState, OperationState, Progress, progress};
+use windlass_inspect::output::{Output, bold, dim, green, printable, red, yellow};
 
-use crate::output::{Output, bold, dim, green, printable, red, yellow};
 use crate::progress::moving_line;
 
 /// Draws events until their sender is gone.

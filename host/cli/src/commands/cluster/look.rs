@@ -7,6 +7,9 @@ use windlass_cluster::{
     CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
     Error, Node, NodeState, progress,
 };
+use windlass_inspect::failure::Failure;
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::{age, bold, fields, instant, printable, red};
 use windlass_inspect::words::failure_words;
 
 use super::failure::failure_of;
@@ -15,9 +18,6 @@ use super::status::{differences, nodes, rendered_without_nodes};
 use crate::arguments::{self, NameCluster};
 use crate::commands::detach;
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::listing::Listing;
-use crate::output::{age, bold, fields, instant, printable, red};
 use crate::progress::LOOK_AGAIN;
 use crate::units::human_duration;
 

@@ -9,9 +9,10 @@ mod specification;
 mod status;
 mod work;
 
+use windlass_inspect::failure::Failure;
+
 use crate::arguments::ClusterCommand;
 use crate::context::Context;
-use crate::failure::Failure;
 
 pub(crate) async fn run(context: &Context, command: ClusterCommand) -> Result<(), Failure> {
     match command {

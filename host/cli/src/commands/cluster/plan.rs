@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use windlass_cluster::{ClusterPlan, PlannedHook, PlannedRun};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, dim, fields, printable, yellow};
 
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::{bold, dim, fields, printable, yellow};
 use crate::units::human_duration;
 
 pub(super) fn show(context: &Context, plan: &ClusterPlan) -> Result<(), Failure> {

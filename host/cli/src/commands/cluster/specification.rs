@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use windlass_cluster::{ClusterSpecification, Error};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::dim;
 use windlass_inspect::words::failure_words;
 
 use super::failure::failure_of;
 use crate::arguments::ValidateCluster;
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::dim;
 
 /// The specification behind a file's name, its problems told with the file.
 pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 
 use windlass_cluster::{ClusterStatus, Node};
-
-use crate::listing::Listing;
-use crate::output::{age, fields, instant};
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::{age, fields, instant};
 
 /// How the nodes differ from what was known, each in a line.
 pub(super) fn differences(status: &ClusterStatus) -> Vec<String> {

@@ -5,15 +5,15 @@ use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterStatus, Clusters, Error, OperationKind,
     OperationState, ResumedCluster, ScaleRequest, Stage,
 };
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::table;
 
 use super::failure::{failure_of, operation_failure};
 use super::{live, plan, specification, status};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
-use crate::failure::{Exit, Failure};
 use crate::interrupt;
-use crate::output::table;
 use windlass_inspect::words::counted;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{printable, table};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{LoadedPolicy, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};
 
 use crate::arguments::{LoadOptions, ReplayDecision};
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::read_bounded;
-use crate::output::{printable, table};
 use crate::policy_file::{self, LARGEST_COMPONENT_BYTES};
 use crate::units::{ago, human_duration};
 

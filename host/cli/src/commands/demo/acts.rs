@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{cyan, dim, green, red, yellow};
 use windlass_lifecycle::{
     Control, Error, Event, Happening, Machine, OperationId, OperationKind, OperationState, Target,
 };
@@ -14,8 +16,6 @@ use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
 use super::narrator::Narrator;
 use super::stage::{GRACE_FOR_STOPPED, Stage, broken};
-use crate::failure::Failure;
-use crate::output::{cyan, dim, green, red, yellow};
 
 /// Servers of the first act.
 const SERVERS: usize = 5;

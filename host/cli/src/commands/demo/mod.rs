@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
+use windlass_inspect::output::{Output, bold, dim, green, print};
 
 use crate::arguments;
-use crate::failure::{Exit, Failure, Leftover};
-use crate::output::{Output, bold, dim, green, print};
 use narrator::Narrator;
 use stage::Stage;
 

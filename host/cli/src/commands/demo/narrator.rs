@@ -1,8 +1,7 @@
 //! Who tells the story of the demo.
 
 use serde::Serialize;
-
-use crate::output::{Output, bold, print, printable};
+use windlass_inspect::output::{Output, bold, print, printable};
 
 /// Tells the story: at once to people, at its end as one document to programs.
 pub(super) struct Narrator {

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_inspect::failure::Failure;
 use windlass_lifecycle::{ImageChoice, scaleway_capabilities};
 use windlass_lifecycle::{Journal, Lifecycle, OperationFilter, Options, ServerSpecification, StateDirectory};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionFilter, Host, HostOptions, Link, Policies, Watch, built_in_component};
 use windlass_scaleway::{Client, SecretKey, Settings, Zone};
 use windlass_simulator::{Latency, Simulator};
-
-use crate::failure::Failure;
 
 /// How much faster the simulated Scaleway is than the real one: a server that takes 4 s to boot takes 1 s.
 const TIME_SCALE: f64 = 4.0;

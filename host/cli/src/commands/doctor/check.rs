@@ -1,9 +1,8 @@
 //! What a look found, as data, and its one line.
 
 use serde::Serialize;
-
-use crate::failure::Failure;
-use crate::output::{bold, dim, green, printable, red, yellow};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, dim, green, printable, red, yellow};
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

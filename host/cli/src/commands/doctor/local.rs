@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use windlass_inspect::failure::Failure;
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationState, StateDirectory};
 
 use super::check::Check;
 use crate::context::Context;
-use crate::failure::Failure;
 
 pub(super) const CONFIGURATION: &str = "configuration";
 const POLICIES: &str = "policies";

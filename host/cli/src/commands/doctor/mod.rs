@@ -7,10 +7,10 @@ mod remote;
 
 use crate::arguments::Global;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output::{Output, print};
 use check::Check;
 pub(crate) use check::Examination;
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{Output, print};
 
 pub(crate) async fn run(global: Global) -> Result<(), Failure> {
     let output = global.output();

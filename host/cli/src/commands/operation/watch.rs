@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{bold, green, printable, red, yellow};
 use windlass_lifecycle::{
     Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report, StateDirectory,
 };
@@ -12,8 +14,6 @@ use crate::arguments::{AttachOperation, WatchOperation};
 use crate::commands::detach;
 use crate::commands::lifecycle::{left_of, unverified};
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output::{bold, green, printable, red, yellow};
 use crate::progress::{LOOK_AGAIN, moving_line, summary};
 use windlass_inspect::operations::{Operations, cause_words, entry_words, unreadable};
 

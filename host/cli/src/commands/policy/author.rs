@@ -7,13 +7,13 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_authoring::{Built, Error, PolicyName, SchemaOf};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::printable;
 use windlass_policy::Digest;
 
 use crate::arguments::{self, BuildPolicy, NewPolicy, PolicySchema};
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::read_bounded;
-use crate::output::printable;
 use crate::policy_file::LARGEST_COMPONENT_BYTES;
 use crate::units::Size;
 

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::table;
 use windlass_policy::Link;
 use windlass_policy::slots::SlotName;
 use windlass_proof::bench::{Cost, Measured, bench};
 
 use crate::arguments::BenchPolicy;
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::read_bounded;
-use crate::output::table;
 use crate::policy_file::{BUILT_IN, LARGEST_COMPONENT_BYTES, link_or_default, load, slots_of, trial_host};
 use crate::units::{Size, human_duration};
 

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, printable};
 use windlass_policy::DecisionReader;
 use windlass_proof::diff::{Difference, diff};
 
 use super::prove::{grouped, name_of, options};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::{bold, printable};
 use crate::policy_file::{link_or_default, load, trial_host};
 use crate::units::ago;
 

@@ -10,13 +10,13 @@ use windlass_distribution::{
     ContentDigest, Fetch as _, MINISIGN_SUFFIX, NewArtifact, RULES_MEDIA_TYPE, Reference, Signature, SignatureFile,
     WASM_MEDIA_TYPE,
 };
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::fields;
 use windlass_policy::{Examination, Source};
 
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
-use crate::failure::Failure;
 use crate::files::{Existing, read_bounded, read_text, write_atomically};
-use crate::output::fields;
 use crate::policy_file::{LARGEST_COMPONENT_BYTES, rules, slots_of, unusable};
 
 /// A key or a password larger than this is none.

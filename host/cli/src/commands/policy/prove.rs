@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, green, printable, red};
 use windlass_policy::{Class, LoadedPolicy};
 use windlass_proof::space::Values;
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
 
 use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::read_text;
-use crate::output::{bold, green, printable, red};
 use crate::policy_file::{BUILT_IN, link_or_default, load, trial_host};
 
 /// What is asked of a script where nothing else is said: a minute or two on two cores.

@@ -3,14 +3,14 @@
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::print;
 use windlass_policy::Host;
 use windlass_serve::{ServeOptions, Socket, serve};
 
 use crate::arguments::{ServePolicies, UnixAddress};
 use crate::configuration;
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::print;
 
 /// The rights on the socket's file: where other users may ask, the kernel says who asks.
 const OWN_USER: u32 = 0o600;

@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, printable, table};
 use windlass_policy::{DecisionReader, ShadowAgreement, ShadowFilter};
 
 use crate::arguments::ShadowPolicy;
 use crate::context::Context;
-use crate::failure::Failure;
-use crate::output::{bold, printable, table};
 
 pub(super) fn run(context: &Context, arguments: &ShadowPolicy) -> Result<(), Failure> {
     let unreadable =

@@ -7,6 +7,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::Value;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::{bold, dim, green, printable, red};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
     DecisionReader, DecisionRecord, Examination, Host, Link, LoadedPolicy, PolicyIdentity, RulesFile,
@@ -15,9 +17,7 @@ use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Par
 
 use crate::arguments::TestPolicy;
 use crate::context::Context;
-use crate::failure::Failure;
 use crate::files::{read_bounded, read_text};
-use crate::output::{bold, dim, green, printable, red};
 use crate::policy_file::{
     LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, granted, grants_needed, json_argument, load, object,
     offline_trial_host, slots_of, unusable,
@@ -216,7 +216,7 @@ async fn test(
         return Ok(());
     }
     if !context.output.is_document() {
-        crate::output::print(&words(context, &results));
+        windlass_inspect::output::print(&words(context, &results));
     }
     Err(Failure::undone(format!("{failed} of {} cases failed", results.cases.len()))
         .at(tested.fixtures.display().to_string())
