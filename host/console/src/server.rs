@@ -31,8 +31,6 @@ use crate::pages::{self, Frame};
 use crate::read::Source;
 use crate::{Access, Candidates, Error, Prices};
 
-/// The look of pages.
-pub(crate) const STYLE: &str = include_str!("../assets/console.css");
 const SCRIPT: &str = include_str!("../assets/live.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
@@ -120,7 +118,7 @@ fn routes(console: Arc<Console>) -> Router {
         .route("/clusters", get(clusters))
         .route("/clusters/{name}", get(cluster))
         .route("/changes", get(changes))
-        .route("/assets/console.css", get(|| async { asset("text/css; charset=utf-8", STYLE) }))
+        .route("/assets/console.css", get(|| async { asset("text/css; charset=utf-8", pages::STYLE) }))
         .route("/assets/live.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT) }))
         .route("/assets/icon.svg", get(|| async { asset("image/svg+xml", ICON) }))
         .fallback(nothing)

@@ -15,8 +15,8 @@ use windlass_distribution::files::{private_folder, read_bounded};
 use crate::configuration::Mode;
 use crate::decision::PolicyIdentity;
 use crate::error::Error;
+use crate::host_status::{HostStatus, LinkStatus};
 use crate::slots::SlotName;
-use crate::status::{HostStatus, LinkStatus};
 
 const FOLDER: &str = "policy-changes";
 const FILE: &str = "changes.jsonl";

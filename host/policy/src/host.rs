@@ -27,6 +27,7 @@ use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
+use crate::host_status::{HostStatus, LinkStatus};
 use crate::kept::Kept;
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
@@ -35,7 +36,7 @@ use crate::rules::RulesFile;
 use crate::shadow::{ShadowOptions, Shadows};
 use crate::slots::SlotName;
 use crate::source::Source;
-use crate::status::{HostStatus, LinkStatus, StatusSignal, StatusWriter};
+use crate::status::{StatusSignal, StatusWriter};
 
 /// How a host is made.
 #[non_exhaustive]

@@ -11,11 +11,10 @@ use kube::{Client, Config};
 use parking_lot::Mutex;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 
 use crate::certificates::Certificates;
 use crate::process::{Process, remove_at_the_end, wait};
-use crate::{Programs, cluster_api, eventually};
+use crate::{Programs, eventually};
 
 /// As whom the API server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,36 +65,6 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// The one that all tests of this process share, with Cluster API and our manifests in it. `None`, after a visible
-    /// line, where the programs are missing.
-    ///
-    /// # Errors
-    /// What went wrong at its only start.
-    pub async fn shared() -> Result<Option<&'static ControlPlane>> {
-        static SHARED: OnceCell<Result<Option<ControlPlane>, String>> = OnceCell::const_new();
-        let started = SHARED.get_or_init(|| async {
-            let Some(programs) = Programs::found() else { return Ok(None) };
-            Self::start(programs, true).await.map(Some).map_err(|error| format!("{error:#}"))
-        });
-        match started.await {
-            Ok(plane) => Ok(plane.as_ref()),
-            Err(error) => bail!("the control plane did not start: {error}"),
-        }
-    }
-
-    /// A new one with our manifests in it, and Cluster API's when asked for: 5 to 15 seconds.
-    ///
-    /// # Errors
-    /// When a program does not start or does not answer; the end of its log is in the error.
-    pub async fn start(programs: Programs, with_cluster_api: bool) -> Result<Self> {
-        let plane = Self::bare(programs).await?;
-        if with_cluster_api {
-            cluster_api::install(&plane).await?;
-        }
-        plane.install_ours().await?;
-        Ok(plane)
-    }
-
     /// A new one with nothing in it but Kubernetes: for those who install.
     ///
     /// # Errors

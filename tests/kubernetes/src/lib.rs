@@ -23,6 +23,7 @@ mod clusterctl;
 mod compiled;
 mod control_plane;
 mod controller;
+mod installed;
 mod kubelet;
 mod nodes;
 mod objects;

@@ -10,7 +10,7 @@ use windlass_lifecycle::{Clock, Durability, Lifecycle, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
-use crate::world::zone;
+use crate::account::zone;
 
 const NAMES: [&str; 2] = ["farm-north", "farm-south"];
 const NODES: &str = "web";

@@ -15,6 +15,7 @@
 #![recursion_limit = "256"]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod account;
 mod day;
 mod day_world;
 mod disk;

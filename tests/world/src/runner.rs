@@ -12,7 +12,7 @@ use windlass_fleeting::{Configuration, Dependencies, ScalewayGroup, StartError, 
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
 use windlass_scaleway::Zone;
 
-use crate::world::{OWNER, settings, zone};
+use crate::account::{OWNER, settings, zone};
 
 pub(crate) const GROUP: &str = "runners";
 /// The owner of what the group makes.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use windlass_scaleway::Client;
 use windlass_simulator::Simulator;
 
+use crate::account::ZONE;
 use crate::story::User;
-use crate::world::ZONE;
 
 /// Something that belongs to somebody else.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,18 +22,16 @@ use windlass_lifecycle::{
     SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::{DecisionLogOptions, Host, HostOptions};
-use windlass_scaleway::{Client, Settings, Transport, TransportError, Zone};
+use windlass_scaleway::{Client, Transport, TransportError};
 use windlass_simulator::{Behaviour, Fault, FaultRule, Simulator};
 
+use crate::account::{OWNER, ZONE, settings, zone};
 use crate::disk::Disk;
 use crate::runner::{GroupShape, Runner};
 use crate::story::{CLUSTERS, Cast, Oddity, RUNNER, SEATS, Shape, Story, What};
 use crate::users::Users;
 use crate::{farm, laws, runner};
 
-pub(crate) const ZONE: &str = "fr-par-1";
-const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
-pub(crate) const OWNER: &str = "team";
 /// 2026-09-21T14:13:20Z.
 const NOW: u64 = 1_790_000_000_000;
 /// The disk that each process keeps its journal on.
@@ -244,19 +241,6 @@ pub(crate) struct World {
     restless: Vec<String>,
     pub(crate) problems: Vec<String>,
     shapes: BTreeMap<OperationId, Shape>,
-}
-
-pub(crate) fn settings() -> Settings {
-    let many = NonZeroU32::MAX;
-    let mut limits = windlass_scaleway::Limits::default();
-    limits.calls_per_second = NonZeroU32::new(1_000_000).unwrap_or(many);
-    limits.burst = NonZeroU32::new(1_000_000).unwrap_or(many);
-    limits.concurrent_calls = NonZeroU32::new(512).unwrap_or(many);
-    Settings::new(KEY.parse().expect("a UUID is a key")).with_limits(limits)
-}
-
-pub(crate) fn zone() -> Zone {
-    ZONE.parse().expect("a valid zone")
 }
 
 impl World {

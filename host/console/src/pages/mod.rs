@@ -20,6 +20,9 @@ pub(crate) use now::now;
 pub(crate) use operations::{operation, operations};
 pub(crate) use policies::policies;
 
+/// The look of pages.
+pub(crate) const STYLE: &str = include_str!("../../assets/console.css");
+
 /// The parts of the console, by path and title.
 const PARTS: [(&str, &str); 5] = [
     ("/", "Now"),
@@ -58,7 +61,7 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                         script src="/assets/live.js" defer {}
                     }
                     // The only thing that is not a text: it is ours, and holds nothing from outside.
-                    Frame::Alone => { style { (maud::PreEscaped(crate::server::STYLE)) } },
+                    Frame::Alone => { style { (maud::PreEscaped(STYLE)) } },
                 }
             }
             body {

@@ -7,7 +7,7 @@ use windlass_policy::slots::release::Requested;
 use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
 
-use super::MetricsAddress;
+use super::metrics_address::MetricsAddress;
 
 /// Everything a group of Macs needs to know, checked.
 #[derive(Clone)]

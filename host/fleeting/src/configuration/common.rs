@@ -5,7 +5,7 @@ use windlass_lifecycle::{GroupName, OwnerName};
 use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
 
-use super::MetricsAddress;
+use super::metrics_address::MetricsAddress;
 
 /// What groups of both kinds have, as far as it could be read.
 pub(super) struct Common {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -22,11 +23,15 @@ use super::problem::{ConfigurationErrors, Problem};
 use super::reader::{Reader, duration, kind, shown};
 use super::state_directory::default_state_directory;
 use super::zones::{self, MOST_PLACES};
-use super::{
-    Configuration, DEFAULT_CREATE_TIMEOUT, DEFAULT_MAX_PARALLEL_CREATES, DEFAULT_MAX_SIZE, GroupConfiguration,
-    MetricsAddress, ProcessEnvironment, ZonalIds, read_apple_silicon,
-};
+use super::{Configuration, GroupConfiguration, MetricsAddress, ProcessEnvironment, ZonalIds, read_apple_silicon};
 
+/// How many creations run at the same time, unless configured.
+const DEFAULT_MAX_PARALLEL_CREATES: u32 = 20;
+/// The most instances of a group, unless configured. The runner refuses a group that holds fewer than its
+/// `max_instances`, and the message names this key.
+const DEFAULT_MAX_SIZE: u32 = 1_000;
+/// How long a server may take until it runs, unless configured: ten times the longest recorded boot, rounded up.
+const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Bytes in one of Scaleway's gigabytes.
 const GIGABYTE: u64 = 1_000_000_000;
 /// The smallest volume that the existing plugins accept, in gigabytes.
@@ -66,32 +71,36 @@ enum Kind {
     AppleSilicon,
 }
 
-/// See [`GroupConfiguration::read`].
-pub(super) fn read(
-    json: &[u8],
-    process_environment: &ProcessEnvironment,
-) -> Result<GroupConfiguration, ConfigurationErrors> {
-    let one = |words: String| ConfigurationErrors(vec![Problem { place: "the whole".to_owned(), words }]);
-    let object = match serde_json::from_slice(json) {
-        Ok(Value::Object(object)) => object,
-        // A runner without [runners.autoscaler.plugin_config] sends null.
-        Ok(Value::Null) => Map::new(),
-        Ok(other) => return Err(one(format!("expected a table, found {}", kind(&other)))),
-        Err(error) => return Err(one(format!("it is no JSON: {error}"))),
-    };
-    let mut reader = Reader { object, problems: Vec::new(), process_environment };
-    let kind = read_kind(&mut reader);
-    let common = common(&mut reader, kind);
-    let read = match kind {
-        Kind::Instance => instances(&mut reader, common).map(|read| GroupConfiguration::Instances(Box::new(read))),
-        Kind::AppleSilicon => {
-            read_apple_silicon::hosts(&mut reader, common).map(|read| GroupConfiguration::AppleSilicon(Box::new(read)))
+impl GroupConfiguration {
+    /// Reads `plugin_config` as the host sends it (a JSON object).
+    ///
+    /// The environment wins over the configuration where a key has a variable (`SCW_SECRET_KEY`, ...), each variable
+    /// also as `..._FILE`; what neither says is looked for where Scaleway's own tools have it.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn read(json: &[u8], process_environment: &ProcessEnvironment) -> Result<Self, ConfigurationErrors> {
+        let one = |words: String| ConfigurationErrors(vec![Problem { place: "the whole".to_owned(), words }]);
+        let object = match serde_json::from_slice(json) {
+            Ok(Value::Object(object)) => object,
+            // A runner without [runners.autoscaler.plugin_config] sends null.
+            Ok(Value::Null) => Map::new(),
+            Ok(other) => return Err(one(format!("expected a table, found {}", kind(&other)))),
+            Err(error) => return Err(one(format!("it is no JSON: {error}"))),
+        };
+        let mut reader = Reader { object, problems: Vec::new(), process_environment };
+        let kind = read_kind(&mut reader);
+        let common = common(&mut reader, kind);
+        let read = match kind {
+            Kind::Instance => instances(&mut reader, common).map(|read| GroupConfiguration::Instances(Box::new(read))),
+            Kind::AppleSilicon => read_apple_silicon::hosts(&mut reader, common)
+                .map(|read| GroupConfiguration::AppleSilicon(Box::new(read))),
+        };
+        reader.refuse_the_rest();
+        match read {
+            Some(read) if reader.problems.is_empty() => Ok(read),
+            _ => Err(ConfigurationErrors(reader.problems)),
         }
-    };
-    reader.refuse_the_rest();
-    match read {
-        Some(read) if reader.problems.is_empty() => Ok(read),
-        _ => Err(ConfigurationErrors(reader.problems)),
     }
 }
 

@@ -3,9 +3,9 @@
 use windlass_lifecycle::PoolPrefix;
 use windlass_policy::slots::release::Requested;
 
+use super::apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 use super::common::Common;
 use super::reader::Reader;
-use super::{AppleSiliconConfiguration, OperatingSystem};
 
 /// Where the existing Apple silicon plugin looks when it is told nothing.
 pub(super) const DEFAULT_ZONE: &str = "fr-par-3";

@@ -8,7 +8,9 @@ use windlass_lifecycle::{Lifecycle, Options, StateDirectory};
 use windlass_policy::{Brake, Compiler, Host, Policies};
 use windlass_scaleway::Client;
 
-use super::start::{StartError, claim, ids, members, policy_host};
+use super::claim::claim;
+use super::error::StartError;
+use super::start::{ids, members, policy_host};
 use super::{apple_silicon, takeover};
 use crate::configuration::{Configuration, ConfigurationErrors, GroupConfiguration, ProcessEnvironment, read_file};
 

@@ -2,57 +2,15 @@
 //! suspension. What was read last is told only while Scaleway cannot be asked and the instance counts as healthy: jobs
 //! go on during an outage.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
-use parking_lot::Mutex;
 use windlass_scaleway::types::instance::{PrivateNic, Server};
 use windlass_scaleway::types::ipam::ListIpamIps;
 use windlass_scaleway::{Error, Zone};
 
+use super::addresses::{Addresses, public_address};
 use super::fleet::Fleet;
 use super::looks::HEARTBEAT_PATIENCE;
 use crate::protocol::{ConnectInfo, Failure};
-
-/// Where an instance is reached. Either is empty where there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Addresses {
-    external: String,
-    internal: String,
-}
-
-/// The addresses of each instance as they were read last.
-#[derive(Default)]
-pub(crate) struct LastAddresses(Mutex<HashMap<String, Addresses>>);
-
-impl LastAddresses {
-    fn read(&self, id: &str, addresses: &Addresses) {
-        self.0.lock().insert(id.to_owned(), addresses.clone());
-    }
-
-    fn get(&self, id: &str) -> Option<Addresses> {
-        self.0.lock().get(id).cloned()
-    }
-
-    /// Takes in a listed server. A list says nothing about private addresses.
-    pub(crate) fn listed(&self, id: &str, server: &Server) {
-        let external = public_address(server);
-        let mut all = self.0.lock();
-        match all.get_mut(id) {
-            Some(known) => known.external = external,
-            None if server.private_nics.is_empty() => {
-                all.insert(id.to_owned(), Addresses { external, internal: String::new() });
-            }
-            // The runner may need the private one.
-            None => {}
-        }
-    }
-
-    /// Forgets all but these.
-    pub(crate) fn retain(&self, is_there: impl Fn(&str) -> bool) {
-        self.0.lock().retain(|id, _| is_there(id));
-    }
-}
 
 impl Fleet {
     /// How to reach an instance now.
@@ -166,12 +124,6 @@ impl Unread {
             Self::Gone(failure) | Self::Unasked(failure) => failure,
         }
     }
-}
-
-/// The public address, IPv4 before IPv6; empty where there is none.
-fn public_address(server: &Server) -> String {
-    let of = |family: &str| server.public_ips.iter().find(|ip| ip.family == family && !ip.address.is_empty());
-    of("inet").or_else(|| of("inet6")).map(|ip| ip.address.clone()).unwrap_or_default()
 }
 
 /// The one that is in the first of these networks; in none of them only where there is no other.

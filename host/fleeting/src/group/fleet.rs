@@ -16,13 +16,13 @@ use windlass_policy::Host;
 use windlass_policy::slots::Placement;
 use windlass_scaleway::{Client, Zone};
 
+use super::addresses::LastAddresses;
 use super::book::{self, Book};
-use super::connection::LastAddresses;
+use super::claim::Lock;
 use super::entry::{Entry, Event, Phase};
 use super::ids::Ids;
 use super::looks::Looks;
 use super::places::{Ask, Creation, Place, Placed, Places};
-use super::start::Lock;
 use super::tasks::Tasks;
 use crate::configuration::Configuration;
 use crate::connect::{Family, KeyPair};

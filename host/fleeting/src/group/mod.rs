@@ -3,8 +3,8 @@
 //! - `entry` is one member: what is being done with it, and what the runner is told of it; `book` holds all of them.
 //!   Pure data.
 //! - `adopt` is the command that takes servers over, without a runner.
-//! - `start` is Init: lock, state, checks, and taking up what an earlier process left. `takeover` sees to it that one
-//!   host works on a group.
+//! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on a
+//!   group, `takeover` that one host does.
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Suspend, Resume.
 //! - `background` carries out what was accepted, and tries again what was left.
 //! - `update` lists, asks the state-mapping policy, and reports. `connection` says how an instance is reached.
@@ -13,13 +13,16 @@
 //!   `tasks` (work beside the calls).
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
 
+mod addresses;
 mod adopt;
 mod apple_silicon;
 mod background;
 mod book;
 mod check;
+mod claim;
 mod connection;
 mod entry;
+mod error;
 mod fleet;
 mod ids;
 mod judge;
@@ -48,9 +51,10 @@ use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Part
 
 pub use adopt::{AdoptError, adopt};
 use apple_silicon::Hosts;
+pub use error::StartError;
 use fleet::Fleet;
 pub(crate) use places::Place;
-pub use start::{Dependencies, StartError};
+pub use start::Dependencies;
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.
 #[derive(Default)]

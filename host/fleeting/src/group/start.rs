@@ -1,31 +1,28 @@
-//! Init: the lock, the state, the checks, and what an earlier process left.
+//! Init: the checks, the state, and what an earlier process left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
 use futures::future::join_all;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::Instant;
 use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
-    Clock, Durability, GroupMember, GroupName, Lifecycle, Operation, OperationFilter, OperationId, OperationKind,
-    OperationState, Options, OwnerName, Phase as EntryPhase, ResourceKind, StateDirectory, Supervisor,
-    members_of_group, scaleway_capabilities,
+    Clock, Durability, GroupMember, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
+    Options, Phase as EntryPhase, ResourceKind, StateDirectory, Supervisor, members_of_group, scaleway_capabilities,
 };
 use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::{Client, InvalidLocation, Zone};
 
+use super::addresses::LastAddresses;
 use super::background;
 use super::book::Book;
 use super::check::{Learned, check};
-use super::connection::LastAddresses;
+use super::claim::{Lock, claim};
 use super::entry::{Entry, Event, Phase};
+use super::error::StartError;
 use super::fleet::{Fleet, PARALLEL_CLEANUPS};
 use super::ids::Ids;
 use super::looks::Looks;
@@ -33,145 +30,12 @@ use super::places::{Place, Places};
 use super::tasks::Tasks;
 use super::{suspend, takeover};
 use crate::configuration::{Configuration, ConfigurationErrors, Problem};
-use crate::connect::{Family, KeyError, KeyPair};
-use crate::observe::{self, Gauges, MetricsError};
+use crate::connect::{Family, KeyPair};
+use crate::observe::{self, Gauges};
 use crate::protocol::ConnectorConfig;
 
-/// The lock's file in the group's folder.
-const LOCK: &str = "lock";
-/// How long a process that is on its way out is waited for: the plugin of a runner that was killed notices within a
-/// second and needs another to leave.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries.
-const LOCK_INTERVAL: Duration = Duration::from_millis(50);
-/// The longest name of an owner, in bytes (a rule of the lifecycle, checked there again).
-const LONGEST_OWNER: usize = 48;
 /// Operations that are read from the journal at most.
 const MOST_OPERATIONS: u32 = 100_000;
-
-/// Why the group cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something configured is wrong.
-    #[error(transparent)]
-    Configuration(#[from] ConfigurationErrors),
-    /// The runner's connector cannot be used with instances.
-    #[error("connector_config.protocol is {0:?}: this plugin connects by ssh only")]
-    Protocol(String),
-    /// Another plugin process works on the same group.
-    #[error(
-        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own \
-         in plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the \
-         plugin of its former registration still runs: restart the runner", path.display()
-    )]
-    Locked {
-        /// The group.
-        group: String,
-        /// The lock.
-        path: PathBuf,
-    },
-    /// Servers of this group were made by somebody else, or their state directory was lost.
-    #[error(
-        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
-         {found}. If the host that made them still works, this group needs a `name` of its own, or adopt = false, \
-         which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
-    )]
-    Strangers {
-        /// The group.
-        group: String,
-        /// Their zones.
-        zones: String,
-        /// The state directory of this group.
-        state: PathBuf,
-        /// Some of them, with hosts and owners.
-        found: String,
-    },
-    /// Macs carry the name of this group that this state directory did not claim.
-    #[error(
-        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: \
-         {found}. {remedy}", state.display()
-    )]
-    StrangeHosts {
-        /// The group.
-        group: String,
-        /// The zone.
-        zone: String,
-        /// The state directory of this group.
-        state: PathBuf,
-        /// What helps.
-        remedy: &'static str,
-        /// Their names.
-        found: String,
-    },
-    /// The lock could not be tried.
-    #[error("the lock {} cannot be used", path.display())]
-    Lock {
-        /// The lock.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The state or the journal cannot be used.
-    #[error(transparent)]
-    Lifecycle(#[from] windlass_lifecycle::Error),
-    /// A policy was refused, or the policy host cannot work.
-    #[error("policies: {0}")]
-    Policies(#[from] windlass_policy::Error),
-    /// Registries cannot be used.
-    #[error("registries of policies: {0}")]
-    Registries(#[from] windlass_distribution::Error),
-    /// The client cannot be made.
-    #[error(transparent)]
-    Client(#[from] windlass_scaleway::Error),
-    /// There is no key pair.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// Metrics cannot be served.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The console cannot be served.
-    #[error("console: {0}")]
-    Console(#[source] windlass_console::Error),
-    /// A thread of ours broke down.
-    #[error("the plugin has a defect: {0}")]
-    Defect(#[from] tokio::task::JoinError),
-}
-
-/// The exclusive lock on a group, released by the kernel when the process ends, however it ends.
-pub(crate) struct Lock(std::fs::File);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
-        // it is under way.
-        let _ = self.0.unlock();
-    }
-}
-
-pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
-    let path = state.path().join(LOCK);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).mode(0o600);
-    let file = state
-        .handle()
-        .open_with(LOCK, &options)
-        .map_err(|source| StartError::Lock { path: path.clone(), source })?
-        .into_std();
-    let patience = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Lock(file)),
-            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < patience => {
-                tokio::time::sleep(LOCK_INTERVAL).await;
-            }
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(StartError::Locked { group: group.to_owned(), path });
-            }
-            Err(std::fs::TryLockError::Error(source)) => return Err(StartError::Lock { path, source }),
-        }
-    }
-}
 
 /// What a group stands on beside its configuration.
 pub struct Dependencies {
@@ -269,14 +133,6 @@ fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
         "" | "ssh" => Ok(()),
         other => Err(StartError::Protocol(other.to_owned())),
     }
-}
-
-/// The group's folder, for this process alone.
-pub(super) async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
-    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
-    let state = StateDirectory::open(&folder)?;
-    let lock = lock(&state, configuration.group.as_str()).await?;
-    Ok((state, lock))
 }
 
 fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Result<Option<KeyPair>, StartError> {
@@ -427,18 +283,6 @@ fn refuse_windows(connector: &ConnectorConfig, family: Family) -> Result<(), Sta
                  your own with an SSH server, and set use_static_credentials with its account in connector_config";
     let problem = Problem { place: "image".to_owned(), words: words.to_owned() };
     Err(ConfigurationErrors::of(vec![problem]).into())
-}
-
-/// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.
-pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<OwnerName, windlass_lifecycle::Error> {
-    let name = format!("{owner}-{group}");
-    if name.len() <= LONGEST_OWNER {
-        return name.parse();
-    }
-    // Two long names are told apart by a mark of the whole.
-    let mark = hex::encode(&Sha256::digest(name.as_bytes())[..5]);
-    let kept = LONGEST_OWNER - mark.len() - 1;
-    format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()
 }
 
 pub(super) fn policy_host(

@@ -8,8 +8,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use windlass_lifecycle::{Error, GroupMember, Lifecycle, OwnerName, StateDirectory};
 
+use super::claim::owner_of_group;
+use super::error::StartError;
 use super::ids::Ids;
-use super::start::{StartError, owner_of_group};
 use crate::configuration::Configuration;
 
 /// The file with the ids of instances that were taken over.

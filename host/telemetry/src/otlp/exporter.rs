@@ -1,7 +1,7 @@
 //! The thread that sends: a bounded queue of spans before it, and nobody who waits for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -18,58 +18,13 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::http::Client;
+use super::queue::{DROPPED, Lost, Queue};
 use super::recorder::{self, MetricsSource};
 use super::settings::{Sampler, Settings};
 use super::span::{Value, attribute};
 
 /// The first wait before a batch is sent again; each next one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Counter `signal` (`traces`, `metrics`): spans and exports that did not arrive.
-const DROPPED: &str = "windlass_telemetry_dropped_total";
-
-/// What is shared with whoever makes spans.
-#[derive(Clone)]
-pub(crate) struct Queue {
-    spans: mpsc::Sender<Span>,
-    lost: Arc<Lost>,
-}
-
-/// Counts what did not arrive.
-#[derive(Debug, Default)]
-struct Lost {
-    spans: AtomicU64,
-    /// Spans that were taken into the queue, and of which nobody knows yet whether they arrive.
-    waiting: AtomicU64,
-    /// Whether it has been said since something last arrived.
-    is_said: AtomicBool,
-}
-
-impl Lost {
-    fn add(&self, count: usize) {
-        let count = u64::try_from(count).unwrap_or(u64::MAX);
-        self.spans.fetch_add(count, Ordering::Relaxed);
-        metrics::counter!(DROPPED, "signal" => "traces").increment(count);
-    }
-
-    /// Tells once in each time of trouble, and not each time.
-    fn say(&self, signal: &str, words: &str) {
-        if !self.is_said.swap(true, Ordering::Relaxed) {
-            tracing::warn!(signal, "OpenTelemetry: the collector does not take what is sent: {words}");
-        }
-    }
-}
-
-impl Queue {
-    /// Never waits: a span for which there is no room is dropped, and counted.
-    pub(super) fn push(&self, span: Span) {
-        // Before it is sent: whoever sends it on may be quicker than this thread.
-        self.lost.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.spans.try_send(span).is_err() {
-            self.lost.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.lost.add(1);
-        }
-    }
-}
 
 /// The running export.
 pub(crate) struct Exporter {

@@ -10,7 +10,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-use super::exporter::Queue;
+use super::queue::Queue;
 use super::settings::Sampler;
 use super::span::{Kind, OpenSpan, SpanContext, Value, now, of_operation, random_span_id, random_trace_id};
 

@@ -28,15 +28,15 @@ use windlass_policy::Host;
 use windlass_scaleway::Client;
 
 use super::book::{self, Book};
+use super::claim::Lock;
 use super::entry::{Event, Phase};
+#[cfg(test)]
+use super::error::StartError;
 use super::fleet::{SHUTDOWN_INTERVAL, SHUTDOWN_PATIENCE, flush_decisions};
 use super::ids::Ids;
 use super::looks::Looks;
 use super::pause::Pause;
 use super::places::Place;
-use super::start::Lock;
-#[cfg(test)]
-use super::start::StartError;
 use super::tasks::Tasks;
 use crate::configuration::AppleSiliconConfiguration;
 use crate::observe::Gauges;

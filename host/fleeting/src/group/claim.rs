@@ -1,0 +1,76 @@
+//! A group's folder is worked on by one process, and its servers carry one owner.
+
+use std::time::Duration;
+
+use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use windlass_lifecycle::{GroupName, OwnerName, StateDirectory};
+
+use super::error::StartError;
+use crate::configuration::Configuration;
+
+/// The lock's file in the group's folder.
+const LOCK: &str = "lock";
+/// How long a process that is on its way out is waited for: the plugin of a runner that was killed notices within a
+/// second and needs another to leave.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
+/// The longest name of an owner, in bytes (a rule of the lifecycle, checked there again).
+const LONGEST_OWNER: usize = 48;
+
+/// The exclusive lock on a group, released by the kernel when the process ends, however it ends.
+pub(crate) struct Lock(std::fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
+        // it is under way.
+        let _ = self.0.unlock();
+    }
+}
+
+pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
+    let path = state.path().join(LOCK);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    let file = state
+        .handle()
+        .open_with(LOCK, &options)
+        .map_err(|source| StartError::Lock { path: path.clone(), source })?
+        .into_std();
+    let patience = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Lock(file)),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < patience => {
+                tokio::time::sleep(LOCK_INTERVAL).await;
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(StartError::Locked { group: group.to_owned(), path });
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(StartError::Lock { path, source }),
+        }
+    }
+}
+
+/// The group's folder, for this process alone.
+pub(super) async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
+    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
+    let state = StateDirectory::open(&folder)?;
+    let lock = lock(&state, configuration.group.as_str()).await?;
+    Ok((state, lock))
+}
+
+/// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.
+pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<OwnerName, windlass_lifecycle::Error> {
+    let name = format!("{owner}-{group}");
+    if name.len() <= LONGEST_OWNER {
+        return name.parse();
+    }
+    // Two long names are told apart by a mark of the whole.
+    let mark = hex::encode(&Sha256::digest(name.as_bytes())[..5]);
+    let kept = LONGEST_OWNER - mark.len() - 1;
+    format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()
+}

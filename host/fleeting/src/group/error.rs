@@ -1,0 +1,94 @@
+use std::path::PathBuf;
+
+use crate::configuration::ConfigurationErrors;
+use crate::connect::KeyError;
+use crate::observe::MetricsError;
+
+/// Why the group cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something configured is wrong.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationErrors),
+    /// The runner's connector cannot be used with instances.
+    #[error("connector_config.protocol is {0:?}: this plugin connects by ssh only")]
+    Protocol(String),
+    /// Another plugin process works on the same group.
+    #[error(
+        "another plugin process has the group {group} (it holds {}): each [[runners]] entry needs a `name` of its own \
+         in plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the \
+         plugin of its former registration still runs: restart the runner", path.display()
+    )]
+    Locked {
+        /// The group.
+        group: String,
+        /// The lock.
+        path: PathBuf,
+    },
+    /// Servers of this group were made by somebody else, or their state directory was lost.
+    #[error(
+        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
+         {found}. If the host that made them still works, this group needs a `name` of its own, or adopt = false, \
+         which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
+    )]
+    Strangers {
+        /// The group.
+        group: String,
+        /// Their zones.
+        zones: String,
+        /// The state directory of this group.
+        state: PathBuf,
+        /// Some of them, with hosts and owners.
+        found: String,
+    },
+    /// Macs carry the name of this group that this state directory did not claim.
+    #[error(
+        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: \
+         {found}. {remedy}", state.display()
+    )]
+    StrangeHosts {
+        /// The group.
+        group: String,
+        /// The zone.
+        zone: String,
+        /// The state directory of this group.
+        state: PathBuf,
+        /// What helps.
+        remedy: &'static str,
+        /// Their names.
+        found: String,
+    },
+    /// The lock could not be tried.
+    #[error("the lock {} cannot be used", path.display())]
+    Lock {
+        /// The lock.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The state or the journal cannot be used.
+    #[error(transparent)]
+    Lifecycle(#[from] windlass_lifecycle::Error),
+    /// A policy was refused, or the policy host cannot work.
+    #[error("policies: {0}")]
+    Policies(#[from] windlass_policy::Error),
+    /// Registries cannot be used.
+    #[error("registries of policies: {0}")]
+    Registries(#[from] windlass_distribution::Error),
+    /// The client cannot be made.
+    #[error(transparent)]
+    Client(#[from] windlass_scaleway::Error),
+    /// There is no key pair.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Metrics cannot be served.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The console cannot be served.
+    #[error("console: {0}")]
+    Console(#[source] windlass_console::Error),
+    /// A thread of ours broke down.
+    #[error("the plugin has a defect: {0}")]
+    Defect(#[from] tokio::task::JoinError),
+}
