@@ -9,78 +9,90 @@ mdbook := "0.5.4"
 git_cliff := "2.14.2"
 wkg := "0.16.1"
 public := """
-    windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator windlass-policy windlass-lifecycle windlass-cluster
-    windlass-proof windlass-guest-sdk windlass-guest-build windlass
+    windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
+    windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass
 """
 
 _default:
     @just --list --unsorted
 
 # The whole story on the embedded simulator, about 15 s after the build. No account needed.
+[group('start')]
 demo *arguments:
     @test -x {{ target }}/debug/windlass || echo "Building the command line, most of it wasmtime," \
-        "which runs policies: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }}), seconds from then on."
+        "which runs policies: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }})," \
+        "seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
-# Searches for a violation of the promise: random work, faults, users and lost power from each seed, one world a seed. A violation is told in
-# the shortest story that shows it. `just simulate --seeds 1000`, `just simulate --from 42 --seeds 1`, `just simulate --seconds 60`.
+# Random work, faults and lost power from each seed: `just simulate --from 42 --seeds 1`.
+[group('search')]
 simulate *arguments:
     cargo run --quiet --profile simulation --package windlass-test-world --bin simulate -- {{ arguments }}
 
-# GitLab's own loop over days of simulated time, each with the demand, failures, users, kills and policies of its seed: `just days 200`,
-# `just days 1 42` for one seed again. Needs Go. A violation is told with the day's events; WINDLASS_DAYS_LOG=info shows what the plugin logs.
+# Days of GitLab's own loop, by seed: `just days 200`, `just days 1 42` for one again. Needs Go.
+[group('search')]
 days count="20" from="1": _wasm_target
     cargo build --quiet --profile simulation --package windlass-test-world --bin runner-world
     cd tests/fleeting-go && WINDLASS_RUNNER_WORLD={{ target }}/simulation/runner-world \
         WINDLASS_DAYS={{ count }} WINDLASS_DAYS_FROM={{ from }} WINDLASS_DAYS_PROCESSES={{ num_cpus() }} \
         go test -timeout 0 -count=1 -run 'TestADay' ./...
 
-# Searches for a schedule under which what threads and tasks share breaks a promise: the real code on the primitives of a scheduler that draws
-# who goes on. Built apart, some 20 packages. `just interleavings suspension`, `WINDLASS_SCHEDULES=100000 just interleavings`.
+# Schedules under which threads and tasks break a promise: `just interleavings suspension`.
+[group('search')]
 interleavings *arguments:
     CARGO_TARGET_DIR={{ target / "interleavings" }} RUSTFLAGS="--cfg windlass_interleavings" \
         cargo test --package windlass-concurrency --lib {{ arguments }}
 
-# Breaks the code on purpose, one patch of tests/world/breakages at a time, in a scratch worktree, and lets the search find each: all, or
-# `just simulate-breakages left-is-done`. About a minute each on two cores.
+# Breaks the code on purpose, and lets the search find it: all, or `left-is-done`.
+[group('search')]
 simulate-breakages *arguments:
     @tests/world/breakages/run {{ arguments }}
 
-# Searches for inputs that break what reads untrusted bytes: `just fuzz` (each target for a minute), `just fuzz 600`, `just fuzz 60 journal`.
+# Inputs that break what reads untrusted bytes: `just fuzz 600`, `just fuzz 60 journal`.
+[group('search')]
 fuzz seconds="60" target="": _wasm_target
     @tests/fuzz/run {{ seconds }} {{ target }}
 
-# Changes the pure parts of the code (.cargo/mutants.toml), one place at a time, and tells which changes no test notices: first with each
-# crate's unit tests, then what these let pass with all of its tests. An hour or two; `just mutants --file '**/ownership.rs'`.
+# Changes that no test notices, an hour or two: `just mutants --file '**/ownership.rs'`.
+[group('search')]
 mutants *arguments: _wasm_target
     @command -v cargo-mutants >/dev/null || cargo install --locked cargo-mutants
     cargo mutants --output {{ target }} {{ arguments }} -- --lib || [ $? -lt 4 ]
     cargo mutants --output {{ target }} --iterate {{ arguments }}
 
-# All tests, part by part, with a table at the end: `just test`, or some parts: `just test rust fleeting`.
+# All tests, part by part, with a table at the end; or some parts: `just test rust fleeting`.
+[group('start')]
 test *parts: _wasm_target
     @tests/run {{ parts }}
 
 # Builds all that the parts below run.
+[group('test')]
 test-build: _wasm_target
     cargo test --workspace --no-run
-    @command -v go >/dev/null || { echo "SKIPPED: cosign and a registry of others are built with Go: https://go.dev/dl"; exit 0; }; \
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: cosign and a registry of others are built with Go: https://go.dev/dl"; exit 0; }; \
     tests/supply-go/build.sh "{{ target }}/supply/bin"
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
+[group('test')]
 test-rust *arguments: _wasm_target
     cargo test --workspace --exclude windlass-test-kubernetes --no-fail-fast {{ arguments }}
 
+[private]
 test-interleavings: interleavings
 
 # Scaleway's own Python SDK against the simulator.
+[group('test')]
 test-scaleway-sdk: _programs _python
     @test -x {{ python }} || exit 0; {{ python }} -m pytest -q tests/scaleway-sdk-python
 
-# GitLab's own fleeting code against the runner plugin: the real loop, each fault at each call, crashes. Some three minutes.
+# GitLab's own fleeting code against the runner plugin. Arguments go to `go test`.
+[group('test')]
 test-fleeting *arguments: _programs
-    @command -v go >/dev/null || { echo "SKIPPED: GitLab's own code needs Go: https://go.dev/dl"; exit 0; }; \
-    {{ target }}/debug/windlass-guest-build --out {{ target }}/policies windlass-guest-state-mapping grace-for-stopped && \
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: GitLab's own code needs Go: https://go.dev/dl"; exit 0; }; \
+    {{ target }}/debug/windlass-guest-build --out {{ target }}/policies \
+        windlass-guest-state-mapping grace-for-stopped && \
     cd tests/fleeting-go && \
     WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
     WINDLASS_GROUP_IN_MEMORY={{ target }}/debug/examples/group_in_memory \
@@ -90,74 +102,91 @@ test-fleeting *arguments: _programs
     WINDLASS_POLICIES={{ target }}/policies \
     go test -timeout 60m -parallel 48 -count=1 {{ arguments }} ./...
 
-# The Go module that asks `windlass policy serve`, against the real server. Arguments go to `go test`.
+# The Go module that asks `windlass policy serve`. Arguments go to `go test`.
+[group('test')]
 test-clients-go *arguments: _programs
-    @command -v go >/dev/null || { echo "SKIPPED: the clients in Go need Go: https://go.dev/dl"; exit 0; }; \
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: the clients in Go need Go: https://go.dev/dl"; exit 0; }; \
     for module in . generate examples/fleeting; do \
-        (cd clients/go/$module && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
+        (cd clients/go/$module && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
+            go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
     done
 
-# The alerts of the runner plugin and of the controller, and what their dashboards ask for, by Prometheus' own promtool.
+# Alerts and dashboards, by Prometheus' own promtool.
+[group('test')]
 test-alerts: _promtool
     @promtool=$(command -v promtool || echo {{ promtool }}); \
-    test -x "$promtool" || { echo "SKIPPED: alerts are tested with promtool: https://prometheus.io/download"; exit 0; }; \
+    test -x "$promtool" || \
+        { echo "SKIPPED: alerts are tested with promtool: https://prometheus.io/download"; exit 0; }; \
     "$promtool" check rules deploy/gitlab-runner/alerts.yaml {{ chart_files }}/alerts.yaml && \
     "$promtool" test rules deploy/gitlab-runner/alerts.test.yaml {{ chart_files }}/alerts.test.yaml && \
-    python3 tests/dashboards.py docs/grafana/gitlab-runner.json {{ chart_files }}/dashboard.json > {{ target }}/dashboards.yaml && \
+    python3 tests/dashboards.py docs/grafana/gitlab-runner.json {{ chart_files }}/dashboard.json \
+        > {{ target }}/dashboards.yaml && \
     "$promtool" check rules {{ target }}/dashboards.yaml
 
-# The workflows of GitHub, by zizmor: pinned actions, least rights, nothing of a stranger's in a shell; and that a fork can move the project's
-# home with one command.
+# The workflows of GitHub, by zizmor; and that a fork moves the project's home with one command.
+[group('test')]
 test-workflows: _python
     @test -x {{ python }} || exit 0; {{ target }}/python/bin/zizmor --offline --no-progress --persona=auditor .github
     @test -x {{ python }} || exit 0; {{ python }} -m pytest -q tests/workflows
 
-# go-plugin's protocol by a third implementation, in Python, against the runner plugin and the simulator.
+# go-plugin's protocol by a third implementation, in Python, against the runner plugin.
+[group('test')]
 test-rpcplugin: _programs _python
     @test -x {{ python }} || exit 0; \
-    WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
+    WINDLASS_FLEETING_PLUGIN={{ target }}/debug/fleeting-plugin-scaleway \
+    WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ python }} -m pytest -q tests/rpcplugin-python
 
-# Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions. What is compiled stays in target/scripts.
+# Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions.
+[group('test')]
 test-scripts *arguments: _programs _python
     @test -x {{ python }} || exit 0; mkdir -p {{ target }}/scripts; \
     WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_SCRIPTS={{ target }}/scripts \
         {{ python }} -m pytest -q -rs tests/scripts {{ arguments }}
 
-# The Bytecode Alliance's own client of registries pulls what we push, and pushes what we use. It takes minutes to build, once.
+# The Bytecode Alliance's own client of registries pulls what we push, and pushes what we use.
+[group('test')]
 test-wkg: _wasm_target
     @test -x {{ target }}/wkg/bin/wkg || CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR={{ target }}/wkg/target \
         cargo install --debug --locked wkg --version {{ wkg }} --root {{ target }}/wkg
     WINDLASS_WKG={{ target }}/wkg/bin/wkg cargo test --workspace --test it -- what_we_push_wkg_pulls
 
-# The same with the policy of each slot in each language: eight more components, each compiled for half a minute the first time.
+# The same with a policy of each slot in each language: eight more components.
+[group('test')]
 test-scripts-of-every-slot:
     WINDLASS_SCRIPTS_EVERY_SLOT=1 {{ just_executable() }} test-scripts
 
-# The controller against a real API server, Cluster API's own core and the simulator. The first time builds them from Go
-# modules: some five to ten minutes on two cores. Arguments go to the tests: `just test-kubernetes floor`.
+# The controller on a real API server with Cluster API's core: `just test-kubernetes floor`.
+[group('test')]
 test-kubernetes *arguments: _programs _sshd
-    @command -v go >/dev/null || { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
     WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 8 {{ arguments }}
 
-# OpenSSH's sshd stands in the place of a Mac's. Its package would start a server of this machine's: it is kept from that.
+# OpenSSH's sshd stands in the place of a Mac's. Its package would start a server of this machine's: it is kept from
+# that.
 _sshd:
     #!/usr/bin/env bash
     set -u
     if [ -x /usr/sbin/sshd ] || ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
     policy=/usr/sbin/policy-rc.d
-    [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && trap 'rm -f "$policy"' EXIT; }
+    if [ ! -e "$policy" ]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+    fi
     apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
 
-# A walk through the console's pages in headless Chromium: as they look in both themes and three widths, without scripts, by keyboard, by axe,
-# and with a thousand hostile texts. Pictures stay in target/browser.
+# The console's pages in Chromium. Pictures stay in target/browser.
+[group('test')]
 test-console: _programs _chromium (_browser "console")
 
 # A walk by Chromium: the tests of that name in tests/browser.
 _browser name:
-    @command -v npm >/dev/null || { echo "SKIPPED: a walk by a browser needs Node.js 20: https://nodejs.org"; exit 0; }; \
+    @command -v npm >/dev/null || \
+        { echo "SKIPPED: a walk by a browser needs Node.js 20: https://nodejs.org"; exit 0; }; \
     chromium=$(command -v chromium || command -v chromium-browser || true); \
     test -n "$chromium" || { echo "SKIPPED: a walk by a browser needs Chromium: apt-get install chromium"; exit 0; }; \
     cd tests/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
@@ -170,30 +199,35 @@ _chromium:
     if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then exit 0; fi
     if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
     apt-cache show chromium >/dev/null 2>&1 || apt-get update -qq || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null || true
+    DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null || true
 
-# Weeks of two tenants with two keys on one controller, on a real API server: random work, faults, theft, changed keys, kills of both
-# leaders; some twenty seconds a week. `just weeks 50`, `just weeks 1 17` for the seed 17. A violation is told with the week's events.
+# Weeks of two tenants on one controller, by seed: `just weeks 50`, `just weeks 1 17` for one again.
+[group('search')]
 weeks count="10" from="1": _programs
     tests/kubernetes/go/build.sh
     WINDLASS_KUBERNETES_REQUIRED=1 WINDLASS_WEEKS={{ count }} WINDLASS_WEEKS_FROM={{ from }} \
         cargo test --workspace --test kubernetes -- --nocapture weeks
 
-# A deployment of Macs on this machine, scaled up, rolled and scaled down: about a minute after the builds. No account needed.
+# A deployment of Macs on this machine, scaled up, rolled and scaled down. No account needed.
+[group('start')]
 demo-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
-# Five hundred machines: memory, calls, and a hundred releases at once, also behind a gateway that refuses what comes too fast; and clusters
-# of 100 and 1,000 servers.
+# Five hundred machines, a hundred releases at once, clusters of up to 1,000 servers.
+[group('measure')]
 bench-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
     cargo build --profile dist --quiet --package windlass-controller
-    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example crowd
-    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller cargo run --quiet --package windlass-test-kubernetes --example servers
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller \
+        cargo run --quiet --package windlass-test-kubernetes --example crowd
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller \
+        cargo run --quiet --package windlass-test-kubernetes --example servers
 
-# The pictures of the README: a run of the demo, recorded anew, and the hand-drawn overview in its dark colours.
+# The pictures of the README: a run of the demo, and the overview in its dark colours.
+[group('generate')]
 pictures: _wasm_target
     cargo build --quiet --package windlass-cli --bins --example picture
     { echo '$ just demo'; CLICOLOR_FORCE=1 {{ just_executable() }} demo; } > {{ target }}/demo.txt
@@ -205,35 +239,43 @@ pictures: _wasm_target
     mv {{ target }}/overview-dark.svg docs/pictures/
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
+[group('start')]
 check: _wasm_target format-check home-check clippy docs deny
 
+# Formats the code.
+[group('start')]
 format:
     cargo fmt --all
 
-# Where the project is at home, as Cargo.toml names it: `just home` tells, and `just home REPOSITORY REGISTRY` moves there, as a fork does.
+# Where the project is at home; `just home REPOSITORY REGISTRY` moves there, as a fork does.
+[group('release')]
 home *arguments:
     @deploy/home {{ arguments }}
 
+[private]
 home-check:
     @deploy/home check
 
+[private]
 format-check:
     cargo fmt --all --check
 
+[private]
 clippy: _wasm_target
     cargo clippy --workspace --all-targets -- --deny warnings
 
+[private]
 docs: _wasm_target
     RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
 
-# Bans, licences and sources; an entry of the list of second generations that is needed no more is an error, too. (The advisory database needs a network that not everybody has.)
+# Bans, licences and sources. The advisory database needs a network that not everybody has.
+[group('start')]
 deny:
     @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny --log-level error check --deny unmatched-skip --deny unnecessary-skip bans licenses sources
 
-# Debian's packages for it on amd64: musl-tools; and, after `dpkg --add-architecture arm64`, gcc-aarch64-linux-gnu and
-# musl-dev:arm64.
-# The runner plugin, static, in the layout from which `fleeting-artifact release` makes an OCI artefact: dist/linux/{amd64,arm64}/plugin.
+# The runner plugin, static, as `fleeting-artifact release` takes it: dist/linux/{amd64,arm64}/plugin.
+[group('release')]
 dist:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -242,7 +284,7 @@ dist:
     export WINDLASS_GIT_REVISION WINDLASS_GIT_REFERENCE WINDLASS_BUILT_AT
     for architecture in x86_64:amd64 aarch64:arm64; do
         machine=${architecture%:*} name=${architecture#*:} target=${architecture%:*}-unknown-linux-musl
-        # What is written in C (SQLite, ring, the allocator) needs musl's headers: its specs have a gcc of glibc's use them.
+        # What is written in C (SQLite, ring, the allocator) needs musl's headers: its specs have glibc's gcc use them.
         gcc=$machine-linux-gnu-gcc specs=/usr/lib/$machine-linux-musl/musl-gcc.specs variable=${target//-/_}
         command -v "$gcc" >/dev/null || { echo "SKIPPED linux/$name: no $gcc"; continue; }
         [ -f "$specs" ] || { echo "SKIPPED linux/$name: no $specs"; continue; }
@@ -255,7 +297,8 @@ dist:
     done
     ls -l dist/linux/*/plugin
 
-# The controller's container image, by docker, podman or buildah, whichever works here: `just image NAME BASE`.
+# The controller's image, by whichever of docker, podman and buildah works here.
+[group('release')]
 image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distroless/cc-debian13:nonroot":
     #!/usr/bin/env bash
     set -euo pipefail
@@ -263,30 +306,36 @@ image name="ghcr.io/windlass-dev/windlass-controller:v0.1.0" base="gcr.io/distro
     install -D -m 755 "{{ target }}/dist/windlass-controller" dist/image/windlass-controller
     for builder in docker podman buildah; do
         "$builder" info >/dev/null 2>&1 || continue
-        exec "$builder" build --build-arg BASE="{{ base }}" --tag "{{ name }}" --file host/controller/Containerfile dist/image
+        exec "$builder" build --build-arg BASE="{{ base }}" --tag "{{ name }}" \
+            --file host/controller/Containerfile dist/image
     done
     echo "SKIPPED: none of docker, podman and buildah works here; the program alone is dist/image/windlass-controller"
 
-# Makes everything that a release consists of into dist/vVERSION, or into `--output FOLDER`; publishes nothing. docs/releasing.md.
+# All that a release consists of, into dist/vVERSION; publishes nothing (docs/releasing.md).
+[group('release')]
 release version *arguments:
     @deploy/release/release {{ version }} {{ arguments }}
 
 # Whether two builds of a release are equal byte for byte, and if not, what differs.
+[group('release')]
 release-compare one other:
     @deploy/release/compare {{ one }} {{ other }}
 
-# Makes a release of the tree as it is, installs it in every way that a user may, runs the main job and removes it: an hour or two on two
-# cores. WINDLASS_RELEASE_PROFILE=release is quicker, WINDLASS_RELEASE_ARCHITECTURES=amd64 halves it.
+# A whole release of the tree, installed in every way that a user may: an hour or two.
+[group('test')]
 test-release: _release_packages _programs _python
     rm -rf {{ target }}/release-rehearsal
     deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-rehearsal
     WINDLASS_RELEASE_REQUIRED=1 tests/release/run {{ target }}/release-rehearsal
 
-# The same of the development build, for this machine alone: without static programs, crates and Kubernetes. Two minutes or three.
+# A release of the development build, for this machine and without Kubernetes, installed.
+[group('test')]
 test-packages: _programs _python
-    @command -v go >/dev/null || { echo "SKIPPED: the tools that make a release are built with Go: https://go.dev/dl"; exit 0; }; \
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: the tools that make a release are built with Go: https://go.dev/dl"; exit 0; }; \
     test -x {{ python }} || exit 0; rm -rf {{ target }}/release-packages; \
-    WINDLASS_RELEASE_PROGRAMS={{ target }}/debug deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-packages && \
+    WINDLASS_RELEASE_PROGRAMS={{ target }}/debug \
+        deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-packages && \
     tests/release/run {{ target }}/release-packages --without-kubernetes
 
 # Debian's packages that a release and its rehearsal need, where apt can install them.
@@ -299,60 +348,76 @@ _release_packages:
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         musl-tools gcc-aarch64-linux-gnu musl-dev:arm64 qemu-user-static mmdebstrap rpm minisign lintian >/dev/null
 
-# The benchmarks: two pages of figures and ratios, decisions first, operations after. `just bench-details` has the rest.
+# Two pages of figures and ratios, decisions first, operations after.
+[group('measure')]
 bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
     cargo bench --quiet --package windlass-lifecycle --bench lifecycle
 
 # What scripts cost, and that they cost other policies nothing. Needs Node.js and Python.
+[group('measure')]
 bench-scripts: _programs
     @rm -rf {{ target }}/bench-scripts; for language in javascript python; do \
-        {{ target }}/debug/windlass policy new bench --slot retry --language $language --folder {{ target }}/bench-scripts/$language && \
+        {{ target }}/debug/windlass policy new bench --slot retry --language $language \
+            --folder {{ target }}/bench-scripts/$language && \
         {{ target }}/debug/windlass policy build {{ target }}/bench-scripts/$language; done
-    WINDLASS_BENCH_SCRIPTS="JavaScript={{ target }}/bench-scripts/javascript/bench.wasm Python={{ target }}/bench-scripts/python/bench.wasm" \
+    folder={{ target }}/bench-scripts; \
+    WINDLASS_BENCH_SCRIPTS="JavaScript=$folder/javascript/bench.wasm Python=$folder/python/bench.wasm" \
         cargo bench --quiet --package windlass-policy --bench scripts
 
-# Replaces a policy by one in another language, over and over, while eight callers ask, for this many seconds: each question is decided at
-# once, by a policy that was in force, and recorded. Needs Go, Node and Python.
+# Replaces a policy under load by one in another language. Needs Go, Node.js and Python.
+[group('search')]
 swaps seconds="60": _programs
     @rm -rf {{ target }}/swaps; mkdir -p {{ target }}/swaps; for language in rust javascript python; do \
-        {{ target }}/debug/windlass policy new $language --slot retry --language $language --folder {{ target }}/swaps/source/$language && \
-        {{ target }}/debug/windlass policy build {{ target }}/swaps/source/$language --out {{ target }}/swaps/$language.wasm; done
+        {{ target }}/debug/windlass policy new $language --slot retry --language $language \
+            --folder {{ target }}/swaps/source/$language && \
+        {{ target }}/debug/windlass policy build {{ target }}/swaps/source/$language \
+            --out {{ target }}/swaps/$language.wasm; done
     {{ target }}/debug/windlass policy new rules --slot retry --language rules --folder {{ target }}/swaps/source/rules
     cp {{ target }}/swaps/source/rules/*.rules.toml {{ target }}/swaps
-    cd clients/go && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass WINDLASS_LANGUAGES={{ target }}/swaps WINDLASS_SWAPS_FOR={{ seconds }}s \
+    cd clients/go && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
+        WINDLASS_LANGUAGES={{ target }}/swaps WINDLASS_SWAPS_FOR={{ seconds }}s \
         go test -timeout 0 -count=1 -v -run TestSwapsBetweenLanguagesLoseNoDecision .
 
-# How long a proof of the slot `release` takes, over all its questions, and the replay of 100,000 decisions. Some three minutes.
+# A proof of the slot `release` over all its questions, and 100,000 replays.
+[group('measure')]
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
 
 # What spans cost where nothing is exported, and where all is.
+[group('measure')]
 bench-telemetry:
     cargo bench --quiet --package windlass-telemetry --bench telemetry
 
-# How long each page of the console takes over 100,000 operations and 5 million decisions, which it writes first (3 GB).
+# Each page of the console over 100,000 operations and 5 million decisions (3 GB).
+[group('measure')]
 bench-console: _wasm_target
     cargo bench --quiet --package windlass-console --bench pages
 
 # Distributions by criterion. Arguments go to it: `just bench-details retry`.
+[group('measure')]
 bench-details *arguments: _wasm_target
     cargo bench --package windlass-policy --bench decisions -- {{ arguments }}
 
-# The programs that other people's clients are set upon. Built as `cargo test --workspace` builds them, with the same features
-# in the libraries, so that nothing is compiled twice.
+# The programs that other people's clients are set upon. Built as `cargo test --workspace` builds them, with the same
+# features in the libraries, so that nothing is compiled twice.
 _programs: _wasm_target
     cargo build --quiet --workspace --bins --examples
 
 # Rust's WebAssembly target: automatic installation may be switched off, so it is added here when it is missing.
 _wasm_target:
-    @rustup target list --installed | grep -qx wasm32-unknown-unknown || { echo "Policies are WebAssembly: adding Rust's target for it (once, some 20 MB)."; rustup target add wasm32-unknown-unknown; }
+    @rustup target list --installed | grep -qx wasm32-unknown-unknown || { \
+        echo "Policies are WebAssembly: adding Rust's target for it (once, some 20 MB)."; \
+        rustup target add wasm32-unknown-unknown; }
 
 # A virtual environment for the Python clients, made again when their versions change.
 _python:
     #!/usr/bin/env bash
     set -euo pipefail
-    command -v python3 >/dev/null || { echo "SKIPPED: other people's clients in Python need python3: https://www.python.org/downloads"; exit 0; }
+    command -v python3 >/dev/null || {
+        echo "SKIPPED: other people's clients in Python need python3: https://www.python.org/downloads"
+        exit 0
+    }
     cat tests/*/requirements.txt | cmp -s - "{{ target }}/python/requirements.txt" && exit
     echo "Installing the Python clients into target/python (once)."
     python3 -m venv --clear "{{ target }}/python"
@@ -368,40 +433,43 @@ _promtool:
     apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq || true
     apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb . || true
 
-# Makes the SDK's bindings again from the contract in wit/, after a change there.
+# The SDK's bindings, from the contract in wit/.
+[group('generate')]
 bindings: _wasm_target
     WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::
 
-# Packages the crates that are published, and builds each from its package alone: minutes. `just package --no-verify`
-# only packages them.
+# Packages the published crates and builds each from its package: `--no-verify` packages only.
+[group('release')]
 package *arguments:
     cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
 
-# Makes the messages of the policy server's protocol and their conversions again from the contract in wit/, and from them Go's.
+# The policy server's messages and their conversions, and from them Go's, from wit/.
+[group('generate')]
 messages: && _go_messages
     WINDLASS_WRITE_MESSAGES=1 cargo test --quiet --package windlass-serve --test it contract::
 
 _go_messages:
     cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1
 
-# Builds the policies that the host embeds (host/*/components) again, after a change in guest/ or of the compiler.
+# The policies that the host embeds, after a change in guest/ or of the compiler.
+[group('generate')]
 policies: _wasm_target
     WINDLASS_WRITE_POLICIES=1 cargo test --quiet --package windlass-test-guests --test it prebuilt::
 
-# Makes the pages of the reference again from the code, after a change there: slots and the SDK's example questions,
-# commands, configuration, exit codes, metrics, the chart's values, the definitions and their fields. One build of the
-# whole workspace, with the features that its other tests have.
+# The pages of the reference and the definitions, from the code.
+[group('generate')]
 reference: _wasm_target
     WINDLASS_BLESS=1 WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --workspace --no-fail-fast \
         --lib --bin windlass --test it -- pages:: the_page_of examples::the_sdk definitions
 
-# The site of the documentation, by mdBook, into target/site: `just site`, `just site --open`.
+# The site of the documentation into target/site: `just site --open`.
+[group('generate')]
 site *arguments: _mdbook
     python3 docs/site/assemble.py {{ target }}/site-source
     mdbook build {{ target }}/site-source --dest-dir {{ target }}/site {{ arguments }}
 
-# The site: whether each of its links leads to a page and a section that exist, and each page is whole in Chromium at three widths. Nothing
-# outside is asked. Pictures stay in target/browser/site.
+# The site's links, and its pages in Chromium. Pictures stay in target/browser/site.
+[group('test')]
 test-site: site && _chromium (_browser "site")
     python3 docs/site/check.py {{ target }}/site
 
@@ -410,12 +478,13 @@ _mdbook:
     @mdbook --version 2>/dev/null | grep -qx "mdbook v{{ mdbook }}" || \
         cargo install --locked mdbook --version {{ mdbook }} --no-default-features --features search
 
-# The commits since the last release, by what they do, as the ground of a section of CHANGELOG.md: `just changelog`, `just changelog v0.1.0..`.
+# Commits since the last release, as the ground of a section: `just changelog v0.1.0..`.
+[group('release')]
 changelog *arguments="--unreleased":
     @command -v git-cliff >/dev/null || cargo install --locked git-cliff --version {{ git_cliff }} --no-default-features
     @git-cliff --config cliff.toml {{ arguments }}
 
-# Upgrades the state of an older revision for real, and goes back: it builds that one's command line (some ten minutes the first time), has it
-# die in the middle of its work, and lets this version finish. `just test-upgrade`, `just test-upgrade v0.1.0`.
+# State of an older revision under this one, and back: `just test-upgrade v0.1.0`.
+[group('test')]
 test-upgrade *revision: _programs
     @tests/upgrade/run {{ revision }}

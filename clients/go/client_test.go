@@ -105,10 +105,12 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	if mapping.Err != nil || len(mapping.Answer) != 2 {
 		t.Fatalf("%+v", mapping)
 	}
-	if report := mapping.Answer[0].GetVerdict().GetMapped().GetReport(); report != policyv1.StateMappingReport_STATE_MAPPING_REPORT_RUNNING {
+	report := mapping.Answer[0].GetVerdict().GetMapped().GetReport()
+	if report != policyv1.StateMappingReport_STATE_MAPPING_REPORT_RUNNING {
 		t.Errorf("%v", report)
 	}
-	if action := mapping.Answer[1].GetVerdict().GetMapped().GetAction(); action != policyv1.StateMappingAction_STATE_MAPPING_ACTION_REAP {
+	action := mapping.Answer[1].GetVerdict().GetMapped().GetAction()
+	if action != policyv1.StateMappingAction_STATE_MAPPING_ACTION_REAP {
 		t.Errorf("%v", action)
 	}
 
@@ -128,7 +130,8 @@ func TestEverySlotIsAnswered(t *testing.T) {
 			MachineType: "DEV1-S", Status: "running", CreatedAt: now,
 		},
 	}, func() *policyv1.ReleaseAnswer { return nil })
-	if _, terminates := release.Answer.GetVerdict().GetVerdict().(*policyv1.ReleaseVerdict_Terminate); release.Err != nil || !terminates {
+	_, terminates := release.Answer.GetVerdict().GetVerdict().(*policyv1.ReleaseVerdict_Terminate)
+	if release.Err != nil || !terminates {
 		t.Errorf("%+v", release)
 	}
 
@@ -200,7 +203,12 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	expectWait(t, client.Policies, 1)
 	server.write("config.toml", "[policies.retry]\npath = 3\n")
 	server.signal(syscall.SIGHUP)
-	server.write("other.rules.toml", "slot = \"retry\"\n[[rules]]\nname = \"r\"\nwhen = \"true\"\nanswer = { wait = 77 }\n")
+	server.write("other.rules.toml", `slot = "retry"
+[[rules]]
+name = "r"
+when = "true"
+answer = { wait = 77 }
+`)
 	expectWait(t, client.Policies, 1)
 	server.write("config.toml", "[policies.retry]\npath = \""+server.folder+"/other.rules.toml\"\n")
 	eventually(t, "the other policy decides", func() bool {

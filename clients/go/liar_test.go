@@ -120,7 +120,8 @@ func TestAServerThatLiesMeansTheOwnDefault(t *testing.T) {
 			respond(conn, decided(request, retryAnswer(nil)))
 		}, windlass.ErrDeferred},
 		"a deferral": {func(conn net.Conn, request *policyv1.Request) {
-			respond(conn, decided(request, retryAnswer(&policyv1.RetryVerdict{Verdict: &policyv1.RetryVerdict_Defer{Defer: &emptypb.Empty{}}})))
+			deferred := &policyv1.RetryVerdict_Defer{Defer: &emptypb.Empty{}}
+			respond(conn, decided(request, retryAnswer(&policyv1.RetryVerdict{Verdict: deferred})))
 		}, windlass.ErrDeferred},
 		"an answer of another slot": {func(conn net.Conn, request *policyv1.Request) {
 			respond(conn, decided(request, &policyv1.Answer{Slot: &policyv1.Answer_Release{Release: &policyv1.ReleaseAnswer{}}}))
@@ -156,7 +157,8 @@ func TestAnEndlessAnswerEndsWithTheTime(t *testing.T) {
 
 func TestAServersRefusalIsTold(t *testing.T) {
 	refuses := liar(t, func(conn net.Conn, _ *policyv1.Request) {
-		respond(conn, &policyv1.Response{Result: &policyv1.Response_Error{Error: &policyv1.Error{Code: policyv1.Error_CODE_DENIED, Message: "user 7 may not ask"}}})
+		denied := &policyv1.Error{Code: policyv1.Error_CODE_DENIED, Message: "user 7 may not ask"}
+		respond(conn, &policyv1.Response{Result: &policyv1.Response_Error{Error: denied}})
 		conn.Close()
 	})
 	client := newClient(t, refuses, patient)
@@ -171,7 +173,8 @@ func TestAServersRefusalIsTold(t *testing.T) {
 
 func TestAnswersOfABatchThatMissAServerAreNone(t *testing.T) {
 	client := newClient(t, liar(t, func(conn net.Conn, request *policyv1.Request) {
-		mapped := &policyv1.StateMappingAnswer{Verdict: &policyv1.StateMappingVerdict{Verdict: &policyv1.StateMappingVerdict_Mapped{Mapped: &policyv1.StateMappingMapping{}}}}
+		verdict := &policyv1.StateMappingVerdict_Mapped{Mapped: &policyv1.StateMappingMapping{}}
+		mapped := &policyv1.StateMappingAnswer{Verdict: &policyv1.StateMappingVerdict{Verdict: verdict}}
 		answers := &policyv1.StateMappingAnswers{Answers: []*policyv1.StateMappingAnswer{mapped}}
 		respond(conn, decided(request, &policyv1.Answer{Slot: &policyv1.Answer_StateMapping{StateMapping: answers}}))
 	}), patient)

@@ -49,7 +49,13 @@ func newServer(t testing.TB, wait string) *server {
 // rules puts other rules in place.
 func (s *server) rules(wait string) {
 	s.t.Helper()
-	text := "slot = \"retry\"\n[[rules]]\nname = \"wait\"\nwhen = \"failure.class == 'gateway'\"\nanswer = { wait = " + wait + " }\nreason = \"waits " + wait + "\"\n"
+	text := `slot = "retry"
+[[rules]]
+name = "wait"
+when = "failure.class == 'gateway'"
+answer = { wait = ` + wait + ` }
+reason = "waits ` + wait + `"
+`
 	s.write("retry.rules.toml.new", text)
 	if err := os.Rename(filepath.Join(s.folder, "retry.rules.toml.new"), filepath.Join(s.folder,
 		"retry.rules.toml")); err != nil {
@@ -107,7 +113,8 @@ func (s *server) kill() {
 // gatewayFailed is a question that the rules decide.
 func gatewayFailed() *policyv1.RetryQuestion {
 	return &policyv1.RetryQuestion{
-		Now: 1_767_225_600_000, Random: 7, Operation: "create-server", Step: "power-on", Attempt: 2, Elapsed: 100, Zone: "fr-par-1",
+		Now: 1_767_225_600_000, Random: 7, Operation: "create-server", Step: "power-on", Attempt: 2, Elapsed: 100,
+		Zone:    "fr-par-1",
 		Failure: &policyv1.Failure{Class: policyv1.FailureClass_FAILURE_CLASS_GATEWAY, Message: "bad gateway"},
 	}
 }

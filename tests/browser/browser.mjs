@@ -32,7 +32,9 @@ export async function open(browser, { theme = "light", width = 1024, scripts = t
   });
   const page = await context.newPage();
   page.wrong = [];
-  page.on("console", (said) => ["error", "warning"].includes(said.type()) && page.wrong.push(`console: ${said.text()}`));
+  page.on("console", (said) => {
+    if (["error", "warning"].includes(said.type())) page.wrong.push(`console: ${said.text()}`);
+  });
   page.on("pageerror", (error) => page.wrong.push(`script: ${error.message}`));
   page.on("dialog", (dialog) => { page.wrong.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   page.on("request", (request) => {
@@ -72,8 +74,10 @@ export async function look(page, url, expected = 200) {
 export async function axe(page) {
   await page.evaluate(AXE);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  return found.violations.map((violation) =>
-    `${violation.id}: ${violation.help}: ${violation.nodes.slice(0, 3).map((node) => `${node.html} ${node.failureSummary}`).join(" | ")}`);
+  return found.violations.map(({ id, help, nodes }) => {
+    const where = nodes.slice(0, 3).map((node) => `${node.html} ${node.failureSummary}`).join(" | ");
+    return `${id}: ${help}: ${where}`;
+  });
 }
 
 // The links of a page, in order, each once.

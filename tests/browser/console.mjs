@@ -9,7 +9,8 @@ import { TARGET } from "./browser.mjs";
 // Starts a program and waits for a line of its output that `find` makes something of.
 function start(program, args, find, stream) {
   const home = mkdtempSync(join(tmpdir(), "windlass-browser-"));
-  const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env: { PATH: process.env.PATH, HOME: home, TMPDIR: home } });
+  const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
+  const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env });
   const said = [];
   const found = new Promise((resolve, reject) => {
     for (const [name, output] of [["stdout", child.stdout], ["stderr", child.stderr]]) {
@@ -38,7 +39,8 @@ function start(program, args, find, stream) {
 }
 
 export const startWorld = () =>
-  start(join(TARGET, "debug/examples/console_world"), [join(TARGET, "console-world")], (line) => line.startsWith("{") && JSON.parse(line), "stdout");
+  start(join(TARGET, "debug/examples/console_world"), [join(TARGET, "console-world")],
+    (line) => line.startsWith("{") && JSON.parse(line), "stdout");
 
 export const startDemo = (pace) =>
   start(join(TARGET, "debug/windlass"), ["demo", "--console", "--pace", pace],
@@ -72,7 +74,8 @@ export async function pages(base) {
     const [id] = found((await get(path)).text, /href="\/decisions\/([^"?]+)"/g);
     if (!id) continue;
     all.add(`/decisions/${id}`);
-    for (const link of found((await get(`/decisions/${id}`)).text, /href="(\/decisions\/[^"?]+\?policy=[^"#]*)/g)) all.add(link);
+    const { text } = await get(`/decisions/${id}`);
+    for (const link of found(text, /href="(\/decisions\/[^"?]+\?policy=[^"#]*)/g)) all.add(link);
   }
   for (const link of found((await get("/clusters")).text, /href="(\/clusters\/[^"]+)"/g)) all.add(link);
   return [...all];

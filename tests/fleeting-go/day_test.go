@@ -182,7 +182,8 @@ func TestADayOfGitLabsOwnLoopEndsWithCapacityTrueAndNothingLeft(t *testing.T) {
 		})
 	}
 	all.Wait()
-	fmt.Printf("%d days from seed %d in %.0f s: %d calls, %d instances ran, %d jobs done, %d begun again; settled within %v, at rest within %v\n",
+	fmt.Printf("%d days from seed %d in %.0f s: %d calls, %d instances ran, %d jobs done, %d begun again; "+
+		"settled within %v, at rest within %v\n",
 		count, from, time.Since(begun).Seconds(), calls.Load(), given.Load(), jobs.Load(), lost.Load(),
 		time.Duration(settled.Load()), time.Duration(rested.Load()))
 }

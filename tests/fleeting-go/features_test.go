@@ -151,7 +151,8 @@ func TestMetricsAreServedUnderTheNamesOfTheDashboard(t *testing.T) {
 	require.NotContains(t, text, secretKey)
 
 	// What is there only after an event, or after the first round beside the operations.
-	later := regexp.MustCompile(`failures_total|shadows_total|dropped_total|paused_until|supervisor|unverified|unexplained`)
+	later := regexp.MustCompile(
+		`failures_total|shadows_total|dropped_total|paused_until|supervisor|unverified|unexplained`)
 	for _, file := range []string{"docs/grafana/gitlab-runner.json", "deploy/gitlab-runner/alerts.yaml"} {
 		content, err := os.ReadFile("../../" + file)
 		require.NoError(t, err)

@@ -72,8 +72,8 @@ func distribution(t *testing.T) string {
 	return folder
 }
 
-// GitLab's own tool makes an artefact of the tree. With WINDLASS_FLEETING_ARTEFACT the one of `just release` is published
-// instead, from its OCI layout, as it would be.
+// GitLab's own tool makes an artefact of the tree. With WINDLASS_FLEETING_ARTEFACT the one of `just release` is
+// published instead, from its OCI layout, as it would be.
 func release(t *testing.T, dist, version string) {
 	t.Helper()
 	if folder := os.Getenv("WINDLASS_FLEETING_ARTEFACT"); folder != "" {

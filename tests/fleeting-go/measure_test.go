@@ -91,7 +91,8 @@ func TestTenThousandServersInTheZoneOfWhichFiveHundredAreOurs(t *testing.T) {
 	calls := len(cloud.requests())
 	pid := pluginsOf(t, config["state_dir"].(string))[0]
 	fmt.Printf("500 of 10,000 servers: Update p50 %v, %d calls each, resident %v\n", median(took), calls/10, resident(pid))
-	require.LessOrEqual(t, calls, 10*8, "a page of a hundred each, three more to see the end of the list, and nothing for each server")
+	require.LessOrEqual(t, calls, 10*8,
+		"a page of a hundred each, three more to see the end of the list, and nothing for each server")
 }
 
 // Beside other tests, unless figures are wanted.
@@ -199,7 +200,8 @@ func TestMeasure(t *testing.T) {
 		require.NoError(t, err)
 		eventually(t, "they are gone", cloud.empty)
 		removalPolls, removals := split(cloud.requests())
-		fmt.Printf("%d instances (1 volume, 2 addresses): running after %v; calls for each: %.1f to create (and %.1f looks), %.1f to remove (and %.1f looks)\n",
+		fmt.Printf("%d instances (1 volume, 2 addresses): running after %v; calls for each: "+
+			"%.1f to create (and %.1f looks), %.1f to remove (and %.1f looks)\n",
 			count, created.Round(10*time.Millisecond), per(changes, count), per(polls, count), per(removals,
 				count), per(removalPolls, count))
 	}

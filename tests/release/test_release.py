@@ -177,7 +177,8 @@ def clean_root(tmp_path_factory):
     needs(os.geteuid() == 0, "a root of its own needs root")
     needs(shutil.which("mmdebstrap"), "mmdebstrap is missing: apt-get install mmdebstrap")
     codename = run("bash", "-c", ". /etc/os-release; echo $VERSION_CODENAME").strip()
-    sources = [path for path in pathlib.Path("/etc/apt/sources.list.d").glob("*.sources") if codename in path.read_text()]
+    folder = pathlib.Path("/etc/apt/sources.list.d")
+    sources = [path for path in folder.glob("*.sources") if codename in path.read_text()]
     sources = sources or ["/etc/apt/sources.list"]
     root = tmp_path_factory.mktemp("clean") / "root"
     run("mmdebstrap", "--quiet", "--mode=root", "--variant=apt", codename, root, *sources)

@@ -141,7 +141,8 @@ def test_addresses_move_between_servers(client, resources):
 def test_volumes_of_both_kinds(client, resources):
     api, block = InstanceV1API(client), BlockV1API(client)
     before = resources()
-    local = api.create_volume(name="local", volume_type=VolumeVolumeType.L_SSD, size=10_000_000_000, tags=["sdk"]).volume
+    kind = VolumeVolumeType.L_SSD
+    local = api.create_volume(name="local", volume_type=kind, size=10_000_000_000, tags=["sdk"]).volume
     assert [found.id for found in api.list_volumes_all(tags=["sdk"])] == [local.id]
     api.delete_volume(volume_id=local.id)
     gone(lambda: api.get_volume(volume_id=local.id))
@@ -206,7 +207,8 @@ def test_refusals_reach_the_sdk_as_its_own_errors(client, control, resources):
         assert refusal.value.status_code == status
     control("DELETE", "faults")
     # Done, and the answer lost: what a careful client looks up before it tries again.
-    control("POST", "faults", {"method": "POST", "path": "/instance/**/ips", "kind": "internal-server-error", "effect": "after"})
+    fault = {"method": "POST", "path": "/instance/**/ips", "kind": "internal-server-error", "effect": "after"}
+    control("POST", "faults", fault)
     with pytest.raises(ScalewayException):
         api.create_ip(type_=IpType.ROUTED_IPV4, tags=["lost"])
     control("DELETE", "faults")

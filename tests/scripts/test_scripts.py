@@ -65,7 +65,8 @@ def asked(policy, slot, changes=None, fails=False):
     """What a policy answered to the slot's example question with these changes, and what it logged."""
     question = example(slot)
     merge(question, changes or {})
-    text = run("--output", "json", "policy", "run", policy, "--slot", slot, "--input", json.dumps(question), fails=fails)
+    given = json.dumps(question)
+    text = run("--output", "json", "policy", "run", policy, "--slot", slot, "--input", given, fails=fails)
     return text if fails else json.loads(text)
 
 

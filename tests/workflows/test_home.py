@@ -60,7 +60,9 @@ def test_a_mention_of_another_home_is_told(copy, line):
     assert told.returncode == 1 and "elsewhere" in told.stderr, told.stderr
 
 
-@pytest.mark.parametrize("wrong", ["https://github.com/acme/windlass", "acme", "github.com/acme/w|ndlass", "github.com/"])
+@pytest.mark.parametrize(
+    "wrong", ["https://github.com/acme/windlass", "acme", "github.com/acme/w|ndlass", "github.com/"]
+)
 def test_what_is_no_home_changes_nothing(copy, wrong):
     told = home(copy, wrong, REGISTRY)
     assert told.returncode == 2 and "without a scheme" in told.stderr, told.stderr

@@ -1,6 +1,7 @@
-// What travels between `windlass policy serve` and its clients, over a Unix socket. Each message is preceded by its length in bytes, as an
-// unsigned number of 32 bits, the most significant byte first. A client sends a Request and waits for its Response before it sends the
-// next one on the same connection; who wants more at a time opens more connections, or asks in batches.
+// What travels between `windlass policy serve` and its clients, over a Unix socket. Each message is preceded by its
+// length in bytes, as an unsigned number of 32 bits, the most significant byte first. A client sends a Request and
+// waits for its Response before it sends the next one on the same connection; who wants more at a time opens more
+// connections, or asks in batches.
 //
 // Fields are only ever added.
 

@@ -1,9 +1,9 @@
 //! Policies that are not in force, to put a recorded decision to them: files of one folder that the operator has named.
 //!
-//! A browser chooses among the names of that folder and can give neither a path nor a policy of its own, so that who may
-//! look can run nothing that the operator has not put there. A candidate runs in the same sandbox and within the same
-//! limits as a policy that decides, one at a time. Its look-ups are answered from the record; nobody is called, and
-//! nothing is recorded.
+//! A browser chooses among the names of that folder and can give neither a path nor a policy of its own, so that who
+//! may look can run nothing that the operator has not put there. A candidate runs in the same sandbox and within the
+//! same limits as a policy that decides, one at a time. Its look-ups are answered from the record; nobody is called,
+//! and nothing is recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -37,8 +37,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The authorities of clients' certificates: who has one of theirs may look. Where there is a token, too, one of the
-    /// two is enough.
+    /// The authorities of clients' certificates: who has one of theirs may look. Where there is a token, too, one of
+    /// the two is enough.
     pub client_authorities: Option<PathBuf>,
 }
 

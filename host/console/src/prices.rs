@@ -48,7 +48,8 @@ impl Prices {
     }
 
     /// Asks for the prices of each zone that a page wants, once, and after a failure again a minute later; until no
-    /// console holds these any more. `ask` is given a zone, and answers with server types and what they cost for an hour.
+    /// console holds these any more. `ask` is given a zone, and answers with server types and what they cost for an
+    /// hour.
     pub async fn keep<F, E>(self, ask: impl Fn(String) -> F)
     where
         F: Future<Output = Result<Vec<(String, f64)>, E>>,

@@ -88,8 +88,8 @@ impl Console {
         Self { source: self.source.with_prices(prices), ..self }
     }
 
-    /// The same, saying what it does not show: the state directories `FOLDER/GROUP/NAME` in this one, and what these words
-    /// tell of.
+    /// The same, saying what it does not show: the state directories `FOLDER/GROUP/NAME` in this one, and what these
+    /// words tell of.
     #[must_use]
     pub fn with_elsewhere(self, folder: &'static str, words: &'static str) -> Self {
         Self { source: self.source.with_elsewhere(folder, words), ..self }
@@ -268,8 +268,8 @@ async fn nothing(State(console): State<Arc<Console>>, request: Request) -> Respo
     shown(&console, "Not found", "", Err(Error::Unknown { what: "page", name }))
 }
 
-/// Reads on a thread for it: files are read, and a log may be large. Whoever gave it up, a reader has its place until it
-/// has read.
+/// Reads on a thread for it: files are read, and a log may be large. Whoever gave it up, a reader has its place until
+/// it has read.
 async fn reading(console: &Console, read: impl FnOnce() -> Shown + Send + 'static) -> Shown {
     let place = Arc::clone(&console.readers).acquire_owned().await;
     let read = move || {

@@ -26,7 +26,8 @@ build() {
 # Kubernetes learns its version from the linker; without, Cluster API refuses the server as too old.
 version=$(cd kubernetes && go list -m -f '{{ .Version }}' k8s.io/kubernetes)
 IFS=. read -r major minor _ <<<"${version#v}"
-set_version="-X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitMajor=$major -X k8s.io/component-base/version.gitMinor=$minor"
+of=k8s.io/component-base/version
+set_version="-X $of.gitVersion=$version -X $of.gitMajor=$major -X $of.gitMinor=$minor"
 
 build etcd go.etcd.io/etcd/server/v3 etcd
 build kubernetes k8s.io/kubernetes/cmd/kube-apiserver kube-apiserver "$set_version"

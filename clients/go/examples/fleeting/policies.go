@@ -50,7 +50,8 @@ func ownDefault(machines []machine) []*pb.StateMappingAnswer {
 		if machine.running {
 			mapping.Report = pb.StateMappingReport_STATE_MAPPING_REPORT_RUNNING
 		}
-		answers = append(answers, &pb.StateMappingAnswer{Verdict: &pb.StateMappingVerdict{Verdict: &pb.StateMappingVerdict_Mapped{Mapped: mapping}}})
+		verdict := &pb.StateMappingVerdict{Verdict: &pb.StateMappingVerdict_Mapped{Mapped: mapping}}
+		answers = append(answers, &pb.StateMappingAnswer{Verdict: verdict})
 	}
 	return answers
 }

@@ -1,6 +1,6 @@
 // A policy for the slot `@SLOT@`. @SUMMARY@
 
-/** The settings that an operator can give, as JSON Schema; `alsoTimedOut` here is `also-timed-out` in a configuration. */
+/** The settings that an operator can give, as JSON Schema; `alsoTimedOut` is `also-timed-out` in a configuration. */
 export const settings = {
   alsoTimedOut: {
     type: "boolean",

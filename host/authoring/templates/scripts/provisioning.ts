@@ -2,7 +2,7 @@
 
 import type { Answer, Question } from "./windlass";
 
-/** The settings that an operator can give, as JSON Schema; `alsoTimedOut` here is `also-timed-out` in a configuration. */
+/** The settings that an operator can give, as JSON Schema; `alsoTimedOut` is `also-timed-out` in a configuration. */
 export const settings = {
   alsoTimedOut: {
     type: "boolean",

@@ -1,4 +1,5 @@
-// Makes a component of a policy in JavaScript or TypeScript. `node build.mjs REQUEST.json`, from the toolchain's folder.
+// Makes a component of a policy in JavaScript or TypeScript. `node build.mjs REQUEST.json`, from the toolchain's
+// folder.
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { chdir, exit, stderr } from "node:process";
@@ -13,7 +14,8 @@ async function stripTypes(folder) {
     if (entry.isDirectory()) {
       await stripTypes(path);
     } else if (extname(entry.name) === ".ts") {
-      await writeFile(path, transformSync(await readFile(path, "utf8"), { mode: "strip-only", filename: entry.name }).code);
+      const source = await readFile(path, "utf8");
+      await writeFile(path, transformSync(source, { mode: "strip-only", filename: entry.name }).code);
     }
   }
 }

@@ -77,7 +77,9 @@ function checked(shape, value, place) {
   if (shape.list) {
     if (!isArray(value)) throw wrong(place, "an array", value);
     const items = [];
-    for (let index = 0; index < value.length; index++) items[index] = checked(shape.list, value[index], `${place}[${index}]`);
+    for (let index = 0; index < value.length; index++) {
+      items[index] = checked(shape.list, value[index], `${place}[${index}]`);
+    }
     return items;
   }
   if (shape.enum) {
@@ -96,7 +98,9 @@ function checked(shape, value, place) {
   const record = {};
   for (const name of keys(shape.record)) record[name] = checked(shape.record[name], value[name], `${place}.${name}`);
   for (const name of keys(value)) {
-    if (!hasOwn(shape.record, name)) throw new TypeError(`${place}: unknown key \`${name}\`; the keys are ${keys(shape.record).join(", ")}`);
+    if (!hasOwn(shape.record, name)) {
+      throw new TypeError(`${place}: unknown key \`${name}\`; the keys are ${keys(shape.record).join(", ")}`);
+    }
   }
   return record;
 }

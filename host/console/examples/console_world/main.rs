@@ -1,6 +1,6 @@
-//! A world to walk through with a browser (`just test-console`): servers, Macs and clusters on a simulated Scaleway, made,
-//! failed, undone and under way; policies that were swapped, refused, suspended and asked as shadows; and ten thousand
-//! operations around them. A second world holds a thousand hostile texts wherever text from outside can stand.
+//! A world to walk through with a browser (`just test-console`): servers, Macs and clusters on a simulated Scaleway,
+//! made, failed, undone and under way; policies that were swapped, refused, suspended and asked as shadows; and ten
+//! thousand operations around them. A second world holds a thousand hostile texts wherever text from outside can stand.
 //!
 //! Compiled policies are kept in the folder that the first argument names, for the next time.
 //!

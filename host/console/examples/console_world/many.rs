@@ -1,5 +1,5 @@
-//! Many operations: those of the world again and again, each with an id, a time, a group and a zone of its own, drawn from one
-//! seed. One after the other on the simulator they would take minutes.
+//! Many operations: those of the world again and again, each with an id, a time, a group and a zone of its own, drawn
+//! from one seed. One after the other on the simulator they would take minutes.
 
 use std::path::Path;
 

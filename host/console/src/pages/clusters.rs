@@ -23,7 +23,9 @@ pub(super) fn list(clusters: &[StoredCluster]) -> Markup {
         vec![
             html! { a href={ "/clusters/" (cluster.name) } { (cluster.name) } },
             state(cluster.state.as_str()),
-            html! { @if let Some(open) = &stored.open { (open.kind) ", at " (open.stage) ", for " (age(open.began_at)) } },
+            html! {
+                @if let Some(open) = &stored.open { (open.kind) ", at " (open.stage) ", for " (age(open.began_at)) }
+            },
             html! { (age(cluster.created_at)) },
             html! { (cluster.reasons.join("; ")) },
         ]
@@ -66,13 +68,18 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
                     state(operation.state.as_str()),
                     html! { (operation.stage) },
                     when(operation.began_at),
-                    html! { @if let Some(ended) = operation.ended_at { (took(ended.saturating_sub(operation.began_at))) } },
+                    html! {
+                        @if let Some(ended) = operation.ended_at { (took(ended.saturating_sub(operation.began_at))) }
+                    },
                     html! { (operation.reasons.join("; ")) },
                 ]).collect::<Vec<_>>(),
             ))
         }
         @if !view.events.is_empty() {
-            section { h2 { "What happened in the last one" } ol.events { @for event in &view.events { li { (happening(event)) } } } }
+            section {
+                h2 { "What happened in the last one" }
+                ol.events { @for event in &view.events { li { (happening(event)) } } }
+            }
         }
     }
 }
@@ -81,12 +88,21 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
 fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
     html! {
         section aria-labelledby="next" {
-            h2 #next { @if stored.open.is_some() { "What the operation under way still does" } @else { "What the next operation would do" } }
+            h2 #next {
+                @if stored.open.is_some() {
+                    "What the operation under way still does"
+                } @else {
+                    "What the next operation would do"
+                }
+            }
             @if stored.requests.delete { p.cause { "Its deletion is requested: a termination follows." } }
             @else if stored.requests.cancel { p.cause { "It is to be called off." } }
             @for plan in plans { (planned(plan)) }
             @if stored.open.is_none() {
-                p.small { "A scaling to other counts: " code { "windlass cluster scale " (stored.cluster.name) " GROUP=COUNT --dry-run" } }
+                p.small {
+                    "A scaling to other counts: "
+                    code { "windlass cluster scale " (stored.cluster.name) " GROUP=COUNT --dry-run" }
+                }
             }
         }
     }

@@ -21,13 +21,21 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
     html! {
         h1 { "Decisions" }
         nav.filter aria-label="Slot" {
-            a href="/decisions" aria-current=[(filter.slot.is_none() && !filter.only_fallbacks).then_some("true")] { "all" }
+            a href="/decisions" aria-current=[(filter.slot.is_none() && !filter.only_fallbacks).then_some("true")] {
+                "all"
+            }
             @for slot in SlotName::ALL {
-                a href={ "/decisions?slot=" (slot) } aria-current=[(filter.slot == Some(slot)).then_some("true")] { (slot) }
+                a href={ "/decisions?slot=" (slot) } aria-current=[(filter.slot == Some(slot)).then_some("true")] {
+                    (slot)
+                }
             }
             a href="/decisions?failed=true" aria-current=[filter.only_fallbacks.then_some("true")] { "a policy failed" }
         }
-        @if page.decisions.is_empty() { p.none { "There are none here." } } @else { (list("Decisions", &page.decisions)) }
+        @if page.decisions.is_empty() {
+            p.none { "There are none here." }
+        } @else {
+            (list("Decisions", &page.decisions))
+        }
         @if page.unreadable > 0 { p { (page.unreadable) " lines cannot be read and are left out." } }
         (older(page.older.map(|next| format!("/decisions?before={next}{query}"))))
     }
@@ -112,14 +120,25 @@ fn put_to(
         section aria-labelledby="put-to" {
             h2 #put-to { "Put to another policy" }
             @match candidates {
-                None => { p { "Start the console with " code { "--policies FOLDER" } " to put it to the policies of that folder; or ask "
-                    code { "windlass decision replay " (record.id) " --policy FILE" } "." } },
+                None => {
+                    p {
+                        "Start the console with " code { "--policies FOLDER" }
+                        " to put it to the policies of that folder; or ask "
+                        code { "windlass decision replay " (record.id) " --policy FILE" } "."
+                    }
+                },
                 Some([]) => { p.none { "The folder has no file of a policy." } },
                 Some(names) => {
-                    p { "It is asked in the sandbox, with the look-ups of the record; nothing is recorded and nothing done." }
+                    p {
+                        "It is asked in the sandbox, with the look-ups of the record; "
+                        "nothing is recorded and nothing done."
+                    }
                     ul.choices { @for name in names {
                         @let chosen = tried.is_some_and(|(tried, _)| tried == name);
-                        li { a href={ "/decisions/" (record.id) "?policy=" (encoded(name)) "#put-to" } aria-current=[chosen.then_some("true")] { (name) } }
+                        li {
+                            a href={ "/decisions/" (record.id) "?policy=" (encoded(name)) "#put-to" }
+                            aria-current=[chosen.then_some("true")] { (name) }
+                        }
                     } }
                 }
             }
@@ -134,13 +153,24 @@ fn answer_of(record: &DecisionRecord, name: &str, answered: &Result<Replay, Stri
         @match answered {
             Err(why) => { p.cause { "It cannot be put to it: " (why) } },
             Ok(replay) => {
-                p { (state(if replay.same { "same answer" } else { "another answer" })) " decided by " (replay.decided_by) }
-                @if !replay.differences.is_empty() { ul { @for difference in &replay.differences { li { (difference) } } } }
+                p {
+                    (state(if replay.same { "same answer" } else { "another answer" }))
+                    " decided by " (replay.decided_by)
+                }
+                @if !replay.differences.is_empty() {
+                    ul { @for difference in &replay.differences { li { (difference) } } }
+                }
                 @for why in &replay.inconclusive { p { "Which proves nothing: " (why) } }
                 ol { @for asked in &replay.asked { li { (link(asked)) } } }
                 div.sides {
-                    div { h4 { "Then" } pre tabindex="0" role="region" aria-label="The answer then" { (pretty(&record.answer)) } }
-                    div { h4 { "Now" } pre tabindex="0" role="region" aria-label="The answer now" { (pretty(&replay.answer)) } }
+                    div {
+                        h4 { "Then" }
+                        pre tabindex="0" role="region" aria-label="The answer then" { (pretty(&record.answer)) }
+                    }
+                    div {
+                        h4 { "Now" }
+                        pre tabindex="0" role="region" aria-label="The answer now" { (pretty(&replay.answer)) }
+                    }
                 }
             }
         }
@@ -152,7 +182,12 @@ fn pretty(value: &serde_json::Value) -> String {
 }
 
 fn lines(title: &str, lines: &[String]) -> Markup {
-    html! { section { h2 { (title) } @for line in lines { p.line { (line.replace("`--raw` has", "the data below have")) } } } }
+    html! {
+        section {
+            h2 { (title) }
+            @for line in lines { p.line { (line.replace("`--raw` has", "the data below have")) } }
+        }
+    }
 }
 
 /// A policy's part.

@@ -37,7 +37,10 @@ pub(crate) fn now(now: &Now) -> Markup {
                 (table(
                     "Under way",
                     &["operation", "kind", "group", "zone", "for", "last step", "why"],
-                    &now.under_way.iter().map(|(operation, last)| under_way(operation, last.as_ref())).collect::<Vec<_>>(),
+                    &now.under_way
+                        .iter()
+                        .map(|(operation, last)| under_way(operation, last.as_ref()))
+                        .collect::<Vec<_>>(),
                 ))
             }
         }
@@ -87,7 +90,11 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         section aria-labelledby="clusters" {
             h2 #clusters { "Clusters" }
-            @if now.clusters.is_empty() { p.none { "There are none." } } @else { (super::clusters::list(&now.clusters)) }
+            @if now.clusters.is_empty() {
+                p.none { "There are none." }
+            } @else {
+                (super::clusters::list(&now.clusters))
+            }
         }
         @if let Some(elsewhere) = &now.elsewhere {
             section aria-labelledby="not-shown" {
@@ -190,7 +197,10 @@ fn sweeps(sweeps: &[LastSweep]) -> Markup {
     };
     html! {
         @if sweeps.is_empty() {
-            p.none { "No sweep was made here; " code { "windlass sweep --dry-run" } " looks for what is ours and unexplained." }
+            p.none {
+                "No sweep was made here; " code { "windlass sweep --dry-run" }
+                " looks for what is ours and unexplained."
+            }
         } @else {
             (table(
                 "The last sweep of each zone",
@@ -198,7 +208,11 @@ fn sweeps(sweeps: &[LastSweep]) -> Markup {
                 &sweeps.iter().map(row).collect::<Vec<_>>(),
             ))
             @if !examples.is_empty() {
-                (table("Unexplained", &["resource", "name", "is", "zone", "why nothing explains it", "why it is there still"], &examples))
+                (table(
+                    "Unexplained",
+                    &["resource", "name", "is", "zone", "why nothing explains it", "why it is there still"],
+                    &examples,
+                ))
             }
         }
     }
@@ -252,7 +266,10 @@ fn machine(machine: &Machine) -> Vec<Markup> {
         } },
         html! { (operation.group) },
         html! { (operation.zone) },
-        html! { (age(if machine.standing == Standing::Creating { operation.created_at } else { operation.updated_at })) },
+        html! {
+            @if machine.standing == Standing::Creating { (age(operation.created_at)) }
+            @else { (age(operation.updated_at)) }
+        },
         html! { @if let Some(hourly) = machine.hourly { (euros(hourly)) } @else { "–" } },
     ]
 }

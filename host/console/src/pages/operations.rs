@@ -45,7 +45,9 @@ pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Op
         nav.filter aria-label="State" {
             a href="/operations" aria-current=[chosen.is_none().then_some("true")] { "all" }
             @for state in STATES {
-                a href={ "/operations?state=" (state) } aria-current=[(chosen == Some(&state)).then_some("true")] { (state) }
+                a href={ "/operations?state=" (state) } aria-current=[(chosen == Some(&state)).then_some("true")] {
+                    (state)
+                }
             }
         }
         @if rows.is_empty() { p.none { "There are none." } } @else {
@@ -94,9 +96,18 @@ fn time_line(operation: &Operation, steps: &[Step]) -> Markup {
         .map(|step| {
             vec![
                 html! { (took(step.began.saturating_sub(operation.created_at))) },
-                html! { (step.name) @if let Some(resource) = &step.resource { div.small { (resource.kind) " " span.id { (resource.id) } } } },
+                html! {
+                    (step.name)
+                    @if let Some(resource) = &step.resource {
+                        div.small { (resource.kind) " " span.id { (resource.id) } }
+                    }
+                },
                 bar(operation.created_at, span, step),
-                html! { @if let Some(ended) = step.ended.filter(|_| step.end != End::Note) { (took(ended.saturating_sub(step.began))) } },
+                html! {
+                    @if let Some(ended) = step.ended.filter(|_| step.end != End::Note) {
+                        (took(ended.saturating_sub(step.began)))
+                    }
+                },
                 end_of(step),
             ]
         })
@@ -122,7 +133,9 @@ fn bar(began: u64, span: u64, step: &Step) -> Markup {
         svg.bar viewBox={ "0 0 " (WIDTH) " 10" } width=(WIDTH) height="10" aria-hidden="true" focusable="false" {
             rect.track x="0" y="4" width=(WIDTH) height="2" {}
             rect class=(class) x=(from.min(WIDTH - 2)) y="1" width=(to.saturating_sub(from).max(2)) height="8" {}
-            @for attempt in &step.attempts { rect.attempt x=(at(attempt.at).min(WIDTH - 2)) y="0" width="2" height="10" {} }
+            @for attempt in &step.attempts {
+                rect.attempt x=(at(attempt.at).min(WIDTH - 2)) y="0" width="2" height="10" {}
+            }
         }
     }
 }
@@ -184,7 +197,8 @@ fn undoing(operation: &Operation, plan: &Plan, resources: &[PlannedResource]) ->
                     li {
                         (step.action) " " (resource.kind) " " span.id { (resource.id) }
                         @if !step.after.is_empty() {
-                            ", after step " (step.after.iter().map(|step| (step + 1).to_string()).collect::<Vec<_>>().join(", "))
+                            ", after step "
+                            (step.after.iter().map(|step| (step + 1).to_string()).collect::<Vec<_>>().join(", "))
                         }
                         " " (state(became(operation, &resource.id)))
                     }
@@ -223,7 +237,8 @@ fn graph<'r>(operation: &Operation, plan: &Plan, of: &impl Fn(usize) -> &'r Plan
     let height = places.iter().map(|place| place.1).max().unwrap_or(0) + BOX.1;
     html! {
         div.table role="group" aria-label="The plan as a graph" tabindex="0" {
-            svg.graph viewBox={ "-2 -2 " (width + 4) " " (height + 4) } width=(width + 4) height=(height + 4) aria-hidden="true" {
+            svg.graph viewBox={ "-2 -2 " (width + 4) " " (height + 4) } width=(width + 4) height=(height + 4)
+                aria-hidden="true" {
                 @for (step, place) in plan.steps.iter().zip(&places) {
                     @for before in step.after.iter().filter_map(|before| places.get(*before)) {
                         line x1=(before.0 + BOX.0) y1=(before.1 + BOX.1 / 2) x2=(place.0) y2=(place.1 + BOX.1 / 2) {}
@@ -248,7 +263,8 @@ fn outcome(report: &serde_json::Value) -> Markup {
         section aria-labelledby="outcome" {
             h2 #outcome { "What became of it" }
             @for list in ["left", "kept", "removed"] {
-                @if let Some(resources) = report.get(list).and_then(|list| list.as_array()).filter(|list| !list.is_empty()) {
+                @let resources = report.get(list).and_then(|list| list.as_array());
+                @if let Some(resources) = resources.filter(|list| !list.is_empty()) {
                     h3 { (state(list)) }
                     ul { @for one in resources {
                         @let resource = one.get("resource").unwrap_or(one);

@@ -18,16 +18,27 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
     html! {
         h1 { "Policies" }
         @if hosts.is_empty() {
-            p.none { "No host runs on this state directory. What its policies decided is under " a href="/decisions" { "Decisions" } "." }
+            p.none {
+                "No host runs on this state directory. What its policies decided is under "
+                a href="/decisions" { "Decisions" } "."
+            }
         }
         @for host in hosts {
             section {
-                h2 { "In force in " (host.program) " " span.small { "process " (host.process) ", since " (when(host.started_at_ms)) } }
-                @if host.status.lost_records > 0 { p.cause { (host.status.lost_records) " records of decisions were never written." } }
-                @if host.status.dropped_records > 0 { p { (host.status.dropped_records) " old records made room for newer ones." } }
+                h2 {
+                    "In force in " (host.program) " "
+                    span.small { "process " (host.process) ", since " (when(host.started_at_ms)) }
+                }
+                @if host.status.lost_records > 0 {
+                    p.cause { (host.status.lost_records) " records of decisions were never written." }
+                }
+                @if host.status.dropped_records > 0 {
+                    p { (host.status.dropped_records) " old records made room for newer ones." }
+                }
                 (table(
                     &format!("Policies of process {}", host.process),
-                    &["slot", "asked", "policy", "version", "component/settings", "in place for", "is", "why", "says of itself"],
+                    &["slot", "asked", "policy", "version", "component/settings", "in place for", "is", "why",
+                        "says of itself"],
                     &host.status.links.iter().map(link).collect::<Vec<_>>(),
                 ))
             }
@@ -36,11 +47,14 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
         section aria-labelledby="changes" {
             h2 #changes { "Versions over time" }
             @if changes.is_empty() { p.none { "No host has put policies in place here." } } @else {
-                p { "What came into force, what was refused or suspended, newest first. A policy that is refused or suspended changes "
-                    "nothing else: the last good one, or the next of the chain, decides." }
+                p {
+                    "What came into force, what was refused or suspended, newest first. A policy that is refused or "
+                    "suspended changes nothing else: the last good one, or the next of the chain, decides."
+                }
                 (table(
                     "Versions over time",
-                    &["at", "slot", "asked", "what happened", "policy", "component/settings", "why or from where", "host"],
+                    &["at", "slot", "asked", "what happened", "policy", "component/settings", "why or from where",
+                        "host"],
                     &changes.iter().map(change).collect::<Vec<_>>(),
                 ))
             }
@@ -96,7 +110,8 @@ fn did(activity: &Activity) -> Markup {
                 h2 #shadows { "Shadows: how often they agree with what was decided" }
                 (table(
                     "Shadows",
-                    &["slot", "policy", "version", "agreement", "agreed", "differed", "failed", "not comparable", "not asked", "median"],
+                    &["slot", "policy", "version", "agreement", "agreed", "differed", "failed", "not comparable",
+                        "not asked", "median"],
                     &shadows.into_iter().map(shadow).collect::<Vec<_>>(),
                 ))
             }

@@ -3,8 +3,8 @@
 //! - `entry` is one member: what is being done with it, and what the runner is told of it; `book` holds all of them.
 //!   Pure data.
 //! - `adopt` is the command that takes servers over, without a runner.
-//! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on a
-//!   group, `takeover` that one host does.
+//! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on
+//!   a group, `takeover` that one host does.
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Suspend, Resume.
 //! - `background` carries out what was accepted, and tries again what was left.
 //! - `update` lists, asks the state-mapping policy, and reports. `connection` says how an instance is reached.

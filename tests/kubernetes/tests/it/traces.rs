@@ -27,7 +27,8 @@ async fn each_operation_of_a_controller_is_one_trace_with_its_calls_and_decision
     scene.apply(&MachineOptions::default().machine("mac")).await?;
     scene
         .apply(&json!({"apiVersion": "infrastructure.windlass.dev/v1alpha1", "kind": "InstanceMachine",
-            "metadata": {"name": "server"}, "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"}}))
+            "metadata": {"name": "server"},
+            "spec": {"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"}}))
         .await?;
     scene.ready_machines(1).await?;
     let decided = eventually("a decision about the failure is exported", || async {

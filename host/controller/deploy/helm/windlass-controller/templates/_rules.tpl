@@ -36,7 +36,8 @@
 - apiGroups: [cluster.x-k8s.io]
   resources: [clusters, machines]
   verbs: [get, list, watch]
-# Cluster API waits for its own Machines to call a control plane initialized; of one that is managed elsewhere we say so.
+# Cluster API waits for its own Machines to call a control plane initialized; of one that is managed elsewhere we say
+# so.
 - apiGroups: [cluster.x-k8s.io]
   resources: [clusters/status]
   verbs: [patch]
