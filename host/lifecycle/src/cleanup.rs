@@ -15,14 +15,15 @@ use crate::inventory::Scope;
 use crate::journal::note::Record;
 use crate::journal::step::{Create, Step};
 use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
-use crate::lifecycle::{Active, Lifecycle, Shared, creation_scope, left_open, parse_zone, state_after};
+use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
-use crate::run::{Run, Stop};
+use crate::report::Report;
+use crate::run::Run;
+use crate::run::UNKNOWN_GROUP;
+use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
-use crate::undo::{Report, kept_by, undo};
-
-/// What stands for the group in the journal where the creation, and so the group, is not known.
-pub(crate) const UNKNOWN_GROUP: &str = "cleanup";
+use crate::stop::Stop;
+use crate::undo::{kept_by, undo};
 
 /// What a cleanup did.
 #[derive(Clone, Debug, Serialize)]

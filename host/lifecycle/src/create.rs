@@ -21,8 +21,9 @@ use crate::images::Wanted;
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{is_as_created, volume_kind, volumes_made};
-use crate::run::{Run, Stop};
+use crate::run::Run;
 use crate::specification::{AddressKind, AddressPool, ServerSpecification};
+use crate::stop::Stop;
 use crate::tags;
 
 /// How long a new volume may take to be there: a few seconds are recorded.

@@ -9,7 +9,7 @@ use windlass_policy::slots::types::Failure;
 use crate::identifier::OperationId;
 use crate::journal::{OperationKind, OperationState, ResourceName};
 use crate::machines::{Ineligible, PoolPrefix};
-use crate::undo::Report;
+use crate::report::Report;
 
 /// The errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -216,7 +216,7 @@ pub enum Error {
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
         "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it \
-         is looked for until {}, and none is ordered in its place before", crate::undo::instant_words(*look_at)
+         is looked for until {}, and none is ordered in its place before", crate::report::instant_words(*look_at)
     )]
     OrderUnverified {
         /// The operation that ordered it.

@@ -22,7 +22,8 @@ use crate::journal::ResourceKind;
 use crate::journal::note::Note;
 use crate::journal::step;
 use crate::ownership::{Claims, Owned, volume_kind};
-use crate::run::{Run, Stop};
+use crate::run::Run;
+use crate::stop::Stop;
 use crate::tags;
 
 /// How long a server may take to go or to stop: ten times the longest recorded, 118 s, would be too long to wait for;

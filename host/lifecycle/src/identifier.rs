@@ -47,12 +47,6 @@ name! {
 }
 
 impl OwnerName {
-    /// The tag by which its resources are known, and searched for.
-    #[must_use]
-    pub fn tag(&self) -> String {
-        crate::tags::owner_tag(self)
-    }
-
     /// A new random owner: 80 random bits behind `windlass-`.
     pub(crate) fn random(random: &mut StdRng) -> Self {
         let mut name = String::from("windlass-");

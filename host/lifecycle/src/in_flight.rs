@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::journal::{Entry, Operation, Phase};
-use crate::lifecycle::Limits;
 use crate::machines::ORDER_STEP;
-use crate::run::{Run, Stop, milliseconds};
+use crate::run::{Run, milliseconds};
+use crate::shared::Limits;
+use crate::stop::Stop;
 
 /// Whether a step makes something, so that its late effect would be left over. A late effect of any other call is one
 /// on something that is looked up by its id.

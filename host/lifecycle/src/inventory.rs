@@ -12,7 +12,8 @@ use windlass_scaleway::types::instance::{
 use crate::journal::note::Note;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{Claims, Owned, Provenance, volume_name};
-use crate::run::{Run, Stop};
+use crate::run::Run;
+use crate::stop::Stop;
 use crate::tags;
 
 /// What to look for.

@@ -55,16 +55,20 @@ mod name;
 mod ownership;
 mod poller;
 mod recording;
+mod report;
 mod restart_server;
 mod resume;
 mod run;
+mod shared;
 mod specification;
 mod state_directory;
+mod stop;
 mod supervisor;
 mod sweep;
 mod tags;
 mod trace;
 mod undo;
+mod watch;
 
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, PendingCleanup, Target};
@@ -77,12 +81,14 @@ pub use journal::{
     Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,
     ResourceName,
 };
-pub use lifecycle::{CreatedServer, Lifecycle, Limits, Options, PendingCreate};
+pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use machines::{
     AdoptedMachine, ClaimName, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
+pub use report::{Left, Report};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation};
+pub use shared::Limits;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
     ServerSpecification, VolumeKind,
@@ -90,4 +96,3 @@ pub use specification::{
 pub use state_directory::StateDirectory;
 pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
 pub use sweep::{GroupMember, LastSweep, Machine, Sweep, SweepRequest, Unexplained, members_of_group};
-pub use undo::{Left, Report};

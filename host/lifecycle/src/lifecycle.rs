@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use serde_json::json;
 use tracing::Instrument;
-use windlass_concurrency::{ActiveKey, ActiveKeys};
+use windlass_concurrency::ActiveKeys;
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::types::block::UpdateBlockVolume;
 use windlass_scaleway::types::instance::{ListServers, Server};
@@ -19,63 +18,22 @@ use crate::clock::{Clock, Randomness};
 use crate::control::{Control, Happening};
 use crate::create::Creation;
 use crate::error::OperationFailure;
-use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::images::Images;
+use crate::identifier::{OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::note::{Cause, Note};
-use crate::journal::{
-    Closing, Durability, Entry, Journal, NewOperation, OperationKind, OperationState, ResourceKind, ResourceName,
-};
+use crate::journal::{Closing, Durability, Entry, Journal, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::machines::Machines;
 use crate::ownership::Claims;
 use crate::poller::Poller;
-use crate::run::{Run, StepFailure, Stop};
+use crate::report::Report;
+use crate::run::Run;
+use crate::shared::{Active, Limits, Shared};
 use crate::specification::ServerSpecification;
-use crate::state_directory::{Runner, StateDirectory};
+use crate::state_directory::StateDirectory;
+use crate::stop::{StepFailure, Stop};
 use crate::trace::cause_words;
-use crate::undo::{Report, kept_by, undo};
+use crate::undo::{kept_by, undo};
 use crate::{Error, in_flight, metric_names, tags};
-
-/// What bounds the work.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Operations under way at a time. The client's own rate and concurrency limits lie below this one.
-    pub parallel_operations: usize,
-    /// Steps of one rollback plan under way at a time.
-    pub parallel_steps: usize,
-    /// How long to wait before looking for the effect of a creation whose answer was lost: what is still on its way
-    /// at Scaleway gets the time to arrive. (Assumption: nothing recorded tells how long that can be; what arrives
-    /// even later is found by the look at the end, or by the sweep.)
-    pub settle: Duration,
-    /// How long after a creating call whose answer was lost it is looked for a second and last time, when the
-    /// operation failed: until then it is [`unverified`](OperationState::Unverified). (assumption:
-    /// late-effect-within-second-look)
-    pub second_look: Duration,
-    /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all
-    /// servers run within 5 s (recorded).
-    pub poll_interval: Duration,
-    /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`], [`Lifecycle::servers`]).
-    pub machine_interval: Duration,
-    /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect
-    /// within this time; otherwise two processes that do not share a state directory could claim one host. Zero where
-    /// all share one.
-    pub claim_settle: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            parallel_operations: 128,
-            parallel_steps: 4,
-            settle: Duration::from_secs(2),
-            second_look: Duration::from_secs(600),
-            poll_interval: Duration::from_secs(1),
-            machine_interval: Duration::from_secs(30),
-            claim_settle: Duration::from_secs(2),
-        }
-    }
-}
 
 /// What a [`Lifecycle`] is made from.
 #[non_exhaustive]
@@ -125,28 +83,6 @@ impl Options {
     }
 }
 
-/// What all operations of a process share.
-pub(crate) struct Shared {
-    pub(crate) client: Client,
-    pub(crate) policies: Arc<Host>,
-    pub(crate) state_directory: StateDirectory,
-    pub(crate) journal: Journal,
-    pub(crate) owner: OwnerName,
-    pub(crate) project: Option<String>,
-    pub(crate) host: Option<String>,
-    pub(crate) clock: Clock,
-    pub(crate) randomness: Randomness,
-    pub(crate) limits: Limits,
-    pub(crate) poller: Poller,
-    pub(crate) images: Arc<Images>,
-    /// Addresses of pools that creations of this process have taken.
-    pub(crate) pooled_ips: ActiveKeys<String>,
-    pub(crate) machines: Machines,
-    pub(crate) runner: Runner,
-    /// Operations under way in this process.
-    pub(crate) active: ActiveKeys<OperationId>,
-}
-
 /// Operations on servers: create, clean up, resume, sweep. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
@@ -160,36 +96,6 @@ pub struct CreatedServer {
     pub operation: OperationId,
     /// The server, as it was when it was first seen running.
     pub server: Server,
-}
-
-/// Marks an operation as under way in this process.
-#[derive(Debug)]
-pub(crate) struct Active {
-    _held: ActiveKey<OperationId>,
-    kind: OperationKind,
-    began: Instant,
-}
-
-impl Active {
-    /// `None` when it is under way already.
-    pub(crate) fn new(shared: &Shared, id: &OperationId, kind: OperationKind) -> Option<Self> {
-        let held = shared.active.hold(id)?;
-        metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => kind.as_str()).increment(1.0);
-        Some(Self { _held: held, kind, began: Instant::now() })
-    }
-
-    pub(crate) fn ended(&self, outcome: &'static str) {
-        let kind = self.kind.as_str();
-        metrics::counter!(metric_names::OPERATIONS, "kind" => kind, "outcome" => outcome).increment(1);
-        metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome)
-            .record(self.began.elapsed().as_secs_f64());
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => self.kind.as_str()).decrement(1.0);
-    }
 }
 
 /// A create that is in the journal and has not begun to do anything.
@@ -445,66 +351,8 @@ pub(crate) fn parse_zone(zone: &str) -> Result<Zone, Error> {
     })
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Shared")
-            .field("owner", &self.owner)
-            .field("journal", &self.journal)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Shared {
-    /// Puts an operation into the journal under a new id.
-    pub(crate) async fn begin(
-        self: &Arc<Self>,
-        kind: OperationKind,
-        group: &GroupName,
-        zone: &Zone,
-        specification: Value,
-        policies: &PinnedPolicies,
-    ) -> Result<(OperationId, Active), Error> {
-        let mut tries = 0;
-        loop {
-            let now = self.clock.now();
-            let id = self.randomness.with(|random| OperationId::new(group, now, random));
-            match self.begin_as(&id, kind, group, zone, specification.clone(), policies).await {
-                Ok(active) => return Ok((id, active)),
-                Err(Error::OperationExists { .. }) if tries < 8 => tries += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Puts an operation into the journal under this id.
-    async fn begin_as(
-        self: &Arc<Self>,
-        id: &OperationId,
-        kind: OperationKind,
-        group: &GroupName,
-        zone: &Zone,
-        specification: Value,
-        policies: &PinnedPolicies,
-    ) -> Result<Active, Error> {
-        // Before it is in the journal, where a resume of this process would take it for one that nobody works on.
-        let active = Active::new(self, id, kind).ok_or_else(|| Error::OperationExists { operation: id.clone() })?;
-        self.journal
-            .begin(NewOperation {
-                id: id.clone(),
-                kind,
-                group: group.to_string(),
-                zone: zone.to_string(),
-                owner: self.owner.to_string(),
-                specification,
-                policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
-                runner: self.runner.name().to_owned(),
-                at: self.clock.now(),
-            })
-            .await?;
-        Ok(active)
-    }
-
+    /// Closes an operation in the journal, and tells it.
     pub(crate) async fn close(
         &self,
         run: &Run,

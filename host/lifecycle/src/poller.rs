@@ -1,4 +1,4 @@
-//! Watching servers: everyone who waits in a zone shares one listing.
+//! Looking at servers: everyone who waits in a zone shares one listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,15 +6,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
-use crate::failure::{self, AttemptFailure};
-use crate::run::{Run, Stop};
+use crate::failure::AttemptFailure;
 
-/// The waits between looks, in poll intervals: short at first, then longer.
-const INTERVALS: [u32; 6] = [1, 1, 2, 2, 3, 5];
 /// Ids in one query at most: fewer than fit a page, so that one call is enough, and less than 4 KiB of URL.
 const IDS: usize = 90;
 
@@ -22,12 +18,12 @@ const IDS: usize = 90;
 #[derive(Debug)]
 pub(crate) struct Poller {
     client: Client,
-    interval: Duration,
+    pub(crate) interval: Duration,
     zones: Mutex<BTreeMap<Zone, Arc<ZonePoller>>>,
 }
 
 #[derive(Debug, Default)]
-struct ZonePoller {
+pub(crate) struct ZonePoller {
     /// Who waits, and for whom how many wait.
     waiting: Mutex<BTreeMap<String, usize>>,
     /// Held while somebody asks: the others wait for that answer instead of asking too.
@@ -42,13 +38,13 @@ struct Listing {
 }
 
 /// Counts one waiter as long as it lives.
-struct Waiting {
+pub(crate) struct Waiting {
     zone: Arc<ZonePoller>,
     id: String,
 }
 
 impl Waiting {
-    fn new(zone: Arc<ZonePoller>, id: &str) -> Self {
+    pub(crate) fn new(zone: Arc<ZonePoller>, id: &str) -> Self {
         *zone.waiting.lock().entry(id.to_owned()).or_default() += 1;
         Self { zone, id: id.to_owned() }
     }
@@ -71,7 +67,7 @@ impl Poller {
         Self { client, interval, zones: Mutex::new(BTreeMap::new()) }
     }
 
-    fn zone(&self, zone: &Zone) -> Arc<ZonePoller> {
+    pub(crate) fn zone(&self, zone: &Zone) -> Arc<ZonePoller> {
         Arc::clone(self.zones.lock().entry(zone.clone()).or_default())
     }
 
@@ -79,7 +75,12 @@ impl Poller {
     ///
     /// A listing younger than 0.7 of an interval serves others as well: nobody looks sooner than an interval after its
     /// own action, so nobody sees a state from before it.
-    async fn look(&self, zone: &Zone, shared: &ZonePoller, id: &str) -> Result<Option<Server>, AttemptFailure> {
+    pub(crate) async fn look(
+        &self,
+        zone: &Zone,
+        shared: &ZonePoller,
+        id: &str,
+    ) -> Result<Option<Server>, AttemptFailure> {
         let wanted = Instant::now();
         let fresh_for = self.interval.mul_f32(0.7);
         let mut last = shared.last.lock().await;
@@ -125,69 +126,5 @@ impl Poller {
         let answers =
             futures::future::try_join_all(requests.iter().map(|request| instance.list_servers(request))).await?;
         Ok(answers.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
-    }
-
-    /// Looks at the server again and again until `judge` has something to say. A look that fails is put to the retry
-    /// slot and does not end the wait by itself.
-    pub(crate) async fn wait<T>(
-        &self,
-        run: &Run,
-        step: &str,
-        id: &str,
-        deadline: Instant,
-        judge: impl FnMut(Option<Server>) -> Option<Result<T, Failure>>,
-    ) -> Result<T, Stop> {
-        run.trace.in_step(step, self.watch(run, step, id, deadline, judge)).await
-    }
-
-    /// What [`Poller::wait`] does within its step.
-    async fn watch<T>(
-        &self,
-        run: &Run,
-        step: &str,
-        id: &str,
-        deadline: Instant,
-        mut judge: impl FnMut(Option<Server>) -> Option<Result<T, Failure>>,
-    ) -> Result<T, Stop> {
-        let shared = self.zone(&run.zone);
-        let _waiting = Waiting::new(Arc::clone(&shared), id);
-        let mut looks = 0;
-        let mut failures: Option<(Instant, u32)> = None;
-        let mut last_state = String::from("unknown");
-        loop {
-            let interval = self.interval * INTERVALS[looks.min(INTERVALS.len() - 1)];
-            looks += 1;
-            let looked = Box::pin(async {
-                tokio::time::sleep(interval).await;
-                self.look(&run.zone, &shared, id).await
-            });
-            let looked =
-                if Instant::now() + interval > deadline { None } else { run.until(step, deadline, looked).await? };
-            let Some(looked) = looked else {
-                return Err(Stop::failed(
-                    step,
-                    failure::of_class(
-                        FailureClass::DeadlineExceeded,
-                        format!("the deadline passed while server {id} was {last_state}"),
-                    ),
-                ));
-            };
-            match looked {
-                Ok(server) => {
-                    failures = None;
-                    if let Some(server) = &server {
-                        last_state = format!("{} {}", server.state, server.state_detail).trim_end().to_owned();
-                    }
-                    if let Some(judged) = judge(server) {
-                        return judged.map_err(|failed| Stop::failed(step, failed));
-                    }
-                }
-                Err(failed) => {
-                    let (began, count) = failures.get_or_insert((Instant::now(), 0));
-                    *count += 1;
-                    run.after_failure(step, *began, *count, failed, None).await?;
-                }
-            }
-        }
     }
 }

@@ -3,7 +3,8 @@
 use crate::journal::note::Note;
 use crate::journal::step::{Create, Step};
 use crate::journal::{Phase, ResourceName};
-use crate::run::{Run, Stop};
+use crate::run::Run;
+use crate::stop::Stop;
 
 impl Run {
     /// Journals that a step of a creation is about to have an effect.

@@ -18,11 +18,15 @@ use crate::identifier::GroupName;
 use crate::journal::note::{Note, Record};
 use crate::journal::step::{Create, Step};
 use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState};
-use crate::lifecycle::{Active, Lifecycle, Shared, fail, left_open, parse_zone, succeed};
-use crate::run::{Run, StepFailure, Stop};
+use crate::lifecycle::{Lifecycle, fail, left_open, parse_zone, succeed};
+use crate::report::Report;
+use crate::run::Run;
+use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
+use crate::stop::stored_cause;
+use crate::stop::{StepFailure, Stop};
 use crate::sweep::{self, SweepSpecification};
-use crate::undo::{Report, kept_by};
+use crate::undo::kept_by;
 use crate::{Error, failure, in_flight, machines};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
@@ -327,11 +331,4 @@ fn ended(error: Error) -> Result<(), Error> {
         Error::Failed(_) => Ok(()),
         other => Err(other),
     }
-}
-
-pub(crate) fn stored_cause(cause: &serde_json::Value) -> Option<StepFailure> {
-    Some(StepFailure {
-        step: cause.get("step")?.as_str()?.to_owned(),
-        failure: serde_json::from_value(cause.get("failure")?.clone()).ok()?,
-    })
 }

@@ -14,15 +14,17 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
-use crate::cleanup::UNKNOWN_GROUP;
 use crate::control::{Control, Event, Happening};
+use crate::failure;
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
 use crate::journal::{NewEntry, Operation, OperationKind, Phase, ResourceName};
-use crate::lifecycle::Shared;
+use crate::shared::Shared;
+use crate::stop::Stop;
 use crate::trace::Trace;
-use crate::{Error, failure};
 
+/// The group of cleanups whose group nobody knows.
+pub(crate) const UNKNOWN_GROUP: &str = "cleanup";
 /// The longest single wait between two attempts, whatever a policy says.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// The longest sum of the waits of one step, whatever a policy says.
@@ -35,36 +37,6 @@ const LOOK_UPS: u32 = 8;
 const HOPELESS_LOOK_UPS: u32 = 3;
 /// Reasons of one operation at most; later ones are counted in the decision log only.
 const MOST_REASONS: usize = 50;
-
-/// A step that has failed for good.
-#[derive(Clone, Debug)]
-pub(crate) struct StepFailure {
-    pub(crate) step: String,
-    pub(crate) failure: Failure,
-}
-
-/// Why an operation does not go on.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// A step failed for good, or the operation was called off.
-    Failed(Box<StepFailure>),
-    /// It is left to the next start.
-    Left,
-    /// The journal cannot be written, so nothing more may be done.
-    Journal(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Journal(error)
-    }
-}
-
-impl Stop {
-    pub(crate) fn failed(step: &str, failure: Failure) -> Self {
-        Self::Failed(Box::new(StepFailure { step: step.to_owned(), failure }))
-    }
-}
 
 /// Why an operation is not to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,14 @@ pub(crate) fn is_ours(tag: &str) -> bool {
     tag.starts_with(PREFIX)
 }
 
+impl OwnerName {
+    /// The tag by which its resources are known, and searched for.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        owner_tag(self)
+    }
+}
+
 pub(crate) fn owner_tag(owner: &OwnerName) -> String {
     format!("{OWNER}{owner}")
 }

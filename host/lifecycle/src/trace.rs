@@ -10,7 +10,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::journal::{Operation, OperationKind, OperationState, ResourceName};
-use crate::run::{StepFailure, Stop};
+use crate::stop::{StepFailure, Stop};
 
 /// The spans of a running operation.
 pub(crate) struct Trace {

@@ -42,7 +42,7 @@ impl Capability for LookUps {
     }
 
     fn version(&self) -> &str {
-        super::VERSION
+        super::version::VERSION
     }
 
     fn wit(&self) -> &str {

@@ -8,14 +8,12 @@ mod grant;
 mod look_ups;
 mod redaction;
 mod request;
+mod version;
 
 use std::sync::Arc;
 
 use windlass_policy::Capability;
 use windlass_scaleway::Client;
-
-/// The WIT version of `windlass:scaleway` that is offered.
-const VERSION: &str = "0.1.0";
 
 /// Everything that policies can be granted, asked with this client's credentials and under its limits.
 #[must_use]

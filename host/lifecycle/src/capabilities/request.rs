@@ -38,7 +38,7 @@ impl Capability for GenericRequest {
     }
 
     fn version(&self) -> &str {
-        super::VERSION
+        super::version::VERSION
     }
 
     fn wit(&self) -> &str {

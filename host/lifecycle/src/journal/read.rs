@@ -7,10 +7,10 @@ use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
 use super::note::KEPT;
+use super::record::LONGEST_JSON;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
 };
-use super::write::LONGEST_JSON;
 use crate::Error;
 use crate::identifier::OperationId;
 

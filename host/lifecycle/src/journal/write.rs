@@ -6,12 +6,11 @@ use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
 use super::read::open_cleanup;
+use super::record::LONGEST_JSON;
 use super::record::{Closing, NewEntry, NewOperation, OperationKind};
 use crate::Error;
 use crate::identifier::OperationId;
 
-/// The longest JSON text in one column, in bytes, when writing and when reading.
-pub(super) const LONGEST_JSON: usize = 256 * 1024;
 const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 
 /// One change of the journal.

@@ -16,7 +16,8 @@ use super::names::{PoolPrefix, is_pending};
 use super::release::{ReleaseOutcome, ReleaseSpecification};
 use crate::failure;
 use crate::journal::{Entry, Phase};
-use crate::run::{Run, Stop, milliseconds};
+use crate::run::{Run, milliseconds};
+use crate::stop::Stop;
 
 pub(crate) const MARK_STEP: &str = "mark-returning";
 pub(crate) const UNMARK_STEP: &str = "unmark-returning";

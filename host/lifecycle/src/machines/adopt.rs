@@ -11,16 +11,19 @@ use windlass_scaleway::types::apple_silicon::Server;
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
 use super::lock::{HELD, Held, lock};
+use super::lost_order::check_undelivered;
 use super::names::{ClaimName, is_pending, is_returning, pending};
-use super::{group, listing};
+use super::steps::{ORDER_STEP, PENDING_STEP};
+use super::{group, list, listing};
 use crate::control::{Control, Happening};
 use crate::journal::{Entry, OperationKind, OperationState, Phase};
-use crate::lifecycle::{Active, Lifecycle, Shared, failed, left_open};
-use crate::run::{Run, StepFailure, Stop};
-use crate::undo::{Left, Report};
+use crate::lifecycle::{Lifecycle, failed, left_open};
+use crate::report::{Left, Report};
+use crate::run::Run;
+use crate::shared::{Active, Shared};
+use crate::stop::{StepFailure, Stop};
 use crate::{Error, OperationId};
 
-pub(crate) const PENDING_STEP: &str = "claim-pending";
 pub(crate) const CLAIM_STEP: &str = "claim";
 pub(crate) const PUT_BACK_STEP: &str = "put-back";
 /// Tries of giving a half-claimed host its old name again, before it is left to the next start.
@@ -89,7 +92,7 @@ impl Lifecycle {
         claim.check_against(&pool.prefix)?;
         let shared = &self.shared;
         // Without the lock, from what everybody looks at: most calls end here.
-        let seen = listing::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
+        let seen = list::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
         if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
@@ -103,7 +106,7 @@ impl Lifecycle {
         if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);
         }
-        super::order::check_undelivered(shared, &pool.zone, claim)?;
+        check_undelivered(shared, &pool.zone, claim)?;
         let (candidates, mut counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
         let candidates: Vec<Server> = candidates.into_iter().cloned().collect();
         if candidates.is_empty() {
@@ -179,7 +182,7 @@ pub(crate) async fn fresh(
 ) -> Result<Arc<listing::Listing<Server>>, Error> {
     let mut attempt = 1;
     loop {
-        match listing::hosts(shared, zone, None).await {
+        match list::hosts(shared, zone, None).await {
             Ok(listing) => return Ok(listing),
             Err(error) if attempt >= 3 || control.left().is_cancelled() => return Err(error),
             Err(_) => pause(shared, control, attempt).await,
@@ -250,7 +253,7 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
         };
         match operation.kind {
             OperationKind::AdoptMachine if concluded(CLAIM_STEP) => return Ok(Standing::InUse),
-            OperationKind::OrderMachine if concluded(super::order::ORDER_STEP) => return Ok(Standing::InUse),
+            OperationKind::OrderMachine if concluded(ORDER_STEP) => return Ok(Standing::InUse),
             OperationKind::AdoptMachine => {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }

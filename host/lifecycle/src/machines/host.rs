@@ -11,8 +11,10 @@ use windlass_scaleway::{ErrorClass, Zone};
 
 use crate::control::Control;
 use crate::journal::{Phase, ResourceKind, ResourceName};
-use crate::lifecycle::{Lifecycle, Shared};
-use crate::run::{Run, Stop};
+use crate::lifecycle::Lifecycle;
+use crate::run::Run;
+use crate::shared::Shared;
+use crate::stop::Stop;
 use crate::{Error, failure};
 
 /// Tries of a look at a host before it is given up for now: whoever asked comes back.

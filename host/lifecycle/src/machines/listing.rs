@@ -7,12 +7,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_concurrency::Flight;
-use windlass_scaleway::types::apple_silicon::{ListServers as ListHosts, Server as Host};
-use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::types::apple_silicon::Server as Host;
+use windlass_scaleway::types::instance::Server;
 use windlass_scaleway::{Client, Zone};
 
-use crate::lifecycle::{Lifecycle, Shared};
-use crate::{Error, tags};
+use crate::Error;
+use crate::clock::Clock;
 
 /// How long it is remembered beside whom a machine was listed that is listed no more: time for a person to give a key
 /// its rights back.
@@ -183,9 +183,9 @@ impl<T: Listed> Listings<T> {
 
     /// A listing that was begun at most `age` ago; asks for a new one where there is none, and always without an age.
     /// All who ask meanwhile share the answer, also a failure.
-    async fn at_most<F, Fut>(
+    pub(super) async fn at_most<F, Fut>(
         &self,
-        shared: &Shared,
+        (client, clock): (&Client, &Clock),
         zone: &Zone,
         age: Option<Duration>,
         list: F,
@@ -200,7 +200,7 @@ impl<T: Listed> Listings<T> {
             return Ok(listing);
         }
         let start = || {
-            let (slot, clock, listing) = (Arc::clone(&slot), shared.clock.clone(), list(shared.client.clone()));
+            let (slot, clock, listing) = (Arc::clone(&slot), clock.clone(), list(client.clone()));
             async move {
                 let (began, taken_at) = (Instant::now(), clock.now());
                 Ok(slot.keep(began, taken_at, listing.await?))
@@ -242,51 +242,5 @@ impl<T: Listed> Listings<T> {
             Arc::make_mut(&mut known.others).remove(id);
         }
         slot.change(Change::Gone(id.to_owned()));
-    }
-}
-
-/// Every host of a zone, at most `age` old; without an age, as they are after this call.
-pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -> Result<Arc<Listing<Host>>, Error> {
-    let api = |client: Client| {
-        let (api, project) = (client.apple_silicon(zone), shared.project.clone());
-        async move {
-            let request = ListHosts { project_id: project.clone(), ..ListHosts::default() };
-            let hosts = api.list_servers(&request).await?;
-            Ok(hosts
-                .into_iter()
-                .filter(|host| project.as_ref().is_none_or(|project| host.project_id == *project))
-                .collect())
-        }
-    };
-    shared.machines.hosts.at_most(shared, zone, age, api).await
-}
-
-impl Lifecycle {
-    /// Every Apple silicon host of a zone, whoever's it is; where [`Options::project`](crate::Options::project) names
-    /// one, of that project. Calls for one zone within
-    /// [`Limits::machine_interval`](crate::Limits::machine_interval) share one answer, also while it is on its way;
-    /// what this process itself renamed meanwhile shows.
-    ///
-    /// # Errors
-    /// [`Error::Scaleway`] when the zone cannot be listed. Nothing is kept of that: the next call asks again.
-    pub async fn hosts(&self, zone: &Zone) -> Result<Arc<Listing<Host>>, Error> {
-        hosts(&self.shared, zone, Some(self.shared.limits.machine_interval)).await
-    }
-
-    /// Our Instance servers of a zone (by the owner tag), shared in the same way.
-    ///
-    /// # Errors
-    /// As [`Lifecycle::hosts`].
-    pub async fn servers(&self, zone: &Zone) -> Result<Arc<Listing<Server>>, Error> {
-        let shared = &self.shared;
-        let list = |client: Client| {
-            let request = ListServers { tags: vec![tags::owner_tag(&shared.owner)], ..ListServers::default() };
-            let (api, owner) = (client.instance(zone), shared.owner.clone());
-            async move {
-                let servers = api.list_servers(&request).await?;
-                Ok(servers.into_iter().filter(|server| tags::carries_owner(&server.tags, &owner)).collect())
-            }
-        };
-        shared.machines.servers.at_most(shared, zone, Some(shared.limits.machine_interval), list).await
     }
 }

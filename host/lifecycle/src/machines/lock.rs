@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::control::Control;
-use crate::lifecycle::Shared;
+use crate::shared::Shared;
 
 /// How long one waits for the lock. Whoever holds it makes a handful of calls and waits for seconds at most ([`HELD`]),
 /// so many can go before.

@@ -7,42 +7,33 @@ mod actions;
 mod adopt;
 mod eligibility;
 mod host;
+mod known;
+mod list;
 mod listing;
 mod lock;
+mod lost_order;
 mod names;
 mod order;
 mod reclaim;
 mod release;
 mod restart;
-
-use std::sync::Arc;
-
-use windlass_scaleway::types::apple_silicon;
-use windlass_scaleway::types::instance;
+mod resume;
+mod steps;
 
 pub use adopt::AdoptedMachine;
 pub use eligibility::{Ineligible, Pool};
+pub(crate) use known::Machines;
 pub use listing::Listing;
 pub use names::{ClaimName, PoolPrefix};
-pub(crate) use order::ORDER_STEP;
 pub use order::OrderRequest;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
 pub use release::{ReleaseOutcome, ReleaseRequest, Released};
+pub(crate) use resume::resume;
+pub(crate) use steps::ORDER_STEP;
 
 use crate::Error;
 use crate::identifier::GroupName;
-use crate::journal::{Operation, OperationKind};
-use crate::lifecycle::{Active, Shared};
-use crate::run::Run;
-
-/// What the machines of a process share.
-#[derive(Default)]
-pub(crate) struct Machines {
-    /// The part of the lock that holds within this process.
-    lock: tokio::sync::Mutex<Option<tokio::time::Instant>>,
-    pub(crate) hosts: listing::Listings<apple_silicon::Server>,
-    pub(crate) servers: listing::Listings<instance::Server>,
-}
+use crate::journal::Operation;
 
 /// The group of all operations on hosts: they have no tags, and so no group of their own.
 fn group() -> GroupName {
@@ -56,14 +47,4 @@ fn group() -> GroupName {
 fn specification<T: serde::de::DeserializeOwned>(operation: &Operation) -> Result<T, Error> {
     serde_json::from_value(operation.specification.clone())
         .map_err(|error| Error::journal_row("operations", operation.id.as_str(), "specification", error))
-}
-
-/// After a restart: what an operation on a machine left open is ended.
-pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run, active: Active) -> Result<(), Error> {
-    match operation.kind {
-        OperationKind::AdoptMachine => adopt::resume(&run, &active).await,
-        OperationKind::OrderMachine => order::resume(&run, &active, operation).await,
-        OperationKind::ReleaseMachine => release::resume(shared, specification(operation)?, run, active).await,
-        OperationKind::CreateServer | OperationKind::CleanupServer | OperationKind::Sweep => Ok(()),
-    }
 }

@@ -13,16 +13,19 @@ use super::adopt::{AdoptedMachine, fresh};
 use super::group;
 use super::host::resource;
 use super::lock::lock;
+use super::lost_order::{LostOrder, lost_orders, second_look};
 use super::names::{ClaimName, PoolPrefix, is_between};
+use super::steps::ORDER_STEP;
 use crate::control::{Control, Happening};
-use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
-use crate::lifecycle::{Active, Lifecycle, Shared, failed, left_open};
-use crate::resume::stored_cause;
-use crate::run::{Run, StepFailure, Stop, milliseconds};
-use crate::undo::Report;
+use crate::journal::{Operation, OperationKind, OperationState};
+use crate::lifecycle::{Lifecycle, failed, left_open};
+use crate::report::Report;
+use crate::run::Run;
+use crate::shared::Active;
+use crate::stop::stored_cause;
+use crate::stop::{StepFailure, Stop};
 use crate::{Error, failure, in_flight};
 
-pub(crate) const ORDER_STEP: &str = "order-host";
 /// No further attempt begins after this: the lock is held, since hosts are counted.
 const HELD: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -161,43 +164,6 @@ impl Lifecycle {
         let lost = look_at.saturating_sub(second_look(shared));
         let traced = run.trace.operation();
         give_up(&run, &active, &request.claim, cause, Some(lost)).instrument(traced).await
-    }
-}
-
-/// An order whose answer was lost, and which may still be delivered.
-struct LostOrder {
-    operation: Operation,
-    claim: String,
-    look_at: u64,
-}
-
-fn second_look(shared: &Shared) -> u64 {
-    milliseconds(shared.limits.second_look)
-}
-
-/// The orders of a zone whose answers were lost, and that nobody has looked at for the last time. To be asked for under
-/// the lock: an order that is under way holds it.
-fn lost_orders(shared: &Shared, zone: &Zone) -> Result<Vec<LostOrder>, Error> {
-    let filter = OperationFilter {
-        kind: Some(OperationKind::OrderMachine),
-        states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
-        ..OperationFilter::default()
-    };
-    let mut lost = Vec::new();
-    for operation in shared.journal.operations(&filter)?.into_iter().filter(|order| order.zone == zone.as_str()) {
-        let entries = shared.journal.entries(&operation.id)?;
-        let Some(at) = in_flight::lost_by(&operation, &entries, &shared.limits) else { continue };
-        let claim = operation.specification["claim"].as_str().unwrap_or_default().to_owned();
-        lost.push(LostOrder { operation, claim, look_at: at.saturating_add(second_look(shared)) });
-    }
-    Ok(lost)
-}
-
-/// Refuses to claim another host for a claim for which one may still be delivered.
-pub(super) fn check_undelivered(shared: &Shared, zone: &Zone, claim: &ClaimName) -> Result<(), Error> {
-    match lost_orders(shared, zone)?.into_iter().find(|order| order.claim == claim.as_str()) {
-        Some(order) => Err(Error::OrderUnverified { operation: order.operation.id, look_at: order.look_at }),
-        None => Ok(()),
     }
 }
 

@@ -15,7 +15,8 @@ use super::release::{ReleaseRequest, Released};
 use crate::Error;
 use crate::control::Control;
 use crate::journal::{OperationKind, OperationState};
-use crate::lifecycle::{Lifecycle, Shared};
+use crate::lifecycle::Lifecycle;
+use crate::shared::Shared;
 
 /// What to look for, and what to do about it.
 #[derive(Clone, Debug)]

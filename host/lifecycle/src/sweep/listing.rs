@@ -10,7 +10,7 @@ use windlass_scaleway::types::instance::{
 
 use crate::Error;
 use crate::journal::{ResourceKind, ResourceName};
-use crate::lifecycle::Shared;
+use crate::shared::Shared;
 use crate::tags;
 
 /// One resource that carries our owner tag, as it was just read.

@@ -16,9 +16,10 @@ use crate::control::{Control, Happening};
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
-use crate::lifecycle::{Active, Lifecycle, left_open, state_after};
+use crate::lifecycle::{Lifecycle, left_open, state_after};
 use crate::ownership::Claims;
 use crate::run::Run;
+use crate::shared::Active;
 use crate::tags;
 use crate::undo::undo;
 

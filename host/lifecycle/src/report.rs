@@ -1,0 +1,109 @@
+//! What an undo did, and its words.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{ResourceKind, ResourceName};
+
+/// What an undo did. The truth as of the look at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Gone.
+    pub removed: Vec<ResourceName>,
+    /// Left in place on purpose, and marked so.
+    pub kept: Vec<ResourceName>,
+    /// Should be gone and is not.
+    pub left: Vec<Left>,
+    /// Why nobody could see whether something is left, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
+    /// When it is looked again, in milliseconds since 1970, because a call whose answer was lost may still take effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_at: Option<u64>,
+}
+
+/// A resource that should be gone and is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The resource.
+    pub resource: ResourceName,
+    /// Why.
+    pub why: String,
+}
+
+impl Report {
+    /// Whether it is proven that nothing is left that should be gone, as of this report's last look. What may still
+    /// come is told by [`look_at`](Self::look_at).
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.left.is_empty() && self.unverified.is_none()
+    }
+
+    /// The report in one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.removed.is_empty() {
+            parts.push(format!("removed {}", count(self.removed.iter())));
+        }
+        if !self.kept.is_empty() {
+            parts.push(format!("kept {}", list(self.kept.iter())));
+        }
+        if self.left.is_empty() {
+            parts.push(match &self.unverified {
+                Some(why) => format!("whether anything is left could not be seen: {why}"),
+                None => "nothing is left".to_owned(),
+            });
+        } else {
+            let left: Vec<String> = self.left.iter().map(|left| format!("{} ({})", left.resource, left.why)).collect();
+            parts.push(format!("LEFT: {}", left.join("; ")));
+            if let Some(why) = &self.unverified {
+                parts.push(format!("more could not be seen: {why}"));
+            }
+        }
+        if let Some(look_at) = self.look_at {
+            parts.push(format!(
+                "a call whose answer was lost may still take effect: it is looked again at {}",
+                instant_words(look_at)
+            ));
+        }
+        parts.join(", ")
+    }
+}
+
+/// Milliseconds since 1970, for people: `2026-08-01T12:00:00Z`.
+pub(crate) fn instant_words(at: u64) -> String {
+    let at = i64::try_from(at / 1_000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
+}
+
+fn list<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
+    resources.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn count<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
+    let mut counts: BTreeMap<ResourceKind, usize> = BTreeMap::new();
+    for resource in resources {
+        *counts.entry(resource.kind).or_default() += 1;
+    }
+    counts
+        .iter()
+        .map(|(kind, count)| {
+            let word = match kind {
+                ResourceKind::Server => "server",
+                ResourceKind::Ip => "address",
+                ResourceKind::BlockVolume => "block volume",
+                ResourceKind::LocalVolume => "local volume",
+                ResourceKind::PrivateNic => "private NIC",
+                ResourceKind::AppleSiliconServer => "host",
+            };
+            match (count, *kind) {
+                (1, _) => format!("1 {word}"),
+                (count, ResourceKind::Ip) => format!("{count} addresses"),
+                (count, _) => format!("{count} {word}s"),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
