@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::api::apple_silicon::catalogue;
+use crate::catalogue::apple_silicon as catalogue;
 
 /// How Apple silicon behaves for whom, and what is there from the start. `AppleSilicon::default()`: every host has its
 /// floor, nothing runs out, nothing is there.

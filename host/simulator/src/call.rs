@@ -2,8 +2,20 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Map, Value};
 
-use crate::paging::Distortion;
 use crate::refusal::{BadArgument, Reason, Refusal};
+
+/// What is wrong with a list that is well formed; nothing, by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Distortion {
+    /// What stands at this place, from 0 over all pages, is left out.
+    pub(crate) omitted: Option<usize>,
+    /// Whether the total counts what is left out.
+    pub(crate) counts_omitted: bool,
+    /// Stands for the number of items.
+    pub(crate) total: Option<usize>,
+    /// What the total says too much.
+    pub(crate) surplus: usize,
+}
 
 /// One request to an API, taken apart.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::call::Call;
+use crate::call::{Call, Distortion};
 use crate::refusal::{Reason, Refusal};
 
 const INSTANCE_PAGE: usize = 50;
@@ -13,19 +13,6 @@ const LARGEST_PAGE: usize = 100;
 const NEWER_PAGE: usize = 20;
 /// The catalogue of products is the one list that tools read in large pages.
 const LARGEST_CATALOGUE_PAGE: usize = 10_000;
-
-/// What is wrong with a list that is well formed; nothing, by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Distortion {
-    /// What stands at this place, from 0 over all pages, is left out.
-    pub(crate) omitted: Option<usize>,
-    /// Whether the total counts what is left out.
-    pub(crate) counts_omitted: bool,
-    /// Stands for the number of items.
-    pub(crate) total: Option<usize>,
-    /// What the total says too much.
-    pub(crate) surplus: usize,
-}
 
 /// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in
 /// the body but the list.

@@ -4,6 +4,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::apple_silicon::FloorRefusal;
+use crate::clock::{Instant, go_date};
 use crate::options::RefusalStatus;
 
 /// What an endpoint answers instead of doing what was asked.
@@ -130,6 +132,19 @@ impl Refusal {
             StatusCode::PRECONDITION_FAILED,
             json!({"message": "precondition is not respected", "type": "precondition_failed"}),
         )
+    }
+
+    /// Too early to delete a host.
+    pub(crate) fn too_early(how: FloorRefusal, deletable: Instant) -> Self {
+        match how {
+            // Recorded, with these words.
+            FloorRefusal::InWords => {
+                let help = format!("this server cannot be deleted before {}", go_date(deletable));
+                Self::precondition(StatusCode::PRECONDITION_FAILED, "unknown_precondition", &help)
+            }
+            FloorRefusal::WithoutDetails => Self::precondition_without_details(),
+            FloorRefusal::StatusAlone => Self::precondition_by_status(),
+        }
     }
 
     /// SDK: an answer without a type is a `ResponseError`, which only its status tells apart.

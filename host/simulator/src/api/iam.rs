@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, method, part_of, within};
+use super::endpoint::{Outcome, fits, method, part_of, within};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::paging;

@@ -4,7 +4,8 @@ use std::net::Ipv6Addr;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, TagFilter, fits, method};
+use super::endpoint::{Outcome, fits, method};
+use super::tag_filter::TagFilter;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::clock::{Micros, zulu_date};

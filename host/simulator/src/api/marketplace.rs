@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, fits, method};
+use super::endpoint::{Outcome, fits, method};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::catalogue::{LABELS, LocalImage, ZONES};

@@ -1,7 +1,8 @@
 //! The APIs: one file per family, one function per endpoint, and here the table of all paths.
 
-pub(crate) mod apple_silicon;
+mod apple_silicon;
 mod block;
+mod endpoint;
 mod iam;
 mod instance;
 mod ipam;
@@ -19,11 +20,7 @@ use crate::catalogue::{REGIONS, ZONES};
 use crate::refusal::Refusal;
 use crate::world::{Ip, World};
 use crate::{fault, paging};
-
-use tag_filter::TagFilter;
-
-/// What every endpoint gives back.
-pub(crate) type Outcome = Result<Answer, Refusal>;
+use endpoint::Outcome;
 
 /// Sends a call to its API. Authentication has been checked.
 pub(crate) fn dispatch(world: &mut World, call: &Call) -> Answer {
@@ -100,35 +97,5 @@ fn route(world: &mut World, call: &Call, segments: &[&str]) -> Outcome {
         ["product-catalog", "v2alpha1", rest @ ..] => product_catalog::route(call, rest),
         ["iam", "v1alpha1", rest @ ..] => iam::route(world, call, rest),
         _ => Err(Refusal::unknown_path()),
-    }
-}
-
-/// The method as text, so that a table of paths can match on both.
-fn method(call: &Call) -> &str {
-    match call.method {
-        Method::GET => "GET",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        _ => "",
-    }
-}
-
-/// Whether a filter is absent or fits.
-fn fits(wanted: Option<&str>, actual: &str) -> bool {
-    wanted.is_none_or(|wanted| wanted == actual)
-}
-
-/// Whether a name filter is absent or part of the name.
-fn part_of(wanted: Option<&str>, actual: &str) -> bool {
-    wanted.is_none_or(|wanted| actual.contains(wanted))
-}
-
-/// Refuses one more of a kind of which `current` exist.
-fn within(quota: Option<usize>, resource: &str, current: usize) -> Result<(), Refusal> {
-    match quota {
-        Some(quota) if current >= quota => Err(Refusal::quota(resource, quota, current)),
-        _ => Ok(()),
     }
 }

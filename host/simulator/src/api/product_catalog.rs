@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Outcome, fits, method};
+use super::endpoint::{Outcome, fits, method};
 use crate::call::Call;
 use crate::catalogue::{ZONES, server_types};
 use crate::paging;

@@ -3,7 +3,8 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Outcome, TagFilter, fits, method, part_of};
+use super::endpoint::{Outcome, fits, method, part_of};
+use super::tag_filter::TagFilter;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::clock::zulu_date;

@@ -1,6 +1,7 @@
 //! What Scaleway offers everywhere and at any time: server types and images. Made by rule, so that it is as long as the
 //! real one and paging is real.
 
+pub(crate) mod apple_silicon;
 mod images;
 mod types;
 

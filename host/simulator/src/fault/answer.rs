@@ -32,7 +32,9 @@ pub(crate) fn answer(world: &World, call: &Call, kind: FaultKind) -> Option<Answ
         ),
         FaultKind::PreconditionFailedBare => Refusal::precondition_by_status(),
         FaultKind::PreconditionFailed => match world.apple_servers.get(&id) {
-            Some(server) if call.method == Method::DELETE => crate::api::apple_silicon::server::floor(world, server),
+            Some(server) if call.method == Method::DELETE => {
+                Refusal::too_early(world.options.apple_silicon.floor_refusal, server.deletable)
+            }
             _ => Refusal::precondition(
                 StatusCode::PRECONDITION_FAILED,
                 "resource_still_in_use",

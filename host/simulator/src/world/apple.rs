@@ -3,8 +3,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Event, World};
-use crate::api::apple_silicon::{catalogue, server};
 use crate::apple_silicon::AppleSiliconPool;
+use crate::catalogue::apple_silicon as catalogue;
 use crate::clock::{Instant, Micros, instant, micros, zulu_instant};
 use crate::options::Span;
 
@@ -224,8 +224,8 @@ impl World {
 
     /// Hosts that were there before anybody asked: delivered and ready.
     pub(crate) fn add_apple_pool(&mut self, pool: &AppleSiliconPool) -> Vec<String> {
-        let named = pool.operating_system.as_deref().map(|name| catalogue::os_named(self, name));
-        let os = named.unwrap_or_else(|| catalogue::default_os(self, &pool.server_type));
+        let named = pool.operating_system.as_deref().map(|name| catalogue::os_named(self.options.seed, name));
+        let os = named.unwrap_or_else(|| catalogue::default_os(self.options.seed, &pool.server_type));
         (0..pool.count)
             .map(|place| {
                 let name = format!("{}{}", pool.prefix, self.random.id());
@@ -264,7 +264,7 @@ impl World {
 
     /// A host as its API shows it, sealed, and what the simulator knows besides.
     pub(crate) fn show_apple_server(&self, host: &AppleServer) -> Value {
-        let mut shown = server::show(self, host, true);
+        let mut shown = self.show_apple_host(host, true);
         shown["simulator"] = host.history.show();
         shown
     }

@@ -3,9 +3,48 @@
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::clock::{offset_date, zulu_date};
+use crate::catalogue::apple_silicon::os_of_server;
+use crate::clock::{offset_date, zulu_date, zulu_instant};
+
+/// What stands where a secret would in every answer but that of GET (recorded).
+const SEALED: &str = "<sealed>";
 
 impl World {
+    /// A host; `sealed` hides its password.
+    pub(crate) fn show_apple_host(&self, server: &AppleServer, sealed: bool) -> Value {
+        let (password, vnc_url) = if sealed {
+            (SEALED.to_owned(), SEALED.to_owned())
+        } else {
+            (server.password.clone(), format!("vnc://m1:{}@{}:59010", server.password, server.ip))
+        };
+        json!({
+            "id": server.id,
+            "type": server.server_type,
+            "name": server.name,
+            "project_id": server.project,
+            "organization_id": server.organization,
+            "ip": server.ip,
+            "vnc_url": vnc_url,
+            "ssh_username": "m1",
+            "sudo_password": password,
+            "vnc_port": 59010,
+            "os": os_of_server(self.options.seed, &server.os),
+            "status": server.status.as_str(),
+            "created_at": zulu_instant(server.created),
+            "updated_at": zulu_instant(server.updated),
+            "deletable_at": zulu_instant(server.deletable),
+            "deletion_scheduled": server.deletion_scheduled,
+            "zone": server.zone,
+            "delivered": server.delivered,
+            "vpc_status": if server.enable_vpc { "vpc_enabled" } else { "vpc_disabled" },
+            "commitment": {"type": server.commitment.as_str(), "cancelled": false},
+            "public_bandwidth_bps": server.public_bandwidth_bps,
+            "runner_configuration": null,
+            "tags": [],
+            "applied_runner_configuration_ids": [],
+        })
+    }
+
     pub(crate) fn show_server(&self, server: &Server) -> Value {
         let public_ips = self.public_ips(server);
         let location = server.location.as_ref().map(|location| {

@@ -1,12 +1,12 @@
 //! Apple silicon API v1alpha1: physical hosts with a billing floor.
 
-pub(crate) mod catalogue;
-pub(crate) mod server;
+mod catalogue;
+mod server;
 
 use serde_json::json;
 
-use super::{Outcome, method};
 use crate::answer::Answer;
+use crate::api::endpoint::{Outcome, method};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::world::World;

@@ -1,21 +1,17 @@
 //! `/servers` of Apple silicon.
 
-use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Outcome, catalogue};
 use crate::answer::Answer;
-use crate::api::{fits, within};
-use crate::apple_silicon::FloorRefusal;
+use crate::api::endpoint::{Outcome, fits, within};
 use crate::call::Call;
-use crate::clock::{Micros, go_date, instant, micros, zulu_instant};
+use crate::catalogue::apple_silicon as catalogue;
+use crate::clock::{Micros, instant, micros};
 use crate::options::Availability;
 use crate::paging;
 use crate::refusal::Refusal;
 use crate::world::{AppleServer, AppleStatus, Commitment, DeletionCause, Event, NewAppleServer, World, sorted};
 
-/// What stands where a secret would in every answer but that of GET (recorded).
-const SEALED: &str = "<sealed>";
 /// Thirty-one days: what `renewed_monthly` added to `deletable_at` when it was recorded.
 const MONTH: std::time::Duration = std::time::Duration::from_secs(31 * 24 * 60 * 60);
 
@@ -28,42 +24,8 @@ fn find<'a>(world: &'a World, zone: &str, id: &str, action: &str) -> Result<&'a 
         .ok_or_else(|| Refusal::permissions_denied(action, "server"))
 }
 
-pub(crate) fn show(world: &World, server: &AppleServer, sealed: bool) -> Value {
-    let (password, vnc_url) = if sealed {
-        (SEALED.to_owned(), SEALED.to_owned())
-    } else {
-        (server.password.clone(), format!("vnc://m1:{}@{}:59010", server.password, server.ip))
-    };
-    json!({
-        "id": server.id,
-        "type": server.server_type,
-        "name": server.name,
-        "project_id": server.project,
-        "organization_id": server.organization,
-        "ip": server.ip,
-        "vnc_url": vnc_url,
-        "ssh_username": "m1",
-        "sudo_password": password,
-        "vnc_port": 59010,
-        "os": catalogue::os_of_server(world, &server.os),
-        "status": server.status.as_str(),
-        "created_at": zulu_instant(server.created),
-        "updated_at": zulu_instant(server.updated),
-        "deletable_at": zulu_instant(server.deletable),
-        "deletion_scheduled": server.deletion_scheduled,
-        "zone": server.zone,
-        "delivered": server.delivered,
-        "vpc_status": if server.enable_vpc { "vpc_enabled" } else { "vpc_disabled" },
-        "commitment": {"type": server.commitment.as_str(), "cancelled": false},
-        "public_bandwidth_bps": server.public_bandwidth_bps,
-        "runner_configuration": null,
-        "tags": [],
-        "applied_runner_configuration_ids": [],
-    })
-}
-
 fn answer(world: &World, id: &str, sealed: bool) -> Answer {
-    Answer::ok(&world.apple_servers.get(id).map(|server| show(world, server, sealed)).into())
+    Answer::ok(&world.apple_servers.get(id).map(|server| world.show_apple_host(server, sealed)).into())
 }
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
@@ -80,7 +42,7 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
     });
     let servers = sorted(servers, newest_first, |server| server.created);
     // Assumption: whether a list seals the passwords was not recorded; the simulator does.
-    paging::newer_list(call, "servers", servers.into_iter().map(|server| show(world, server, true)).collect())
+    paging::newer_list(call, "servers", servers.into_iter().map(|server| world.show_apple_host(server, true)).collect())
 }
 
 pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
@@ -93,8 +55,8 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
         Some(_) => return Err(Refusal::invalid("public_bandwidth_bps")),
     };
     let os = match fields.text("os_id")?.filter(|id| !id.is_empty()) {
-        None => catalogue::default_os(world, &server_type),
-        Some(id) => match catalogue::runs_on(world, &id, &server_type) {
+        None => catalogue::default_os(world.options.seed, &server_type),
+        Some(id) => match catalogue::runs_on(world.options.seed, &id, &server_type) {
             Some(true) => id,
             Some(false) => return Err(Refusal::invalid("os_id")),
             None => return Err(Refusal::not_found("os", &id)),
@@ -179,7 +141,7 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
             }
         }
     }
-    let mut shown: Value = world.apple_servers.get(id).map(|server| show(world, server, true)).into();
+    let mut shown: Value = world.apple_servers.get(id).map(|server| world.show_apple_host(server, true)).into();
     if let Some(name) = name {
         // Also where it will be read only later.
         shown["name"] = name.into();
@@ -196,26 +158,13 @@ pub(super) fn delete(world: &mut World, zone: &str, id: &str) -> Outcome {
     let present = instant(world.stamp());
     let server = find(world, zone, id, "delete")?;
     if present < server.deletable {
-        return Err(floor(world, server));
+        return Err(Refusal::too_early(world.options.apple_silicon.floor_refusal, server.deletable));
     }
     if server.status == AppleStatus::Locked {
         return Err(Refusal::locked("server", id));
     }
     world.remove_apple_server(id, DeletionCause::Deleted);
     Ok(Answer::no_content())
-}
-
-/// Too early to be deleted.
-pub(crate) fn floor(world: &World, server: &AppleServer) -> Refusal {
-    match world.options.apple_silicon.floor_refusal {
-        // Recorded, with these words.
-        FloorRefusal::InWords => {
-            let help = format!("this server cannot be deleted before {}", go_date(server.deletable));
-            Refusal::precondition(StatusCode::PRECONDITION_FAILED, "unknown_precondition", &help)
-        }
-        FloorRefusal::WithoutDetails => Refusal::precondition_without_details(),
-        FloorRefusal::StatusAlone => Refusal::precondition_by_status(),
-    }
 }
 
 /// Assumption: while a host is busy with something else it answers `transient_state`, and one that is locked `locked`;
@@ -245,8 +194,8 @@ pub(super) fn reinstall(world: &mut World, call: &Call, zone: &str, id: &str) ->
     let kind = find(world, zone, id, "write")?.server_type.clone();
     let fields = call.fields()?;
     let os = match fields.text("os_id")?.filter(|id| !id.is_empty()) {
-        None => catalogue::default_os(world, &kind),
-        Some(os) if catalogue::runs_on(world, &os, &kind) == Some(true) => os,
+        None => catalogue::default_os(world.options.seed, &kind),
+        Some(os) if catalogue::runs_on(world.options.seed, &os, &kind) == Some(true) => os,
         Some(_) => return Err(Refusal::invalid("os_id")),
     };
     let enable_kext = fields.flag("enable_kext")?.unwrap_or(false);

@@ -4,8 +4,10 @@ use http::StatusCode;
 use serde_json::json;
 use windlass_scaleway::types::instance::ServerAction;
 
-use super::{Outcome, precondition, server};
+use super::checks::precondition;
+use super::server;
 use crate::answer::Answer;
+use crate::api::endpoint::Outcome;
 use crate::call::Call;
 use crate::clock::offset_date;
 use crate::options::Availability;

@@ -1,7 +1,8 @@
 //! `/servers/{id}/attach-filesystem` and its counterpart.
 
-use super::{Outcome, server};
+use super::server;
 use crate::answer::Answer;
+use crate::api::endpoint::Outcome;
 use crate::call::Call;
 use crate::refusal::{Reason, Refusal};
 use crate::world::{Event, FilesystemState, World};

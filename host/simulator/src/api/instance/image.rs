@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::Outcome;
 use crate::answer::Answer;
-use crate::api::{fits, part_of};
+use crate::api::endpoint::{Outcome, fits, part_of};
 use crate::call::Call;
 use crate::paging;
 use crate::refusal::Refusal;

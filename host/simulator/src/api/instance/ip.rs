@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, owner, precondition};
+use super::checks::{owner, precondition};
 use crate::answer::Answer;
-use crate::api::{TagFilter, fits, within};
+use crate::api::endpoint::{Outcome, fits, within};
+use crate::api::tag_filter::TagFilter;
 use crate::call::{Call, wrong_type};
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};

@@ -1,6 +1,7 @@
 //! Instance API v1, and of v2alpha1 what current clients use beside it.
 
 mod action;
+mod checks;
 mod filesystem;
 mod image;
 mod ip;
@@ -15,9 +16,9 @@ mod volume;
 
 use serde_json::json;
 
-use super::{Outcome, method};
+use super::endpoint::{Outcome, method};
 use crate::answer::Answer;
-use crate::call::{Call, Fields};
+use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::world::World;
 
@@ -107,26 +108,10 @@ pub(super) fn v2alpha1(world: &mut World, call: &Call, zone: &str, path: &[&str]
     }
 }
 
-/// The project a creation names, and its organization. `organization` is the deprecated word for it (SDK).
-fn owner(world: &World, fields: &Fields) -> Result<(String, String), Refusal> {
-    let project = match (fields.text("project")?, fields.text("organization")?) {
-        (Some(project), _) => project,
-        (None, Some(organization)) => organization,
-        (None, None) => world.options.default_project.clone(),
-    };
-    let organization = world.organization_of(&project);
-    Ok((project, organization))
-}
-
-/// A refused precondition, in the status the options ask for.
-fn precondition(world: &World, precondition: &str, help: &str) -> Refusal {
-    Refusal::instance_precondition(world.options.refusal_status, precondition, help)
-}
-
 /// The counts of the dashboard. The set of keys is the SDK's; no recording exists.
 fn dashboard(world: &World, call: &Call, zone: &str) -> serde_json::Value {
     let project = call.parameter("project");
-    let here = |resource_zone: &str, owner: &str| resource_zone == zone && super::fits(project, owner);
+    let here = |resource_zone: &str, owner: &str| resource_zone == zone && crate::api::endpoint::fits(project, owner);
     let servers: Vec<_> = world.servers.values().filter(|server| here(&server.zone, &server.project)).collect();
     let mut by_type = serde_json::Map::new();
     for server in &servers {

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, server};
+use super::server;
 use crate::answer::Answer;
-use crate::api::{TagFilter, fits, ipam};
+use crate::api::endpoint::{Outcome, fits};
+use crate::api::ipam;
+use crate::api::tag_filter::TagFilter;
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::{Reason, Refusal};

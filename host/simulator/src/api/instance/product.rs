@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Outcome;
 use crate::answer::Answer;
+use crate::api::endpoint::Outcome;
 use crate::call::Call;
 use crate::catalogue;
 use crate::options::Availability;

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, owner};
+use super::checks::owner;
 use crate::answer::Answer;
-use crate::api::{TagFilter, fits, part_of};
+use crate::api::endpoint::{Outcome, fits, part_of};
+use crate::api::tag_filter::TagFilter;
 use crate::call::{Call, Fields};
 use crate::paging;
 use crate::refusal::Refusal;

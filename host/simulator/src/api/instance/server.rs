@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::checks::{owner, precondition};
 use super::server_volume::{self, Wanted};
-use super::{Outcome, owner, precondition};
 use crate::answer::Answer;
-use crate::api::{TagFilter, fits, part_of, within};
+use crate::api::endpoint::{Outcome, fits, part_of, within};
+use crate::api::tag_filter::TagFilter;
 use crate::call::{Call, Fields};
 use crate::catalogue;
 use crate::options::Availability;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::checks::precondition;
 use super::server::{self, WantedVolumes};
-use super::{Outcome, precondition};
 use crate::answer::Answer;
-use crate::api::within;
+use crate::api::endpoint::{Outcome, within};
 use crate::call::{Call, Fields};
 use crate::catalogue::ServerType;
 use crate::refusal::{Reason, Refusal};

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
 
-use super::{Outcome, server};
+use super::server;
 use crate::answer::Answer;
+use crate::api::endpoint::Outcome;
 use crate::behaviour::Behaviour;
 use crate::call::Call;
 use crate::world::World;

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Outcome, owner, precondition};
+use super::checks::{owner, precondition};
 use crate::answer::Answer;
-use crate::api::{TagFilter, fits, part_of, within};
+use crate::api::endpoint::{Outcome, fits, part_of, within};
+use crate::api::tag_filter::TagFilter;
 use crate::call::Call;
 use crate::paging;
 use crate::refusal::{BadArgument, Reason, Refusal};
