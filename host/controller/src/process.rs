@@ -306,10 +306,14 @@ fn policy_host(
     // compiles.
     options.compiler = Compiler::this_program([COMPILE]).ok();
     let policies = &configuration.policies;
-    let mut registries = RegistryOptions::of_service(policies.registries().clone(), state.handle(), state.path())
-        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    let mut registries = RegistryOptions::of_service(
+        policies.registries().clone(),
+        policies.trust().cloned(),
+        state.handle(),
+        state.path(),
+    )
+    .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     registries.folder = options.policy_folder.clone();
-    registries.trust = policies.trust().cloned();
     options.registries =
         Some(Arc::new(Registries::new(registries).map_err(|error| Error::Registries(Box::new(error)))?));
     let refused = |error| Error::Policies(Box::new(error));

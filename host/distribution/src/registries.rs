@@ -65,12 +65,18 @@ impl RegistryOptions {
 
     /// The options of a service with a state directory, whose handle and path these are: the cache and the lock file
     /// `policies.lock` are there, variables are the process's, and one artifact may take half a minute, since the
-    /// service starts only then.
+    /// service starts only then. `trust` is whoever the service trusts.
     ///
     /// # Errors
     /// The handle can't be duplicated.
-    pub fn of_service(settings: RegistrySettings, state: &Dir, path: &Path) -> std::io::Result<RegistryOptions> {
+    pub fn of_service(
+        settings: RegistrySettings,
+        trust: Option<Arc<Trust>>,
+        state: &Dir,
+        path: &Path,
+    ) -> std::io::Result<RegistryOptions> {
         let mut options = RegistryOptions::new(settings).with_environment_of_process();
+        options.trust = trust;
         options.state = Some(state.try_clone()?);
         options.lock = Some(LockFile::at(path.join("policies.lock")));
         options.deadline = SERVICE_DEADLINE;

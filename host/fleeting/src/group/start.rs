@@ -310,10 +310,14 @@ pub(super) fn policy_host(
 
 /// From where `path = "oci://..."` is fetched.
 fn registries(policies: &Policies, folder: &Path, state: &StateDirectory) -> Result<Registries, StartError> {
-    let mut options = RegistryOptions::of_service(policies.registries().clone(), state.handle(), state.path())
-        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
+    let mut options = RegistryOptions::of_service(
+        policies.registries().clone(),
+        policies.trust().cloned(),
+        state.handle(),
+        state.path(),
+    )
+    .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     options.folder = folder.to_owned();
-    options.trust = policies.trust().cloned();
     Ok(Registries::new(options)?)
 }
 
