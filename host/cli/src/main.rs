@@ -1,9 +1,6 @@
 //! The binary `windlass`: the outside surface of the project. Knows the command line, the configuration file and the
 //! terminal; knows no judgement, no HTTP and no journal of its own.
 
-// Cluster operations are futures in futures.
-#![recursion_limit = "256"]
-
 mod arguments;
 mod commands;
 mod completion;

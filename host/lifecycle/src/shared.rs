@@ -31,13 +31,14 @@ pub struct Limits {
     /// even later is found by the look at the end, or by the sweep.)
     pub settle: Duration,
     /// How long after a creating call whose answer was lost it is looked for a second and last time, when the
-    /// operation failed: until then it is [`unverified`](OperationState::Unverified). (assumption:
+    /// operation failed: until then it is [`unverified`](crate::OperationState::Unverified). (assumption:
     /// late-effect-within-second-look)
     pub second_look: Duration,
     /// The first wait between two looks at a server that changes; later ones grow to five times it. Half of all
     /// servers run within 5 s (recorded).
     pub poll_interval: Duration,
-    /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`], [`Lifecycle::servers`]).
+    /// How old a list of a zone's machines may be that many share ([`Lifecycle::hosts`](crate::Lifecycle::hosts),
+    /// [`Lifecycle::servers`](crate::Lifecycle::servers)).
     pub machine_interval: Duration,
     /// How long an adoption waits between its two phases. A rename of anybody else that was on its way takes effect
     /// within this time; otherwise two processes that do not share a state directory could claim one host. Zero where

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -453,8 +454,9 @@ pub(crate) async fn ask_policy<S: Slot>(
         Circumstances::Live(_) | Circumstances::Replay { .. } => {}
     }
     let (answer, trace) = if policy.may_wait {
-        // Boxed, so that a decision that can't wait doesn't carry the room for one that can.
-        Box::pin(ask_waiting::<S>(policy, question, circumstances)).await
+        // Boxed, so that a decision that can't wait doesn't carry the room for one that can; without its type, so that
+        // whoever holds a decision in futures of their own doesn't have the compiler look through wasmtime's.
+        ask_waiting::<S>(policy, question, circumstances).boxed().await
     } else {
         call::ask::<S>(policy, question)
     };

@@ -11,8 +11,6 @@
 //!   the binary `runner-world` serves to `tests/fleeting-go`.
 //! - `just simulate` runs many seeds; `docs/testing.md` says what the laws are and what they have found.
 
-// What runs operations holds futures within futures, whose auto traits the compiler looks through.
-#![recursion_limit = "256"]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod account;
