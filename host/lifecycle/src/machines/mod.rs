@@ -7,7 +7,6 @@ mod actions;
 mod adopt;
 mod eligibility;
 mod host;
-mod known;
 mod list;
 mod listing;
 mod lock;
@@ -18,17 +17,18 @@ mod reclaim;
 mod release;
 mod restart;
 mod resume;
+mod shared;
 mod steps;
 
 pub use adopt::AdoptedMachine;
 pub use eligibility::{Ineligible, Pool};
-pub(crate) use known::Machines;
 pub use listing::Listing;
 pub use names::{ClaimName, PoolPrefix};
 pub use order::OrderRequest;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
 pub use release::{ReleaseOutcome, ReleaseRequest, Released};
 pub(crate) use resume::resume;
+pub(crate) use shared::Machines;
 pub(crate) use steps::ORDER_STEP;
 
 use crate::Error;
