@@ -249,8 +249,9 @@ fn read_chain(
         _ => vec![value],
     };
     let mut lines = Vec::new();
+    let mut values = Vec::new();
     let before_all = problems.count();
-    let mut policies = std::mem::take(&mut configuration.policies);
+    let read = |value: &serde_json::Value| Policies::from_value(serde_json::json!({ slot.as_str(): value }));
     for (position, link) in links.iter().enumerate() {
         let place = link.span().start;
         lines.push(problems.line(place));
@@ -270,17 +271,22 @@ fn read_chain(
         if problems.count() > before {
             continue;
         }
-        match Policies::from_value(serde_json::json!({ slot.as_str(): value })) {
-            Ok(read) => policies = read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link)),
+        match read(&value) {
+            Ok(_) => values.push(value),
             Err(message) => problems.add(place, path, message),
         }
     }
-    if problems.count() == before_all
-        && let Err(message) = policies.check()
-    {
-        problems.add(value.span().start, path, message);
+    // Once more as a whole, for what no single link shows.
+    if problems.count() == before_all {
+        match read(&values.into()) {
+            Ok(read) => {
+                let policies = std::mem::take(&mut configuration.policies);
+                configuration.policies =
+                    read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link));
+            }
+            Err(message) => problems.add(value.span().start, path, message),
+        }
     }
-    configuration.policies = policies;
     configuration.policy_lines.insert(slot, lines);
 }
 
@@ -413,6 +419,9 @@ mode = "shadow"
             assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
             assert!(failure.causes[0].contains(wrong), "{:?}", failure.causes);
         }
+        let text = "[[policies.state-mapping]]\n[[policies.state-mapping]]\n[policies.retry]\n[policies.release]";
+        let failure = parse(text, Path::new("c.toml")).expect_err("invalid");
+        assert_eq!(failure.causes.len(), 1, "of one slot, and not of those after it: {:?}", failure.causes);
     }
 
     #[test]

@@ -333,7 +333,9 @@ impl Policies {
             let place = format!("policies.{slot}");
             let links = match value {
                 Value::Array(links) => {
-                    check_length(&place, links.len())?;
+                    if links.len() > MAX_LINKS {
+                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
+                    }
                     let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
                     links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
                 }
@@ -345,14 +347,9 @@ impl Policies {
         Ok(policies)
     }
 
-    /// Checks what no single link shows: that no chain is too long, and that none goes on after the built-in default,
-    /// which never defers. Those that were read have been checked; those that were put together are when they are used.
-    ///
-    /// # Errors
-    /// A sentence that names the place and the remedy.
-    pub fn check(&self) -> Result<(), String> {
+    /// The built-in default never defers, so nothing after it would ever be asked.
+    pub(crate) fn check(&self) -> Result<(), String> {
         for (slot, links) in &self.chains {
-            check_length(&format!("policies.{slot}"), links.len())?;
             if let Some(index) = links.iter().rev().skip(1).position(Link::decides_all) {
                 let index = links.len() - 2 - index;
                 return Err(format!(
@@ -387,13 +384,6 @@ impl Serialize for Policies {
     }
 }
 
-fn check_length(place: &str, links: usize) -> Result<(), String> {
-    if links > MAX_LINKS {
-        return Err(format!("{place}: {links} links, and at most {MAX_LINKS} are allowed"));
-    }
-    Ok(())
-}
-
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -416,6 +406,13 @@ mod tests {
 
     fn read(toml: &str) -> Result<Policies, String> {
         toml::from_str::<File>(toml).map(|file| file.policies).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_default_setting_beside_as_many_links_as_are_allowed_is_no_link_too_many() {
+        let links = "[[policies.retry]]\npath = 'a.wasm'\n".repeat(MAX_LINKS);
+        let policies = read(&links).unwrap().with_default_setting(SlotName::Retry, "attempts", 3.into());
+        assert_eq!(policies.check(), Ok(()));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -
                 .collect())
         }
     };
-    shared.machines.hosts.at_most((&shared.client, &shared.clock), zone, age, api).await
+    shared.machines.hosts.at_most(&shared.client, &shared.clock, zone, age, api).await
 }
 
 impl Lifecycle {
@@ -57,7 +57,7 @@ impl Lifecycle {
         shared
             .machines
             .servers
-            .at_most((&shared.client, &shared.clock), zone, Some(shared.limits.machine_interval), list)
+            .at_most(&shared.client, &shared.clock, zone, Some(shared.limits.machine_interval), list)
             .await
     }
 }

@@ -185,7 +185,8 @@ impl<T: Listed> Listings<T> {
     /// All who ask meanwhile share the answer, also a failure.
     pub(super) async fn at_most<F, Fut>(
         &self,
-        (client, clock): (&Client, &Clock),
+        client: &Client,
+        clock: &Clock,
         zone: &Zone,
         age: Option<Duration>,
         list: F,
