@@ -1,5 +1,7 @@
 //! Where time and randomness come from, so that a test decides both.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -14,8 +16,9 @@ pub enum Clock {
     System,
     /// A chosen instant, moved on by tokio's clock: paused and advanced time count.
     Simulated {
-        /// The instant at `origin`, in milliseconds since 1970.
-        start: u64,
+        /// The instant at `origin`, in milliseconds since 1970. Clones share it: storing another one sets the clock of
+        /// everybody who reads this one, as an operator or NTP does.
+        start: Arc<AtomicU64>,
         /// The tokio instant at which the clock stood at `start`.
         origin: Instant,
     },
@@ -25,7 +28,7 @@ impl Clock {
     /// A clock that stands at `start` (milliseconds since 1970) now and follows tokio's time.
     #[must_use]
     pub fn simulated(start: u64) -> Self {
-        Self::Simulated { start, origin: Instant::now() }
+        Self::Simulated { start: Arc::new(AtomicU64::new(start)), origin: Instant::now() }
     }
 
     /// Milliseconds since 1970-01-01T00:00:00Z.
@@ -36,7 +39,8 @@ impl Clock {
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
             Self::Simulated { start, origin } => {
-                start + u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+                let start = start.load(Ordering::Relaxed);
+                start.saturating_add(u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX))
             }
         }
     }

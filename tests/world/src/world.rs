@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -427,7 +428,7 @@ impl World {
         Dependencies {
             client: Client::with_transport(settings(), Arc::new(wire)).expect("valid settings"),
             policies: Arc::clone(&self.policies),
-            clock: Clock::Simulated { start: NOW, origin: self.origin },
+            clock: Clock::Simulated { start: Arc::new(AtomicU64::new(NOW)), origin: self.origin },
             durability: Durability::FullInline,
             seed: Some(self.seed ^ (self.starts << 32)),
             host: None,
