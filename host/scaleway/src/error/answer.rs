@@ -23,11 +23,13 @@ const WORD_BYTES: usize = 256;
 /// understood: today's (`type`, `message`, `details`, `resource`, `help_message`) and the Instance API's older one
 /// (`unknown_resource`, `invalid_request_error` with `fields`). Where a body has no `type`:
 /// - 429 is a rate limit, unless its words speak of a quota (recorded on Elastic Metal);
-/// - 404 means *not found* only for a missing user-data key, which Scaleway answers with an empty body (recorded). Any
-///   other 404 without a type comes from something that is not the API (a proxy, a wrong `api_url`) and proves nothing
-///   about the resource: it is [`ErrorClass::Other`];
+/// - 404 means *not found* only for a missing user-data key, which Scaleway answers with an empty body (recorded);
 /// - 5xx with words that it is "not supported" is a wrong request (recorded on Elastic Metal under 503);
 /// - any other 5xx is the gateway's (502, 503, 504) or the server's.
+///
+/// *Not found* and *expired* are said by their recorded types alone. Any other 404 or 410 comes from something that is
+/// not the API (a proxy, a wrong `api_url`, a gateway's problem document whose `type` is `about:blank` or an address),
+/// or has a type of tomorrow. It proves nothing about the resource: it is [`ErrorClass::Other`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ApiError {
@@ -161,11 +163,9 @@ impl ApiError {
             401 => ErrorClass::AuthenticationDenied,
             403 | 429 if speaks_of_quota(&self.message) => ErrorClass::QuotaExceeded,
             403 => ErrorClass::PermissionDenied,
-            404 if self.error_type.is_some() => ErrorClass::NotFound,
             404 if body.is_empty() && is_user_data_path(&self.path) => ErrorClass::NotFound,
             408 => ErrorClass::Timeout,
             409 => ErrorClass::Conflict,
-            410 if self.error_type.is_some() => ErrorClass::Expired,
             412 => ErrorClass::PreconditionFailed,
             423 => ErrorClass::Locked,
             429 => ErrorClass::RateLimited,
@@ -209,10 +209,18 @@ impl ApiError {
 }
 
 impl ApiError {
+    /// Whether the body's `type` is a word as Scaleway's are, known or not. A problem document has an address there, or
+    /// `about:blank`.
+    fn has_own_type(&self) -> bool {
+        let is_word =
+            |word: &str| !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
+        self.error_type.as_deref().is_some_and(is_word)
+    }
+
     /// Whether this is Scaleway's own refusal, which had no effect; see
     /// [`Error::is_refusal`](super::Error::is_refusal).
     pub(super) fn is_refusal(&self) -> bool {
-        let own_words = (400..500).contains(&self.status) && self.error_type.is_some();
+        let own_words = (400..500).contains(&self.status) && self.has_own_type();
         self.class == ErrorClass::RateLimited || (own_words && !self.is_ambiguous())
     }
 }
@@ -266,7 +274,7 @@ impl fmt::Display for ApiError {
                 let reason = reason.unwrap_or("unknown reason");
                 write!(formatter, " ({reason}); check SCW_SECRET_KEY or the profile's secret_key")?;
             }
-            (ErrorClass::Other, _) if self.status == 404 => {
+            (ErrorClass::Other, _) if self.status == 404 && !self.has_own_type() => {
                 formatter.write_str("; nothing at this address answers like Scaleway's API, check api_url")?;
             }
             (ErrorClass::Other, _) if (300..400).contains(&self.status) => {

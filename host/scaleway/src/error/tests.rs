@@ -58,6 +58,8 @@ fn only_scaleways_own_words_or_its_rate_limit_settle_that_nothing_was_done() {
         (400, r#"{"type":"invalid_request_error"}"#, true),
         (409, r#"{"type":"transient_state"}"#, true),
         (422, r#"{"type":"of_tomorrow"}"#, true),
+        (422, r#"{"type":"about:blank","status":422}"#, false),
+        (409, r#"{"type":"https://gateway.example/errors/conflict"}"#, false),
         (412, "", false),
         (404, "<html>404</html>", false),
         (403, r#"{"message":"denied"}"#, false),
@@ -75,6 +77,28 @@ fn only_scaleways_own_words_or_its_rate_limit_settle_that_nothing_was_done() {
     let unsent = TransportError::NotConnected("refused".into());
     let error = Error::Transport { method: "POST".to_owned(), path: "/x".to_owned(), source: unsent };
     assert!(!error.is_refusal() && error.retry_after().is_none());
+}
+
+#[test]
+fn only_scaleways_recorded_words_say_that_something_is_gone() {
+    for (status, body, expected) in [
+        (404, r#"{"type":"not_found","resource":"instance_server"}"#, true),
+        (404, r#"{"type":"unknown_resource","message":"\"a\" not found"}"#, true),
+        (410, r#"{"type":"expired","resource":"volume"}"#, true),
+        (404, r#"{"type":"about:blank","title":"Not Found","status":404}"#, false),
+        (404, r#"{"type":"https://gateway.example/problems/no-route","title":"not_found"}"#, false),
+        (404, r#"{"type":"of_tomorrow"}"#, false),
+        (404, r#"{"type":""}"#, false),
+        (404, r#"{"type":["not_found"]}"#, false),
+        (404, r#"{"message":"resource is not found"}"#, false),
+        (404, "", false),
+        (410, r#"{"type":"about:blank"}"#, false),
+        (410, "", false),
+    ] {
+        let error = understood("GET", "/instance/v1/zones/fr-par-1/servers/a", status, body.as_bytes());
+        assert_eq!(error.is_not_found(), expected, "{status} {body}");
+        assert_eq!(error.is_gone_or_not_ours(), expected, "{status} {body}");
+    }
 }
 
 /// Past the test harness, which swallows what a passing test prints.
