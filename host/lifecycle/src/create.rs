@@ -13,14 +13,15 @@ use windlass_scaleway::types::block::{
 };
 use windlass_scaleway::types::instance::{
     CreateIp, CreatePrivateNic, Ip, IpState, IpType, ListIps, ListPrivateNics, ListServers, PrivateNic, Server,
-    ServerAction, ServerState, UpdateServer, UpdateVolume,
+    ServerAction, ServerState, UpdateServer, UpdateVolume, Volume,
 };
 
+use crate::change::{self, BlockVolumeChange, Changeable, Outcome, ServerChange, VolumeChange, first_change};
 use crate::failure::{self, AttemptFailure};
 use crate::images::Wanted;
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
-use crate::ownership::{is_as_created, volume_kind, volumes_made};
+use crate::ownership::{Claims, is_as_created, volume_kind, volumes_made};
 use crate::run::Run;
 use crate::specification::{AddressKind, AddressPool, ServerSpecification};
 use crate::stop::Stop;
@@ -38,6 +39,20 @@ pub(crate) struct Creation<'a> {
     pub(crate) made: BTreeSet<String>,
     /// The address of the pool that its server gets. No other creation of this process takes it meanwhile.
     pub(crate) pooled_ip: Option<ActiveKey<String>>,
+    /// Whether an earlier process made what there is.
+    pub(crate) resumed: bool,
+}
+
+/// What was made by a create and is changed by it is there, and nobody else's.
+#[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
+fn still_ours(id: &str, outcome: Outcome<()>) -> Result<(), AttemptFailure> {
+    let words = match outcome {
+        Outcome::Judged(()) => return Ok(()),
+        Outcome::Gone => format!("{id} is gone: somebody deleted it"),
+        Outcome::NotOurs => format!("{id} does not carry this operation's tags any more: somebody took it over"),
+        Outcome::Protected(server) => return Err(change::protected(&server).into()),
+    };
+    Err(failure::of_class(FailureClass::NotFound, words).into())
 }
 
 /// Whether an address serves nobody.
@@ -60,6 +75,30 @@ fn may_be_about_an_address(class: FailureClass) -> bool {
 impl Creation<'_> {
     fn name(&self, kind: ResourceKind, id: &str) -> ResourceName {
         ResourceName { kind, id: id.to_owned(), zone: self.run.zone.to_string(), server: None }
+    }
+
+    /// What the journal proves of this create. A create's first call on what it has just made follows the answer that
+    /// made it; before any later one, and before one of a successor, the resource is read again and proven by this.
+    fn claims(&self) -> Result<Claims, Stop> {
+        let (shared, id) = (&self.run.shared, &self.run.id);
+        let entries = shared.journal.entries(id)?;
+        Ok(Claims::of_creation(&shared.owner, id, self.specification, &entries)?)
+    }
+
+    async fn change_made<T: Changeable>(&self, step: &str, id: &str, change: T::Change) -> Result<(), Stop>
+    where
+        T::Change: Clone + Sync,
+    {
+        let (client, zone, claims, change) = (&self.run.shared.client, &self.run.zone, &self.claims()?, &change);
+        self.run
+            .attempt(step, |attempt| async move {
+                if attempt == 1 {
+                    return Ok(first_change::<T>(client, zone, id, change.clone()).await?);
+                }
+                let again = |_: &T| (Some(change.clone()), ());
+                still_ours(id, change::change(client, zone, claims, id, again).await?)
+            })
+            .await
     }
 
     fn tags(&self) -> Vec<String> {
@@ -414,16 +453,13 @@ impl Creation<'_> {
             let name = self.name(kind, &volume.id);
             let operations = if position == "0" { self.specification.root_volume.operations_per_second } else { None };
             self.run.begin(Create::TagVolume, Some(name.clone())).await?;
-            let (run, tags, id) = (self.run, self.tags(), volume.id.as_str());
+            let (tags, id) = (Some(self.tags()), volume.id.as_str());
             if kind == ResourceKind::BlockVolume {
-                let update =
-                    &UpdateBlockVolume { tags: Some(tags), perf_iops: operations, ..UpdateBlockVolume::default() };
-                let block = &run.shared.client.block(&run.zone);
-                run.attempt(step, |_| async move { block.update_volume(id, update).await.map(drop) }).await?;
+                let update = UpdateBlockVolume { tags, perf_iops: operations, ..UpdateBlockVolume::default() };
+                self.change_made::<BlockVolume>(step, id, BlockVolumeChange::Update(update)).await?;
             } else {
-                let update = &UpdateVolume { tags: Some(tags), ..UpdateVolume::default() };
-                let instance = &run.shared.client.instance(&run.zone);
-                run.attempt(step, |_| async move { instance.update_volume(id, update).await.map(drop) }).await?;
+                let update = UpdateVolume { tags, ..UpdateVolume::default() };
+                self.change_made::<Volume>(step, id, VolumeChange::Update(update)).await?;
             }
             self.made.insert(volume.id.clone());
             self.run.done(Create::TagVolume, Some(name)).await?;
@@ -471,14 +507,7 @@ impl Creation<'_> {
         let name = self.name(ResourceKind::Server, &server.id);
         self.run.begin(Create::SetCloudInit, Some(name.clone())).await?;
         let content = Bytes::copy_from_slice(cloud_init.content());
-        let instance = &self.run.shared.client.instance(&self.run.zone);
-        let id = server.id.as_str();
-        self.run
-            .attempt(step, |_| {
-                let content = content.clone();
-                async move { instance.set_server_user_data(id, "cloud-init", content).await }
-            })
-            .await?;
+        self.change_made::<Server>(step, &server.id, ServerChange::SetUserData("cloud-init", content)).await?;
         self.run.done(Create::SetCloudInit, Some(name)).await
     }
 
@@ -498,7 +527,7 @@ impl Creation<'_> {
         let mut attempt = 1;
         loop {
             self.run.check(POWER_ON)?;
-            let Err(failed) = self.tell_to_start(id).await else {
+            let Err(failed) = self.tell_to_start(id, attempt).await else {
                 return Ok(());
             };
             if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
@@ -511,15 +540,30 @@ impl Creation<'_> {
 
     /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain
     /// that nothing was done.
-    async fn tell_to_start(&self, id: &str) -> Result<(), AttemptFailure> {
-        let instance = &self.run.shared.client.instance(&self.run.zone);
-        let Err(error) = instance.server_action(id, ServerAction::PowerOn).await else {
-            return Ok(());
+    async fn tell_to_start(&self, id: &str, attempt: u32) -> Result<(), AttemptFailure> {
+        let (run, client, zone) = (self.run, &self.run.shared.client, &self.run.zone);
+        let start = ServerChange::Act(ServerAction::PowerOn);
+        let error = if attempt == 1 && !self.resumed {
+            match first_change::<Server>(client, zone, id, start).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            }
+        } else {
+            let claims =
+                self.claims().map_err(|_| failure::of_class(FailureClass::Other, "the journal cannot be read"))?;
+            let judge = |server: &Server| {
+                let starts = matches!(server.state, ServerState::Starting | ServerState::Running);
+                (Some(start).filter(|_| !starts), ())
+            };
+            match change::change(client, zone, &claims, id, judge).await {
+                Ok(outcome) => return still_ours(id, outcome),
+                Err(error) => error,
+            }
         };
         if error.class() == ErrorClass::RateLimited {
             return Err(error.into());
         }
-        match self.run.read(instance.get_server(id)).await {
+        match run.read(client.instance(zone).get_server(id)).await {
             Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
             _ => Err(error.into()),
         }
@@ -541,9 +585,16 @@ impl Creation<'_> {
         let change = Create::ChangeServerType { server_type: next.clone() };
         self.run.begin(change.clone(), Some(name.clone())).await?;
         let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };
-        let changed = self.run.attempt(step, |_| async move { instance.update_server(id, update).await }).await;
+        let (client, zone, claims) = (&self.run.shared.client, &self.run.zone, &self.claims()?);
+        let change_type = |_: &Server| (Some(ServerChange::Update(Box::new(update.clone()))), ());
+        let changed =
+            self.run
+                .attempt(step, |_| async move {
+                    still_ours(id, change::change(client, zone, claims, id, change_type).await?)
+                })
+                .await;
         match changed {
-            Ok(_) => {
+            Ok(()) => {
                 tracing::info!(operation = %self.run.id, server_type = next, "out of stock at power-on: next type");
                 self.run.done(change, Some(name)).await?;
                 Ok(true)

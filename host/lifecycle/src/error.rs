@@ -157,6 +157,12 @@ pub enum Error {
         /// The owner whose tag was looked for.
         owner: String,
     },
+    /// Somebody protected the server, so it is neither deleted nor stopped nor restarted.
+    #[error("{}", crate::change::protected_words(.server))]
+    Protected {
+        /// Scaleway's id of it.
+        server: String,
+    },
     /// Scaleway could not be asked.
     #[error("{what}: {source}")]
     Scaleway {

@@ -13,15 +13,17 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{
-    Ip, PrivateNic, Server, ServerAction, ServerState, UpdateIp, UpdateServer, UpdateVolume, Volume,
+    Ip, Server, ServerAction, ServerState, ServerVolume, UpdateIp, UpdateServer, UpdateVolume, Volume, VolumeType,
 };
 
+use crate::change::{
+    BlockVolumeChange, Changeable, IpChange, Outcome, ServerChange, VolumeChange, change, delete_private_nic, protected,
+};
 use crate::failure::{self, AttemptFailure};
 use crate::inventory::{Found, Thing};
-use crate::journal::ResourceKind;
 use crate::journal::note::Note;
 use crate::journal::step;
-use crate::ownership::{Claims, Owned, volume_kind};
+use crate::ownership::Claims;
 use crate::run::Run;
 use crate::stop::Stop;
 use crate::tags;
@@ -51,24 +53,25 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// Whether a resource was still ours when it was read again, right before the change.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What became of a step's change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Made,
+    /// Read again, right before the change, the resource was no longer ours.
     NotOurs,
 }
 
 /// Runs the plan. Steps that wait for a failed one are not begun, and say so.
 pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: &[Step]) -> Result<Vec<StepEnd>, Stop> {
     // Only these may go with their server. Any other local disk on it, kept or somebody's, forbids to terminate it.
-    let local_going: BTreeSet<&str> = steps
+    let going: BTreeSet<&str> = steps
         .iter()
         .filter(|step| step.action == Action::Delete)
         .filter_map(|step| found.get(step.resource as usize))
-        .filter(|resource| resource.name.kind == ResourceKind::LocalVolume && resource.owned())
+        .filter(|resource| resource.owned())
         .map(|resource| resource.name.id.as_str())
         .collect();
-    let local_going = &local_going;
+    let going = &going;
     let mut stands = vec![Stand::Waiting; steps.len()];
     let mut ends = Vec::new();
     let mut running = FuturesUnordered::new();
@@ -80,8 +83,7 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
                     return false;
                 }
                 if let Some(resource) = found.get(step.resource as usize) {
-                    // Once a step has ended, time has passed since everything was looked at.
-                    let end = act(run, claims, resource, step.action, local_going, ends.is_empty());
+                    let end = act(run, claims, resource, step.action, going);
                     running.push(async move { (position, end.await) });
                 }
                 true
@@ -141,46 +143,44 @@ async fn act(
     claims: &Claims,
     resource: &Found,
     action: Action,
-    local_going: &BTreeSet<&str>,
-    just_read: bool,
+    going: &BTreeSet<&str>,
 ) -> Result<Change, Stop> {
     let step = step::Step::Plan(action, resource.name.kind).word();
     run.intend(&step, Some(resource.name.clone()), json!({})).await?;
     // Several of one name run at once: this is the one that has just begun.
     let span = run.trace.find(&step).unwrap_or_else(Span::none);
-    change(run, claims, resource, action, &step, local_going, just_read).instrument(span).await
+    carry_out(&PlanStep { run, claims, step: &step }, resource, action, going).instrument(span).await
 }
 
-async fn change(
-    run: &Run,
-    claims: &Claims,
+async fn carry_out(
+    step: &PlanStep<'_>,
     resource: &Found,
     action: Action,
-    step: &str,
-    local_going: &BTreeSet<&str>,
-    just_read: bool,
+    going: &BTreeSet<&str>,
 ) -> Result<Change, Stop> {
+    let id = resource.name.id.as_str();
     let change = match (action, &resource.thing) {
-        (Action::Delete, Thing::Server(server)) => {
-            delete_server(run, claims, step, server, local_going, just_read).await?
+        (Action::Delete, Thing::Server(_)) => step.delete_server(id, going).await?,
+        (Action::Delete, Thing::Ip(_)) => step.change::<Ip>(id, |_| Some(IpChange::Delete)).await?,
+        (Action::Delete, Thing::BlockVolume(_)) => step.delete_block_volume(id).await?,
+        (Action::Delete, Thing::LocalVolume(_)) => step.change::<Volume>(id, |_| Some(VolumeChange::Delete)).await?,
+        (Action::Delete | Action::Detach, Thing::PrivateNic(nic)) => {
+            step.delete_private_nic(&nic.get().server_id, id).await?
         }
-        (Action::Delete, Thing::Ip(ip)) => delete_ip(run, claims, step, ip).await?,
-        (Action::Delete, Thing::BlockVolume(volume)) => delete_block_volume(run, claims, step, volume).await?,
-        (Action::Delete, Thing::LocalVolume(volume)) => delete_local_volume(run, claims, step, volume).await?,
-        (Action::Delete | Action::Detach, Thing::PrivateNic(nic)) => delete_private_nic(run, claims, step, nic).await?,
-        (Action::PowerOff, Thing::Server(server)) => power_off(run, claims, step, server).await?,
-        (Action::Detach, Thing::Ip(ip)) => detach_ip(run, claims, step, ip).await?,
-        (Action::Detach, Thing::Attached(server)) => {
-            detach_volume(run, step, &server.get().id, &resource.name.id).await?
+        (Action::PowerOff, Thing::Server(_)) => step.power_off(id).await?,
+        (Action::Detach, Thing::Ip(_)) => {
+            let detached = UpdateIp { server: Patch::Clear, ..UpdateIp::default() };
+            step.change::<Ip>(id, |_| Some(IpChange::Update(detached.clone()))).await?
         }
+        (Action::Detach, Thing::Attached(server)) => step.detach_volume(&server.get().id, id).await?,
         (Action::Detach, Thing::BlockVolume(_) | Thing::LocalVolume(_)) => match &resource.attached_to {
-            Some(server) => detach_volume(run, step, server, &resource.name.id).await?,
+            Some(server) => step.detach_volume(server, id).await?,
             None => Change::Made,
         },
-        (Action::Keep, thing) => mark_kept(run, step, thing).await?,
+        (Action::Keep, thing) => step.mark_kept(id, thing).await?,
         (Action::Delete | Action::PowerOff | Action::Detach, _) => {
             return Err(Stop::failed(
-                step,
+                step.step,
                 failure::of_class(
                     FailureClass::InvalidArguments,
                     "this resource is not proven ours, or cannot be treated so",
@@ -188,6 +188,7 @@ async fn change(
             ));
         }
     };
+    let (run, step) = (step.run, step.step);
     match change {
         Change::Made => run.conclude(step, Some(resource.name.clone()), json!({})).await?,
         Change::NotOurs => {
@@ -198,338 +199,223 @@ async fn change(
     Ok(change)
 }
 
-/// "Not there" is what a deletion wants.
-#[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
-fn gone_is_done<T>(result: Result<T, windlass_scaleway::Error>) -> Result<(), AttemptFailure> {
-    match result {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What was told to a server, or why nothing had to be.
+/// What was told to a server, or why nothing was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    Gone,
-    /// Nothing: it is no longer ours.
-    NotOurs,
-    /// It goes away by itself now.
+    /// To go, or it goes already.
     Going,
-    /// It stops now, and needs another look then.
+    /// To stop, or it changes by itself: it needs another look then.
     Stopping,
+    /// Nothing: Scaleway has locked it.
+    Locked,
 }
 
-/// What reading something again right before its change told.
-enum Again<T> {
-    Gone,
-    NotOurs,
-    Ours(T),
-}
-
-/// Reads something again, and the proof with it.
-#[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
-fn again<T, O>(
-    read: Result<T, windlass_scaleway::Error>,
-    prove: impl FnOnce(T) -> Option<Owned<O>>,
-) -> Result<Again<Owned<O>>, AttemptFailure> {
-    match read {
-        Ok(resource) => Ok(prove(resource).map_or(Again::NotOurs, Again::Ours)),
-        Err(error) if error.is_not_found() => Ok(Again::Gone),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn server_again(run: &Run, claims: &Claims, id: &str) -> Result<Again<Owned<Server>>, AttemptFailure> {
-    again(run.shared.client.instance(&run.zone).get_server(id).await, |server| claims.server(server))
-}
-
-/// Tells a server what its state asks for.
-async fn tell_to_go(run: &Run, server: &Owned<Server>, local_going: &BTreeSet<&str>) -> Result<Told, AttemptFailure> {
-    let server = server.get();
-    let keep_local = server.volumes.values().any(|volume| {
-        volume_kind(&volume.volume_type) == ResourceKind::LocalVolume && !local_going.contains(volume.id.as_str())
-    });
-    let instance = run.shared.client.instance(&run.zone);
+/// What a server is told by its state, so that it goes.
+fn to_go(server: &Server, going: &BTreeSet<&str>) -> (Option<ServerChange>, Told) {
     if server.state_detail == "terminating" {
-        return Ok(Told::Going);
+        return (None, Told::Going);
     }
+    // What is not known to outlive its server may be lost with it.
+    let outlives = |volume: &ServerVolume| volume.volume_type == VolumeType::BlockStorage;
+    let keep_local = server.volumes.values().any(|it| !outlives(it) && !going.contains(it.id.as_str()));
     match &server.state {
+        ServerState::Running | ServerState::StoppedInPlace if keep_local => {
+            (Some(ServerChange::Act(ServerAction::PowerOff)), Told::Stopping)
+        }
         ServerState::Running | ServerState::StoppedInPlace => {
-            let action = if keep_local { ServerAction::PowerOff } else { ServerAction::Terminate };
-            match instance.server_action(&server.id, action).await {
-                Ok(_) if keep_local => Ok(Told::Stopping),
-                Ok(_) => Ok(Told::Going),
-                // Gone, or a wrong answer: the look that follows tells.
-                Err(error) if error.is_not_found() => Ok(Told::Going),
-                Err(error) => Err(error.into()),
-            }
+            (Some(ServerChange::Act(ServerAction::Terminate)), Told::Going)
         }
-        ServerState::Stopped => match instance.delete_server(&server.id).await {
-            Ok(()) => Ok(Told::Going),
-            Err(error) if error.is_not_found() => Ok(Told::Going),
-            Err(error) => Err(error.into()),
-        },
-        ServerState::Locked => Err(failure::of_class(
-            FailureClass::Locked,
-            format!("server {} is locked by Scaleway and cannot be deleted; its support can unlock it", server.id),
-        )
-        .into()),
+        ServerState::Stopped => (Some(ServerChange::Delete), Told::Going),
+        ServerState::Locked => (None, Told::Locked),
         // Starting, stopping, or a word we don't know: it will stand in a state that can be left.
-        _ => Ok(Told::Stopping),
+        _ => (None, Told::Stopping),
     }
 }
 
-/// Deletes a server from whatever state it is in.
-///
-/// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE takes
-/// a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume that is
-/// to stay is stopped and deleted. What is attached to it is told by the server as it is now: it is read again unless
-/// it was `just_read`.
-async fn delete_server(
-    run: &Run,
-    claims: &Claims,
-    step: &str,
-    server: &Owned<Server>,
-    local_going: &BTreeSet<&str>,
-    just_read: bool,
-) -> Result<Change, Stop> {
-    let id = server.get().id.clone();
-    let deadline = Instant::now() + SERVER_GOES;
-    let mut latest = just_read.then(|| server.clone());
-    for _ in 0..SERVER_PASSES {
-        let id = &id;
-        let first = latest.take();
-        let told = run
-            .attempt(step, |attempt| {
-                let known = first.clone().filter(|_| attempt == 1);
-                async move {
-                    let server = match known {
-                        Some(server) => server,
-                        None => match server_again(run, claims, id).await? {
-                            Again::Ours(server) => server,
-                            Again::NotOurs => return Ok(Told::NotOurs),
-                            Again::Gone => return Ok(Told::Gone),
-                        },
-                    };
-                    tell_to_go(run, &server, local_going).await
-                }
-            })
-            .await?;
-        let going = match told {
-            Told::Gone => return Ok(Change::Made),
-            Told::NotOurs => return Ok(Change::NotOurs),
-            Told::Going => true,
-            Told::Stopping => false,
-        };
-        let mut looks = 0_u32;
-        let gone = run
-            .shared
-            .poller
-            .wait(run, step, id, deadline, |server| {
-                let Some(server) = server else {
-                    return Some(Ok(true));
-                };
-                looks += 1;
-                match server.state {
-                    ServerState::Stopped | ServerState::Locked => Some(Ok(false)),
-                    // Told to go, and it still stands there after a while: tell it again.
-                    ServerState::Running | ServerState::StoppedInPlace if !going || looks > 3 => Some(Ok(false)),
-                    _ => None,
-                }
-            })
-            .await?;
-        if gone {
-            return Ok(Change::Made);
+fn locked(server: &str) -> AttemptFailure {
+    let words = format!("server {server} is locked by Scaleway and cannot be deleted; its support can unlock it");
+    failure::of_class(FailureClass::Locked, words).into()
+}
+
+/// A step of a plan that has begun.
+struct PlanStep<'a> {
+    run: &'a Run,
+    claims: &'a Claims,
+    /// Its name in the journal.
+    step: &'a str,
+}
+
+impl PlanStep<'_> {
+    /// Reads the resource and does to it what `what` says, until that works or the retry slot gives up. That it has
+    /// gone is what was wanted.
+    async fn change<T: Changeable>(&self, id: &str, what: impl Fn(&T) -> Option<T::Change>) -> Result<Change, Stop> {
+        let (run, claims, what) = (self.run, self.claims, &what);
+        let judge = |resource: &T| (what(resource), ());
+        let outcome = run.attempt(self.step, |_| change(&run.shared.client, &run.zone, claims, id, judge)).await?;
+        self.ended(outcome)
+    }
+
+    fn ended<R>(&self, outcome: Outcome<R>) -> Result<Change, Stop> {
+        match outcome {
+            Outcome::Gone | Outcome::Judged(_) => Ok(Change::Made),
+            Outcome::NotOurs => Ok(Change::NotOurs),
+            Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server))),
         }
     }
-    Err(Stop::failed(
-        step,
-        failure::of_class(
-            FailureClass::Other,
-            format!("server {id} came back to a standing state {SERVER_PASSES} times after it was told to go"),
-        ),
-    ))
-}
 
-async fn power_off(run: &Run, claims: &Claims, step: &str, server: &Owned<Server>) -> Result<Change, Stop> {
-    let id = &server.get().id;
-    let deadline = Instant::now() + SERVER_GOES;
-    let change = run
-        .attempt(step, |_| async move {
-            let server = match server_again(run, claims, id).await? {
-                Again::Ours(server) => server,
-                Again::NotOurs => return Ok(Change::NotOurs),
-                Again::Gone => return Ok(Change::Made),
-            };
-            if server.get().state != ServerState::Running {
+    /// Deletes a server from whatever state it is in.
+    ///
+    /// Scaleway knows two ways (recorded): `terminate` takes a running server together with its local volumes, DELETE
+    /// takes a stopped one and leaves them; the plan then deletes these after it. So a server that holds a local volume
+    /// that is to stay is stopped and deleted.
+    async fn delete_server(&self, id: &str, going: &BTreeSet<&str>) -> Result<Change, Stop> {
+        let (run, claims) = (self.run, self.claims);
+        let deadline = Instant::now() + SERVER_GOES;
+        for _ in 0..SERVER_PASSES {
+            let outcome = run
+                .attempt(self.step, |_| async move {
+                    let judge = |server: &Server| to_go(server, going);
+                    match change(&run.shared.client, &run.zone, claims, id, judge).await? {
+                        Outcome::Judged(Told::Locked) => Err(locked(id)),
+                        outcome => Ok(outcome),
+                    }
+                })
+                .await?;
+            let Outcome::Judged(told) = outcome else { return self.ended(outcome) };
+            let mut looks = 0_u32;
+            let gone = run
+                .shared
+                .poller
+                .wait(run, self.step, id, deadline, |server| {
+                    let Some(server) = server else {
+                        return Some(Ok(true));
+                    };
+                    looks += 1;
+                    match server.state {
+                        ServerState::Stopped | ServerState::Locked => Some(Ok(false)),
+                        // Told to go, and it still stands there after a while: tell it again.
+                        ServerState::Running | ServerState::StoppedInPlace if told == Told::Stopping || looks > 3 => {
+                            Some(Ok(false))
+                        }
+                        _ => None,
+                    }
+                })
+                .await?;
+            if gone {
                 return Ok(Change::Made);
             }
-            let instance = run.shared.client.instance(&run.zone);
-            gone_is_done(instance.server_action(id, ServerAction::PowerOff).await).map(|()| Change::Made)
-        })
-        .await?;
-    if change == Change::NotOurs {
-        return Ok(change);
+        }
+        Err(Stop::failed(
+            self.step,
+            failure::of_class(
+                FailureClass::Other,
+                format!("server {id} came back to a standing state {SERVER_PASSES} times after it was told to go"),
+            ),
+        ))
     }
-    run.shared
-        .poller
-        .wait(run, step, id, deadline, |server| match server {
-            None => Some(Ok(Change::Made)),
-            Some(server) => match server.state {
-                ServerState::Stopped | ServerState::StoppedInPlace => Some(Ok(Change::Made)),
-                ServerState::Locked => Some(Err(failure::of_class(
-                    FailureClass::Locked,
-                    format!("server {} is locked by Scaleway", server.id),
-                ))),
-                _ => None,
-            },
-        })
-        .await
-}
 
-async fn delete_ip(run: &Run, claims: &Claims, step: &str, ip: &Owned<Ip>) -> Result<Change, Stop> {
-    let instance = &run.shared.client.instance(&run.zone);
-    let id = &ip.get().id;
-    run.attempt(step, |_| async move {
-        match again(instance.get_ip(id).await, |ip| claims.ip(ip))? {
-            Again::Gone => Ok(Change::Made),
-            Again::NotOurs => Ok(Change::NotOurs),
-            Again::Ours(_) => gone_is_done(instance.delete_ip(id).await).map(|()| Change::Made),
+    async fn power_off(&self, id: &str) -> Result<Change, Stop> {
+        let deadline = Instant::now() + SERVER_GOES;
+        let running = |server: &Server| server.state == ServerState::Running;
+        let off = |server: &Server| running(server).then_some(ServerChange::Act(ServerAction::PowerOff));
+        if self.change::<Server>(id, off).await? == Change::NotOurs {
+            return Ok(Change::NotOurs);
         }
-    })
-    .await
-}
-
-async fn detach_ip(run: &Run, claims: &Claims, step: &str, ip: &Owned<Ip>) -> Result<Change, Stop> {
-    let instance = &run.shared.client.instance(&run.zone);
-    let id = &ip.get().id;
-    run.attempt(step, |_| async move {
-        match again(instance.get_ip(id).await, |ip| claims.ip(ip))? {
-            Again::Gone => Ok(Change::Made),
-            Again::NotOurs => Ok(Change::NotOurs),
-            Again::Ours(_) => {
-                let update = UpdateIp { server: Patch::Clear, ..UpdateIp::default() };
-                gone_is_done(instance.update_ip(id, &update).await).map(|()| Change::Made)
-            }
-        }
-    })
-    .await
-}
-
-/// Deletes a Block Storage volume, when it has left its server.
-async fn delete_block_volume(
-    run: &Run,
-    claims: &Claims,
-    step: &str,
-    volume: &Owned<BlockVolume>,
-) -> Result<Change, Stop> {
-    let block = &run.shared.client.block(&run.zone);
-    let id = &volume.get().id;
-    let deadline = Instant::now() + VOLUME_LEAVES;
-    run.attempt(step, |_| async move {
-        loop {
-            // Which error the deletion of a volume in use gets is not recorded, so it is not tried.
-            match again(block.get_volume(id).await, |volume| claims.block_volume(volume))? {
-                Again::Gone => return Ok(Change::Made),
-                Again::NotOurs => return Ok(Change::NotOurs),
-                Again::Ours(volume) if volume.get().references.is_empty() => break,
-                Again::Ours(_) if Instant::now() >= deadline => break,
-                Again::Ours(_) => run.pause(run.shared.limits.poll_interval).await?,
-            }
-        }
-        gone_is_done(block.delete_volume(id).await).map(|()| Change::Made)
-    })
-    .await
-}
-
-async fn delete_local_volume(run: &Run, claims: &Claims, step: &str, volume: &Owned<Volume>) -> Result<Change, Stop> {
-    let instance = &run.shared.client.instance(&run.zone);
-    let id = &volume.get().id;
-    run.attempt(step, |_| async move {
-        match again(instance.get_volume(id).await, |volume| claims.local_volume(volume))? {
-            Again::Gone => Ok(Change::Made),
-            Again::NotOurs => Ok(Change::NotOurs),
-            Again::Ours(_) => gone_is_done(instance.delete_volume(id).await).map(|()| Change::Made),
-        }
-    })
-    .await
-}
-
-/// Detaching a NIC is deleting it: it has no life of its own.
-async fn delete_private_nic(run: &Run, claims: &Claims, step: &str, nic: &Owned<PrivateNic>) -> Result<Change, Stop> {
-    let instance = &run.shared.client.instance(&run.zone);
-    let (server, id) = (&nic.get().server_id, &nic.get().id);
-    run.attempt(step, |_| async move {
-        match server_again(run, claims, server).await? {
-            // It went with its server.
-            Again::Gone => Ok(Change::Made),
-            Again::NotOurs => Ok(Change::NotOurs),
-            Again::Ours(_) => gone_is_done(instance.delete_private_nic(server, id).await).map(|()| Change::Made),
-        }
-    })
-    .await
-}
-
-/// Takes a volume, ours or not, off a server of ours.
-async fn detach_volume(run: &Run, step: &str, server: &str, id: &str) -> Result<Change, Stop> {
-    let instance = &run.shared.client.instance(&run.zone);
-    run.attempt(step, |_| async move {
-        match instance.detach_server_volume(server, id).await {
-            // Already apart (recorded: "Volume <id> is not attached to this server").
-            Err(error) if error.body().is_some_and(|body| body.contains("not attached")) => Ok(Change::Made),
-            other => gone_is_done(other).map(|()| Change::Made),
-        }
-    })
-    .await
-}
-
-/// Marks what stays on purpose. What is not ours is not touched.
-async fn mark_kept(run: &Run, step: &str, thing: &Thing) -> Result<Change, Stop> {
-    let marked = |tags: &[String]| {
-        let mut tags = tags.to_vec();
-        if !tags::is_kept(&tags) {
-            tags.push(tags::KEPT.to_owned());
-        }
-        tags
-    };
-    let with_ours = |tags: &[String]| {
-        let mut tags = marked(tags);
-        for tag in tags::all(&run.shared.owner, &run.group, &run.id) {
-            if !tags.iter().any(|other| tags::same_key(other, &tag)) {
-                tags.push(tag);
-            }
-        }
-        tags
-    };
-    let instance = &run.shared.client.instance(&run.zone);
-    let block = &run.shared.client.block(&run.zone);
-    match thing {
-        Thing::Server(server) => {
-            let server = server.get();
-            let update = &UpdateServer { tags: Some(marked(&server.tags)), ..UpdateServer::default() };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_server(&server.id, update).await) })
-                .await?;
-        }
-        Thing::Ip(ip) => {
-            let ip = ip.get();
-            let update = &UpdateIp { tags: Some(marked(&ip.tags)), ..UpdateIp::default() };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_ip(&ip.id, update).await) }).await?;
-        }
-        Thing::BlockVolume(volume) => {
-            let volume = volume.get();
-            let update = &UpdateBlockVolume { tags: Some(with_ours(&volume.tags)), ..UpdateBlockVolume::default() };
-            run.attempt(step, |_| async move { gone_is_done(block.update_volume(&volume.id, update).await) }).await?;
-        }
-        Thing::LocalVolume(volume) => {
-            let volume = volume.get();
-            let update = &UpdateVolume { tags: Some(with_ours(&volume.tags)), ..UpdateVolume::default() };
-            run.attempt(step, |_| async move { gone_is_done(instance.update_volume(&volume.id, update).await) })
-                .await?;
-        }
-        // A NIC stays with its server, which carries the mark; what is not ours gets none.
-        Thing::PrivateNic(_) | Thing::Attached(_) => {}
+        self.run
+            .shared
+            .poller
+            .wait(self.run, self.step, id, deadline, |server| match server {
+                None => Some(Ok(Change::Made)),
+                Some(server) => match server.state {
+                    ServerState::Stopped | ServerState::StoppedInPlace => Some(Ok(Change::Made)),
+                    ServerState::Locked => Some(Err(failure::of_class(
+                        FailureClass::Locked,
+                        format!("server {} is locked by Scaleway", server.id),
+                    ))),
+                    _ => None,
+                },
+            })
+            .await
     }
-    Ok(Change::Made)
+
+    /// Deletes a Block Storage volume, when it has left its server.
+    async fn delete_block_volume(&self, id: &str) -> Result<Change, Stop> {
+        let (run, claims) = (self.run, self.claims);
+        let deadline = Instant::now() + VOLUME_LEAVES;
+        let outcome = run
+            .attempt(self.step, |_| async move {
+                loop {
+                    // Which error the deletion of a volume in use gets is not recorded, so it is not tried.
+                    let leave = |volume: &BlockVolume| {
+                        let left = volume.references.is_empty() || Instant::now() >= deadline;
+                        (left.then_some(BlockVolumeChange::Delete), left)
+                    };
+                    match change(&run.shared.client, &run.zone, claims, id, leave).await? {
+                        Outcome::Judged(false) => run.pause(run.shared.limits.poll_interval).await?,
+                        outcome => return Ok::<_, AttemptFailure>(outcome),
+                    }
+                }
+            })
+            .await?;
+        self.ended(outcome)
+    }
+
+    async fn delete_private_nic(&self, server: &str, id: &str) -> Result<Change, Stop> {
+        let (run, claims) = (self.run, self.claims);
+        let outcome =
+            run.attempt(self.step, |_| delete_private_nic(&run.shared.client, &run.zone, claims, server, id)).await?;
+        self.ended(outcome)
+    }
+
+    /// Takes a volume, ours or not, off a server of ours.
+    async fn detach_volume(&self, server: &str, id: &str) -> Result<Change, Stop> {
+        let detach = |server: &Server| {
+            let attached = server.volumes.values().any(|volume| volume.id == id);
+            attached.then(|| ServerChange::DetachVolume(id.to_owned()))
+        };
+        self.change::<Server>(server, detach).await
+    }
+
+    /// Marks what stays on purpose. What is not ours is not touched.
+    async fn mark_kept(&self, id: &str, thing: &Thing) -> Result<Change, Stop> {
+        let marked = |tags: &[String]| {
+            let mut tags = tags.to_vec();
+            if !tags::is_kept(&tags) {
+                tags.push(tags::KEPT.to_owned());
+            }
+            tags
+        };
+        let with_ours = |tags: &[String]| {
+            let mut tags = marked(tags);
+            for tag in tags::all(&self.run.shared.owner, &self.run.group, &self.run.id) {
+                if !tags.iter().any(|other| tags::same_key(other, &tag)) {
+                    tags.push(tag);
+                }
+            }
+            tags
+        };
+        match thing {
+            Thing::Server(_) => {
+                let update = |tags| Box::new(UpdateServer { tags: Some(tags), ..UpdateServer::default() });
+                self.change::<Server>(id, |it| Some(ServerChange::Update(update(marked(&it.tags))))).await
+            }
+            Thing::Ip(_) => {
+                let update = |tags| UpdateIp { tags: Some(tags), ..UpdateIp::default() };
+                self.change::<Ip>(id, |it| Some(IpChange::Update(update(marked(&it.tags))))).await
+            }
+            Thing::BlockVolume(_) => {
+                let update = |tags| UpdateBlockVolume { tags: Some(tags), ..UpdateBlockVolume::default() };
+                let mark = |it: &BlockVolume| Some(BlockVolumeChange::Update(update(with_ours(&it.tags))));
+                self.change::<BlockVolume>(id, mark).await
+            }
+            Thing::LocalVolume(_) => {
+                let update = |tags| UpdateVolume { tags: Some(tags), ..UpdateVolume::default() };
+                self.change::<Volume>(id, |it| Some(VolumeChange::Update(update(with_ours(&it.tags))))).await
+            }
+            // A NIC stays with its server, which carries the mark; what is not ours gets none.
+            Thing::PrivateNic(_) | Thing::Attached(_) => Ok(Change::Made),
+        }
+    }
 }
 
 #[cfg(test)]

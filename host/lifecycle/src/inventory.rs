@@ -11,7 +11,7 @@ use windlass_scaleway::types::instance::{
 
 use crate::journal::note::Note;
 use crate::journal::{ResourceKind, ResourceName};
-use crate::ownership::{Claims, Owned, Provenance, volume_name};
+use crate::ownership::{Candidate, Claims, Provenance, volume_name};
 use crate::run::Run;
 use crate::stop::Stop;
 use crate::tags;
@@ -33,16 +33,16 @@ impl Scope {
     }
 }
 
-/// A resource as it was just read, with the proof that it is ours.
+/// What it is, as it was shown, with the evidence that it is ours.
 #[derive(Clone, Debug)]
 pub(crate) enum Thing {
-    Server(Box<Owned<Server>>),
-    Ip(Box<Owned<Ip>>),
-    BlockVolume(Box<Owned<BlockVolume>>),
-    LocalVolume(Box<Owned<Volume>>),
-    PrivateNic(Box<Owned<PrivateNic>>),
+    Server(Box<Candidate<Server>>),
+    Ip(Box<Candidate<Ip>>),
+    BlockVolume(Box<Candidate<BlockVolume>>),
+    LocalVolume(Box<Candidate<Volume>>),
+    PrivateNic(Box<Candidate<PrivateNic>>),
     /// Not proven ours, on a server that is: it may be taken off, and survives.
-    Attached(Box<Owned<Server>>),
+    Attached(Box<Candidate<Server>>),
 }
 
 /// Something that exists.
@@ -234,7 +234,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn servers(&self) -> Vec<Owned<Server>> {
+    fn servers(&self) -> Vec<Candidate<Server>> {
         self.found
             .iter()
             .filter_map(|found| match &found.thing {
@@ -254,7 +254,7 @@ impl Look<'_> {
                 }
                 let name = ResourceName { server: Some(id.clone()), ..self.name(ResourceKind::PrivateNic, &nic.id) };
                 let state = nic.state.as_str().to_owned();
-                let Some(owned) = Owned::of_server(nic, &server) else { continue };
+                let Some(owned) = Candidate::of_server(nic, &server) else { continue };
                 self.push(Found {
                     name,
                     label: String::new(),
@@ -286,7 +286,7 @@ impl Look<'_> {
     }
 
     /// Something on a server of ours, unless it has proven to be ours itself.
-    fn attached(&mut self, name: ResourceName, volume: &ServerVolume, server: &Owned<Server>) {
+    fn attached(&mut self, name: ResourceName, volume: &ServerVolume, server: &Candidate<Server>) {
         self.push(Found {
             name,
             label: volume.name.clone(),

@@ -36,6 +36,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod capabilities;
+mod change;
 mod cleanup;
 mod clock;
 mod control;
@@ -56,9 +57,9 @@ mod ownership;
 mod poller;
 mod recording;
 mod report;
-mod restart_server;
 mod resume;
 mod run;
+mod server_action;
 mod shared;
 mod specification;
 mod state_directory;

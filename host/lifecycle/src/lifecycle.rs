@@ -10,10 +10,11 @@ use serde_json::json;
 use tracing::Instrument;
 use windlass_concurrency::ActiveKeys;
 use windlass_policy::{Host, PinnedPolicies};
-use windlass_scaleway::types::block::UpdateBlockVolume;
+use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
 use crate::control::{Control, Happening};
 use crate::create::Creation;
@@ -270,30 +271,28 @@ impl Lifecycle {
             zone: zone.to_string(),
             server: None,
         });
-        let Some(server) = claims.server(server.clone()) else { return Ok(()) };
+        let failed = |error| Error::scaleway("marking the volumes of a half-made server", error);
+        // What hangs on it is told by the server as it is now.
+        let server = match shared.client.instance(zone).get_server(&server.id).await {
+            Ok(server) => claims.server(server),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let Some(server) = server else { return Ok(()) };
         let made = claims.volumes_of(&server, zone.as_str());
         made.iter().for_each(|volume| claims.made(volume.clone()));
         let tags: Vec<String> = server.get().tags.iter().filter(|tag| tags::is_ours(tag)).cloned().collect();
-        let api = shared.client.block(zone);
-        let failed = |error| Error::scaleway("marking the volumes of a half-made server", error);
         for name in made.iter().filter(|volume| volume.kind == ResourceKind::BlockVolume) {
-            let volume = match api.get_volume(&name.id).await {
-                Ok(volume) => claims.block_volume(volume),
-                Err(error) if error.is_not_found() => continue,
-                Err(error) => return Err(failed(error)),
+            let mark = |volume: &BlockVolume| {
+                let known = &volume.tags;
+                if tags.iter().all(|tag| known.contains(tag)) {
+                    return (None, ());
+                }
+                let all: Vec<String> = known.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
+                let update = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
+                (Some(BlockVolumeChange::Update(update)), ())
             };
-            let Some(volume) = volume else { continue };
-            let known = &volume.get().tags;
-            if tags.iter().all(|tag| known.contains(tag)) {
-                continue;
-            }
-            let all: Vec<String> = known.iter().filter(|tag| !tags.contains(tag)).chain(&tags).cloned().collect();
-            let request = UpdateBlockVolume { tags: Some(all), ..UpdateBlockVolume::default() };
-            match api.update_volume(&name.id, &request).await {
-                Ok(_) => {}
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(failed(error)),
-            }
+            change(&shared.client, zone, &claims, &name.id, mark).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -526,8 +525,13 @@ impl PendingCreate {
         let traced = run.trace.operation();
         async move {
             run.event(Happening::Opened);
-            let mut creation =
-                Creation { run: &run, specification: &self.specification, made: BTreeSet::new(), pooled_ip: None };
+            let mut creation = Creation {
+                run: &run,
+                specification: &self.specification,
+                made: BTreeSet::new(),
+                pooled_ip: None,
+                resumed: false,
+            };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
                 Err(Stop::Failed(cause)) => {

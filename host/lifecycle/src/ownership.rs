@@ -1,4 +1,4 @@
-//! What is ours, and why. The only module that makes an [`Owned`]: everything that changes or deletes takes one.
+//! What is ours, and why.
 //!
 //! A tag alone, an attachment, an absence from a listing prove nothing: users copy tags, attach volumes of their own
 //! to our servers, and put our addresses on theirs. So each proof is a [`Provenance`], found by [`Claims`] in a
@@ -35,17 +35,21 @@ pub(crate) enum Provenance {
     PartOfServer,
 }
 
-/// A resource as it was just read from Scaleway, with the proof that it is ours. A bare id can be neither changed nor
-/// deleted.
+/// A resource as Scaleway showed it, with the evidence that it was ours then: enough to plan with. It allows no change:
+/// that takes a read of its own (`change.rs`).
 #[derive(Clone, Debug)]
-pub(crate) struct Owned<T> {
+pub(crate) struct Candidate<T> {
     resource: T,
     provenance: Provenance,
 }
 
-impl<T> Owned<T> {
+impl<T> Candidate<T> {
     pub(crate) fn get(&self) -> &T {
         &self.resource
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.resource
     }
 
     pub(crate) fn provenance(&self) -> Provenance {
@@ -53,9 +57,9 @@ impl<T> Owned<T> {
     }
 }
 
-impl Owned<PrivateNic> {
+impl Candidate<PrivateNic> {
     /// A private NIC exists with its server only.
-    pub(crate) fn of_server(nic: PrivateNic, server: &Owned<Server>) -> Option<Self> {
+    pub(crate) fn of_server(nic: PrivateNic, server: &Candidate<Server>) -> Option<Self> {
         (nic.server_id == server.get().id).then_some(Self { resource: nic, provenance: Provenance::PartOfServer })
     }
 }
@@ -271,33 +275,33 @@ impl Claims {
     }
 
     /// The proof for a server. One that only its tag leads to must be as its creation left it.
-    pub(crate) fn server(&self, server: Server) -> Option<Owned<Server>> {
+    pub(crate) fn server(&self, server: Server) -> Option<Candidate<Server>> {
         let unused = server.state == ServerState::Stopped && self.calls_its_server(&server.name);
         let provenance = self.evidence(ResourceKind::Server, &server.id, server.tags(), unused)?;
-        Some(Owned { resource: server, provenance })
+        Some(Candidate { resource: server, provenance })
     }
 
     /// The proof for an address. It must not serve a server that is not ours.
-    pub(crate) fn ip(&self, ip: Ip) -> Option<Owned<Ip>> {
+    pub(crate) fn ip(&self, ip: Ip) -> Option<Candidate<Ip>> {
         let unused = ip.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
         let provenance = self.evidence(ResourceKind::Ip, &ip.id, ip.tags(), unused).filter(|_| unused)?;
-        Some(Owned { resource: ip, provenance })
+        Some(Candidate { resource: ip, provenance })
     }
 
     /// The proof for a volume of Block Storage. It must not be attached to a server that is not ours.
-    pub(crate) fn block_volume(&self, volume: BlockVolume) -> Option<Owned<BlockVolume>> {
+    pub(crate) fn block_volume(&self, volume: BlockVolume) -> Option<Candidate<BlockVolume>> {
         let unused = volume.references.iter().all(|reference| self.is_server_of_ours(&reference.product_resource_id));
         let provenance =
             self.evidence(ResourceKind::BlockVolume, &volume.id, volume.tags(), unused).filter(|_| unused)?;
-        Some(Owned { resource: volume, provenance })
+        Some(Candidate { resource: volume, provenance })
     }
 
     /// The proof for a local volume. It must not be attached to a server that is not ours.
-    pub(crate) fn local_volume(&self, volume: Volume) -> Option<Owned<Volume>> {
+    pub(crate) fn local_volume(&self, volume: Volume) -> Option<Candidate<Volume>> {
         let unused = volume.server.as_ref().is_none_or(|server| self.is_server_of_ours(&server.id));
         let provenance =
             self.evidence(ResourceKind::LocalVolume, &volume.id, volume.tags(), unused).filter(|_| unused)?;
-        Some(Owned { resource: volume, provenance })
+        Some(Candidate { resource: volume, provenance })
     }
 
     /// Also one that is gone: what hung on it may still show it for some seconds.
@@ -323,7 +327,7 @@ impl Claims {
 
     /// The volumes that came into being with a server of ours. Where its creation was answered, the answer has named
     /// them; where the answer was lost, they are those in the places where a creation puts what it makes.
-    pub(crate) fn volumes_of(&self, server: &Owned<Server>, zone: &str) -> Vec<ResourceName> {
+    pub(crate) fn volumes_of(&self, server: &Candidate<Server>, zone: &str) -> Vec<ResourceName> {
         self.volumes_with(&server.get().id, &server.get().volumes, zone)
     }
 
@@ -683,9 +687,9 @@ mod tests {
         let claims = claims(&created("a"));
         let owned = claims.server(server("a", ServerState::Running, tags("team"))).unwrap();
         let nic = |server: &str| PrivateNic { server_id: server.into(), ..PrivateNic::default() };
-        let proven = Owned::of_server(nic("a"), &owned).unwrap();
+        let proven = Candidate::of_server(nic("a"), &owned).unwrap();
         assert_eq!((proven.provenance(), proven.get().server_id.as_str()), (Provenance::PartOfServer, "a"));
-        assert!(Owned::of_server(nic("b"), &owned).is_none());
+        assert!(Candidate::of_server(nic("b"), &owned).is_none());
     }
 
     #[test]

@@ -309,7 +309,7 @@ async fn resume_create(
         && stand.undo.is_none()
         && let Some(server) = stand.settled
     {
-        let creation = Creation { run, specification, made: BTreeSet::new(), pooled_ip: None };
+        let creation = Creation { run, specification, made: BTreeSet::new(), pooled_ip: None, resumed: true };
         // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
         run.suspect();
         match creation.start(&server).await {

@@ -367,16 +367,17 @@ impl Instance<'_> {
         if !turn.above.joined || turn.status.bootstrap_data_removed {
             return;
         }
-        let api = turn.context.scaleway.instance(zone);
         // A status that was lost says nothing: what is gone already is not asked for again.
-        let removed = match api.list_server_user_data(id).await {
-            Ok(keys) if keys.iter().any(|key| key == CLOUD_INIT) => api.delete_server_user_data(id, CLOUD_INIT).await,
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
+        let removed = match turn.context.scaleway.instance(zone).list_server_user_data(id).await {
+            Ok(keys) if keys.iter().any(|key| key == CLOUD_INIT) => {
+                turn.context.lifecycle.remove_cloud_init(zone, id).await.map_err(|error| error.to_string())
+            }
+            Ok(_) => Ok(true),
+            Err(error) => Err(error.to_string()),
         };
         match removed {
-            Ok(()) => turn.status.bootstrap_data_removed = true,
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, server = id, "its cloud-init stays"),
+            Ok(_) => turn.status.bootstrap_data_removed = true,
+            Err(error) => tracing::warn!(error, server = id, "its cloud-init stays"),
         }
     }
 

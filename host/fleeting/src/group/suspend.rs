@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_lifecycle::Error as LifecycleError;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerAction, ServerState};
 
@@ -101,49 +102,33 @@ impl Fleet {
         }
     }
 
-    /// Re-reads the server, checks that it is ours, acts, and waits until it has come to rest.
+    /// Reads the server, checks that it is ours, acts, and waits until it has come to rest.
     async fn turn_server(&self, zone: &Zone, id: &str, direction: Direction) -> Result<(), String> {
-        let instance = self.client.instance(zone);
-        let owner = format!("windlass-owner={}", self.lifecycle.owner());
         let mut asked = false;
         let mut last = String::new();
         for look in 0..LOOKS {
             if look > 0 {
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
-            let server: Server = match instance.get_server(id).await {
-                Ok(server) => server,
-                Err(error) if error.is_not_found() => return Err("its server is gone".to_owned()),
-                Err(error) => {
-                    last = error.to_string();
-                    continue;
+            let mut rests = false;
+            let mut acts = false;
+            let judge = |server: &Server| {
+                last = format!("it is {}", server.state.as_str());
+                rests = server.state == direction.wanted();
+                let action = direction.action(&server.state).filter(|_| !rests && !asked);
+                acts = action.is_some();
+                action
+            };
+            let seen = self.lifecycle.act_on_server(zone, id, judge).await;
+            match seen {
+                Ok(false) => return Err("its server is gone".to_owned()),
+                Ok(true) if rests => return Ok(()),
+                Ok(true) => asked |= acts,
+                Err(error @ (LifecycleError::NotOurs { .. } | LifecycleError::Protected { .. })) => {
+                    return Err(error.to_string());
                 }
-            };
-            if !server.has_all_tags(&[&owner]) {
-                return Err("its server does not carry our owner tag".to_owned());
-            }
-            let wanted = match direction {
-                Direction::Suspend => ServerState::StoppedInPlace,
-                Direction::Resume => ServerState::Running,
-            };
-            last = format!("it is {}", server.state.as_str());
-            if server.state == wanted {
-                return Ok(());
-            }
-            let ready = match direction {
-                Direction::Suspend => server.state == ServerState::Running,
-                Direction::Resume => matches!(server.state, ServerState::StoppedInPlace | ServerState::Stopped),
-            };
-            if ready && !asked {
-                let action = match direction {
-                    Direction::Suspend => ServerAction::StopInPlace,
-                    Direction::Resume => ServerAction::PowerOn,
-                };
-                match instance.server_action(id, action).await {
-                    Ok(_) => asked = true,
-                    // Whether it took effect shows at the next look.
-                    Err(error) => last = error.to_string(),
-                }
+                // Whether it took effect shows at the next look.
+                Err(error) => last = error.to_string(),
             }
         }
         Err(format!("it did not come to rest: {last}"))
@@ -151,6 +136,22 @@ impl Fleet {
 }
 
 impl Direction {
+    fn wanted(self) -> ServerState {
+        match self {
+            Self::Suspend => ServerState::StoppedInPlace,
+            Self::Resume => ServerState::Running,
+        }
+    }
+
+    /// What leads there from this state, where anything does.
+    fn action(self, from: &ServerState) -> Option<ServerAction> {
+        match (self, from) {
+            (Self::Suspend, ServerState::Running) => Some(ServerAction::StopInPlace),
+            (Self::Resume, ServerState::StoppedInPlace | ServerState::Stopped) => Some(ServerAction::PowerOn),
+            _ => None,
+        }
+    }
+
     fn done(self) -> &'static str {
         match self {
             Self::Suspend => "suspended",

@@ -208,7 +208,7 @@ pub(crate) async fn return_to_pool(
         }
     }
     run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
-    match rename(run, RENAME_STEP, id, &[&mark], &name).await? {
+    match rename(run, RENAME_STEP, id, &[&mark, &host.name], &name).await? {
         Changed::Done(_) => {}
         Changed::Over(Over::Gone) => return Ok(over(Over::Gone)),
         // Taken over by an adoption of ours, as it was.
@@ -249,7 +249,8 @@ async fn reinstall(
     let id = specification.request.host.as_str();
     let shows = |seen: &Server| {
         let password = seen.sudo_password.reveal().zip(host.sudo_password.reveal());
-        if seen.name != mark {
+        // The mark may show late; the name before it is the claimant's.
+        if seen.name != mark && seen.name != host.name {
             Seen::Over(Over::Renamed(seen.name.clone()))
         } else if seen.status == ServerStatus::Reinstalling || password.is_some_and(|(now, before)| now != before) {
             // Whoever began it: the disk is being wiped, which is what is wanted.

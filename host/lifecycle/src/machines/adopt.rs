@@ -9,7 +9,7 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
-use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, resource};
+use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, rename_if, resource};
 use super::lock::{HELD, Held, lock};
 use super::lost_order::check_undelivered;
 use super::names::{ClaimName, is_pending, is_returning, pending};
@@ -283,17 +283,10 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     let shared = &run.shared;
     let id = listed.id.as_str();
     let name = pending(shared.randomness.uuid());
-    // Read immediately before it is renamed: what the list said may be old.
-    let before = match presence(shared, &run.control, &run.zone, id).await {
-        Ok(Presence::Here(server)) => server,
-        Ok(Presence::Gone) => return Ok(Attempt::Lost),
-        Err(error) => return Err(Stop::failed(PENDING_STEP, crate::failure::of_error(&error))),
-    };
-    if before.name != listed.name || pool.fit(&before, |_| true) != super::eligibility::Fit::Eligible {
-        return Ok(Attempt::Lost);
-    }
-    run.intend(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": before.name })).await?;
-    match rename(run, PENDING_STEP, id, &[&before.name], &name).await? {
+    run.intend(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": listed.name })).await?;
+    // What the list said may be old.
+    let fits = |server: &Server| pool.fit(server, |_| true) == super::eligibility::Fit::Eligible;
+    match rename_if(run, PENDING_STEP, id, &[&listed.name], &name, fits).await? {
         Changed::Done(_) => {}
         Changed::Over(over) => return lost(run, PENDING_STEP, id, over).await,
         // It is listed and not there: somebody else's matter. Every other refusal is ours.
@@ -307,7 +300,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
     // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever
     // reads it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
-    match settled(run, PENDING_STEP, id, &before.name).await? {
+    match settled(run, PENDING_STEP, id, &listed.name).await? {
         None => return lost(run, PENDING_STEP, id, Over::Gone).await,
         Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
         Some(_) => {}
@@ -372,7 +365,7 @@ async fn look(run: &Run, id: &str) -> Result<Option<Box<Server>>, Stop> {
 async fn lost(run: &Run, step: &str, id: &str, over: Over) -> Result<Attempt, Stop> {
     let data = match &over {
         Over::Gone => json!({ "lost": "it is gone" }),
-        Over::Renamed(name) => json!({ "lost": "somebody renamed it", "name": name }),
+        Over::Renamed(name) => json!({ "lost": "it is not as it was any more", "name": name }),
     };
     tracing::info!(operation = %run.id, host = id, ?over, "a candidate was lost");
     run.write(step, Phase::Note, Some(resource(&run.zone, id)), data).await?;
@@ -442,15 +435,21 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     let failed =
         |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));
     let shared = &run.shared;
-    let seen = presence(shared, &run.control, &run.zone, id).await.map_err(|error| failed(&error))?;
+    let carries_it = || async {
+        let seen = presence(shared, &run.control, &run.zone, id).await.map_err(|error| failed(&error))?;
+        Ok::<bool, PutBack>(matches!(&seen, Presence::Here(server) if server.name == name))
+    };
     // Another name: it was never ours, or is no longer.
-    if !matches!(&seen, Presence::Here(server) if server.name == name) {
+    if !carries_it().await? {
         return Ok(());
     }
     if run.control.left().is_cancelled() {
         return Err(Stop::Left.into());
     }
     run.write(PUT_BACK_STEP, Phase::Intent, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
+    if !carries_it().await? {
+        return Ok(());
+    }
     let request = windlass_scaleway::types::apple_silicon::UpdateServer::rename(from);
     match shared.client.apple_silicon(&run.zone).update_server(id, &request).await {
         Ok(server) => {

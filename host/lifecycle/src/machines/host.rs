@@ -162,9 +162,10 @@ impl Refused {
 
 /// Sends a call until its effect is seen, it is refused for good, or the host is no longer ours.
 ///
-/// After each failed call the host is read again and `judge` says how the change stands, so a lost answer is neither
-/// repeated blindly nor believed. Whether a failed call is sent again is the retry slot's, within the run's deadline;
-/// one that a precondition forbids is not: who asked for it has to think again.
+/// Right before each call the host is read by its id and `judge` says whether the call is still wanted, and after each
+/// failed one whether it took effect, so a lost answer is neither repeated blindly nor believed. Whether a failed call
+/// is sent again is the retry slot's, within the run's deadline; one that a precondition forbids is not: who asked for
+/// it has to think again.
 pub(crate) async fn change<T, C, CFut, A>(
     run: &Run,
     step: &str,
@@ -179,6 +180,12 @@ where
     CFut: Future<Output = Result<A, windlass_scaleway::Error>>,
 {
     run.trace.in_step(step, change_within(run, step, id, call, judge, done, gone)).await
+}
+
+/// What a call ended with that took no effect as far as its answer tells.
+struct Unsettled {
+    failure: Failure,
+    not_before: Option<u64>,
 }
 
 /// What [`change`] does within its step.
@@ -197,58 +204,68 @@ where
 {
     let began = Instant::now();
     let mut attempt = 1;
-    // What a call whose effect could not be seen failed with: it is not sent again before it can be.
-    let mut unseen: Option<Failure> = None;
-    let mut taken = false;
+    // A call whose effect is to be looked for before anything else.
+    let mut unsettled: Option<Unsettled> = None;
+    let (mut sent, mut taken) = (false, false);
     loop {
         run.check(step)?;
-        let mut not_before = None;
-        let (mut failed, sent) = match unseen.take() {
-            Some(failed) => (failed, true),
-            None => match call().await {
-                Ok(answer) => match done(answer) {
-                    Some(value) => return Ok(Changed::Done(value)),
-                    None => {
-                        taken = true;
-                        let words = "Scaleway answered well and shows no change";
-                        (failure::of_class(FailureClass::Other, words), true)
-                    }
-                },
-                Err(error) => {
-                    let failed = failure::of_error(&error);
-                    if error.is_ambiguous() {
-                        run.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
-                        run.sleep(step, run.shared.limits.settle).await?;
-                    }
-                    not_before = error.not_before().and_then(|at| u64::try_from(at.as_millisecond()).ok());
-                    (failed, error.is_ambiguous() || error.status().is_some())
-                }
-            },
+        let seen = if taken && gone().is_some() {
+            deleted(&run.shared, &run.zone, id).await
+        } else {
+            presence(&run.shared, &run.control, &run.zone, id).await
         };
-        if sent {
-            let seen = if taken && gone().is_some() {
-                deleted(&run.shared, &run.zone, id).await
-            } else {
-                presence(&run.shared, &run.control, &run.zone, id).await
-            };
-            match seen {
-                Ok(Presence::Gone) => return Ok(gone().map_or(Changed::Over(Over::Gone), Changed::Done)),
-                Ok(Presence::Here(server)) => match judge(&server) {
-                    Seen::Done(value) => return Ok(Changed::Done(value)),
-                    Seen::Over(over) => return Ok(Changed::Over(over)),
-                    Seen::NotYet => {}
-                },
-                Err(error) => {
-                    failed = failure::of_error(&error);
-                    unseen = Some(failed.clone());
-                }
+        let failed = match seen {
+            Ok(Presence::Gone) => {
+                return Ok(gone().filter(|_| sent).map_or(Changed::Over(Over::Gone), Changed::Done));
             }
-        }
-        if failed.class == FailureClass::PreconditionFailed && unseen.is_none() {
-            let data = json!({ "attempt": attempt, "failure": failed, "wait": Value::Null });
-            run.write(step, Phase::Failure, None, data).await?;
-            return Ok(Changed::Refused(Box::new(Refused { failure: failed, not_before })));
-        }
+            Ok(Presence::Here(server)) => match judge(&server) {
+                Seen::Done(value) => return Ok(Changed::Done(value)),
+                Seen::Over(over) => return Ok(Changed::Over(over)),
+                Seen::NotYet => match unsettled.take() {
+                    Some(Unsettled { failure, not_before }) if failure.class == FailureClass::PreconditionFailed => {
+                        let data = json!({ "attempt": attempt, "failure": failure, "wait": Value::Null });
+                        run.write(step, Phase::Failure, None, data).await?;
+                        return Ok(Changed::Refused(Box::new(Refused { failure, not_before })));
+                    }
+                    Some(Unsettled { failure, .. }) => failure,
+                    None => match call().await {
+                        Ok(answer) => match done(answer) {
+                            Some(value) => return Ok(Changed::Done(value)),
+                            None => {
+                                (sent, taken) = (true, true);
+                                let words = "Scaleway answered well and shows no change";
+                                let failure = failure::of_class(FailureClass::Other, words);
+                                unsettled = Some(Unsettled { failure, not_before: None });
+                                continue;
+                            }
+                        },
+                        Err(error) => {
+                            let failure = failure::of_error(&error);
+                            if error.is_ambiguous() {
+                                run.write(step, Phase::Note, None, json!({ "ambiguous": failure })).await?;
+                                run.sleep(step, run.shared.limits.settle).await?;
+                            }
+                            if error.is_ambiguous() || error.status().is_some() {
+                                sent = true;
+                                let not_before =
+                                    error.not_before().and_then(|at| u64::try_from(at.as_millisecond()).ok());
+                                unsettled = Some(Unsettled { failure, not_before });
+                                continue;
+                            }
+                            failure
+                        }
+                    },
+                },
+            },
+            Err(error) => {
+                let failure = failure::of_error(&error);
+                // What came of the call is not known: it is not sent again before it is.
+                if unsettled.is_some() {
+                    unsettled = Some(Unsettled { failure: failure.clone(), not_before: None });
+                }
+                failure
+            }
+        };
         match run.after_failure(step, began, attempt, failed, None).await {
             Ok(()) => attempt += 1,
             Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
@@ -261,6 +278,18 @@ where
 
 /// Renames a host that carries one of `from`. Whoever gave it another name meanwhile has it.
 pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &str) -> Result<Changed<Server>, Stop> {
+    rename_if(run, step, id, from, to, |_| true).await
+}
+
+/// The same, as long as the host fits as well.
+pub(crate) async fn rename_if(
+    run: &Run,
+    step: &str,
+    id: &str,
+    from: &[&str],
+    to: &str,
+    fits: impl Fn(&Server) -> bool,
+) -> Result<Changed<Server>, Stop> {
     let api = run.shared.client.apple_silicon(&run.zone);
     let request = UpdateServer::rename(to);
     let changed = change(
@@ -270,7 +299,7 @@ pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &
         || api.update_server(id, &request),
         |server| match server.name.as_str() {
             name if name == to => Seen::Done(server.clone()),
-            name if from.contains(&name) => Seen::NotYet,
+            name if from.contains(&name) && fits(server) => Seen::NotYet,
             name => Seen::Over(Over::Renamed(name.to_owned())),
         },
         |server: Server| (server.name == to && server.id == id).then_some(server),

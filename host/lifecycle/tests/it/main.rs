@@ -1,6 +1,8 @@
 //! The proof, against the simulator in process under paused time, and over a socket where a process is killed.
 
 #![allow(clippy::unwrap_used)]
+// The tests play users as well, who change things as they like.
+#![allow(clippy::disallowed_methods)]
 
 mod address_pool;
 mod capabilities;

@@ -18,7 +18,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::instance::{
-    AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, VolumeType,
+    AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, UpdateServer, VolumeType,
 };
 use windlass_scaleway::{Client, Transport, TransportError};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
@@ -358,6 +358,39 @@ fn an_address_that_is_given_away_while_its_deletion_is_tried_again_stays() {
         };
         let (cleaned, ()) = tokio::join!(cleanup, give_away);
         assert_only(&world, &[&address], &cleaned.report.words());
+    });
+}
+
+#[test]
+fn a_server_that_a_user_takes_over_during_a_slow_list_stays_whole() {
+    run(async {
+        for (seed, listed) in [(119, "/block/v1/zones/*/volumes"), (120, "/instance/v1/zones/*/ips")] {
+            let world = World::new(seed).await;
+            let lifecycle = world.start();
+            let created = create(&lifecycle, world.everything()).await;
+            let before = world.resources();
+            world
+                .simulator
+                .add_fault(FaultRule::new("GET", listed, FaultKind::Delay(Duration::from_secs(12))).nth(1))
+                .unwrap();
+            world.simulator.clear_requests();
+            let take_over = async {
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                let update = UpdateServer { tags: Some(vec!["role=web".into()]), ..UpdateServer::default() };
+                world.client.instance(&zone()).update_server(&created.server.id, &update).await.unwrap();
+            };
+            let target = Target::Operation(created.operation.clone());
+            let control = Control::new();
+            let (cleaned, ()) = tokio::join!(lifecycle.cleanup(&target, &control), take_over);
+            let changes: Vec<String> = (world.simulator.requests().iter())
+                .filter(|request| !matches!(request.method.as_str(), "GET"))
+                .map(|request| format!("{} {}", request.method, request.path))
+                .collect();
+            assert_eq!(changes.len(), 1, "only the user's: {changes:?}; {:?}", cleaned.map(|it| it.report.words()));
+            let after = world.resources();
+            assert_eq!((after.ips.len(), after.volumes.len()), (before.ips.len(), before.volumes.len()));
+            assert_eq!(after.servers[0]["state"], "running");
+        }
     });
 }
 

@@ -29,8 +29,8 @@ fn a_host_is_claimed_in_two_phases_and_read_after_each() {
             .collect();
         assert_eq!(
             calls,
-            ["GET list", "GET list", "GET host", "PATCH host", "GET host", "PATCH host", "GET host"],
-            "listed, listed again under the lock, read, marked, read, claimed, read"
+            ["GET list", "GET list", "GET host", "PATCH host", "GET host", "GET host", "PATCH host", "GET host"],
+            "listed, listed again under the lock, read, marked, read, read again when that is journalled, claimed, read"
         );
         let names = &macs.host(&adopted.server.id)["simulator"]["names"];
         assert!(names[1]["name"].as_str().unwrap().starts_with("windlass-claim-pending-"), "{names}");
