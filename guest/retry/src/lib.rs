@@ -18,16 +18,16 @@ settings! {
         pub attempts: u32 = 8,
         /// No attempt begins later than this after the first one began. Milliseconds.
         pub budget_ms: u64 = 180_000,
-        /// The fixed part of the wait for a resource that is locked or on its way from one state to another; up to 500
-        /// ms of jitter are added. Milliseconds.
+        /// The fixed part of the wait for a resource that is on its way from one state to another; up to 500 ms of jitter
+        /// are added. Milliseconds.
         pub transient_ms: u64 = 1_000,
         /// The bound of the first wait after a rate limit; it doubles with each attempt, and at least half of it is
         /// waited. Milliseconds.
         pub rate_limit_base_ms: u64 = 2_000,
         /// The bound of every wait after a rate limit. Milliseconds.
         pub rate_limit_cap_ms: u64 = 60_000,
-        /// After so many attempts a refused precondition counts as lasting. A volume is "in use" for some seconds after
-        /// its server has gone.
+        /// After so many attempts a refused precondition, or a refusal that says that the resource is locked, counts as
+        /// lasting. A volume is "in use" for some seconds after its server has gone.
         pub precondition_attempts: u32 = 5,
         /// As `attempts`, for steps of an undo or a removal: giving those up leaves something behind.
         pub undo_attempts: u32 = 20,
@@ -82,7 +82,10 @@ fn manner(question: &Question) -> Manner {
             Manner::Never("the machine's state forbids it")
         }
         Class::PreconditionFailed => Manner::Precondition,
-        Class::TransientState | Class::Locked => Manner::Transient,
+        // Seen in the state of the resource itself, not in an answer (assumption: locked-is-final).
+        Class::Locked if failure.status.is_none() => Manner::Never("the resource is locked: Scaleway's support unlocks it"),
+        Class::Locked => Manner::Precondition,
+        Class::TransientState => Manner::Transient,
         Class::RateLimited => Manner::RateLimit,
         Class::ServerError
         | Class::Gateway

@@ -61,11 +61,28 @@ fn a_lost_answer_is_tried_again() {
 
 #[test]
 fn a_resource_on_its_way_is_asked_again_within_seconds_as_often_as_the_budget_allows() {
-    for class in [FailureClass::TransientState, FailureClass::Locked] {
-        assert_eq!(range(&retry_question(class)), Some((1_000, 1_500)), "{class}");
-        let late = Question { attempt: 100, elapsed: 150_000, ..retry_question(class) };
-        assert_eq!(range(&late), Some((1_000, 1_500)), "{class}");
+    let on_its_way = retry_question(FailureClass::TransientState);
+    assert_eq!(range(&on_its_way), Some((1_000, 1_500)));
+    let late = Question { attempt: 100, elapsed: 150_000, ..on_its_way };
+    assert_eq!(range(&late), Some((1_000, 1_500)));
+}
+
+#[test]
+fn a_locked_resource_is_never_waited_for() {
+    for undoing in [false, true] {
+        let seen = Question { undoing, ..retry_question(FailureClass::Locked) };
+        assert_eq!(decide(seen), Verdict::GiveUp);
     }
+}
+
+#[test]
+fn an_answer_of_locked_is_tried_again_a_few_times() {
+    let at = |attempt| {
+        let mut refused = Question { undoing: true, attempt, ..retry_question(FailureClass::Locked) };
+        refused.failure.status = Some(423);
+        wait_of(&decide(refused)).is_some()
+    };
+    assert!(at(1) && at(4) && !at(5));
 }
 
 #[test]
@@ -107,7 +124,7 @@ fn the_words_of_a_step_decide_nothing() {
 
 #[test]
 fn the_budget_is_kept_to_the_millisecond() {
-    let at = |elapsed| decide(Question { elapsed, random: 0, ..retry_question(FailureClass::Locked) });
+    let at = |elapsed| decide(Question { elapsed, random: 0, ..retry_question(FailureClass::TransientState) });
     assert_eq!(at(179_000), Verdict::Wait(1_000));
     assert_eq!(at(179_001), Verdict::GiveUp);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_lifecycle::{Control, OperationId, OperationState as JournalState, Phase, ResourceKind};
+use windlass_lifecycle::{Control, OperationId, OperationState as JournalState, Phase, ResourceKind, Resumed};
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -47,30 +47,79 @@ impl Clusters {
     /// # Errors
     /// The journal's and the store's. What becomes of single clusters stands in their outcome.
     pub async fn resume(&self, control: &ClusterControl) -> Result<Vec<ResumedCluster>, Error> {
-        self.resume_servers(control).await?;
+        let servers = Control::new();
+        ended_with(control, &servers, self.shared.lifecycle.resume(&servers)).await?;
+        self.resume_all_but(None, control).await
+    }
+
+    /// Beside work on one cluster: as [`Clusters::resume`] for all others, and of the servers' operations those that
+    /// are due ([`Lifecycle::resume_due`](windlass_lifecycle::Lifecycle::resume_due)).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume_others(
+        &self,
+        but: &ClusterName,
+        control: &ClusterControl,
+    ) -> Result<Vec<ResumedCluster>, Error> {
+        let servers = Control::new();
+        ended_with(control, &servers, self.shared.lifecycle.resume_due(&servers)).await?;
+        self.resume_all_but(Some(but), control).await
+    }
+
+    /// Before work on one cluster: ends what a process that died left open of it, a deletion that was requested
+    /// included. `None` when there is nothing to end.
+    ///
+    /// # Errors
+    /// As [`Clusters::resume`].
+    pub async fn resume_before(
+        &self,
+        name: &ClusterName,
+        control: &ClusterControl,
+    ) -> Result<Option<ResumedCluster>, Error> {
+        match self.shared.store.cluster(name).await? {
+            Some(stored) => self.resume_stored(stored, control).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn resume_all_but(
+        &self,
+        but: Option<&ClusterName>,
+        control: &ClusterControl,
+    ) -> Result<Vec<ResumedCluster>, Error> {
         let mut resumed = Vec::new();
         for stored in self.shared.store.clusters().await? {
-            let name = stored.cluster.name.clone();
+            if but == Some(&stored.cluster.name) {
+                continue;
+            }
             if control.left().is_cancelled() {
                 break;
             }
-            if stored.open.is_none() {
-                if stored.requests.delete {
-                    let outcome = self.terminate(&name, false, control).await;
-                    resumed.push(ResumedCluster { cluster: name, number: 0, outcome });
-                }
-                continue;
-            }
-            match self.resume_cluster(&name, control).await {
+            let (name, number) = (stored.cluster.name.clone(), stored.open.as_ref().map_or(0, |open| open.number));
+            match self.resume_stored(stored, control).await {
                 Ok(one) => resumed.extend(one),
                 // What was done so far is told all the same.
-                Err(error) => {
-                    let number = stored.open.map_or(0, |open| open.number);
-                    resumed.push(ResumedCluster { cluster: name, number, outcome: Err(error) });
-                }
+                Err(error) => resumed.push(ResumedCluster { cluster: name, number, outcome: Err(error) }),
             }
         }
         Ok(resumed)
+    }
+
+    async fn resume_stored(
+        &self,
+        stored: StoredCluster,
+        control: &ClusterControl,
+    ) -> Result<Option<ResumedCluster>, Error> {
+        let name = stored.cluster.name;
+        match stored.open {
+            Some(_) => self.resume_cluster(&name, control).await,
+            None if stored.requests.delete => {
+                let outcome = self.terminate(&name, false, control).await;
+                Ok(Some(ResumedCluster { cluster: name, number: 0, outcome }))
+            }
+            None => Ok(None),
+        }
     }
 
     /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when
@@ -98,28 +147,6 @@ impl Clusters {
         ResumedCluster { cluster, number, outcome }
     }
 
-    /// Ends the servers' own operations that dead processes left open; called off or left as the caller is.
-    async fn resume_servers(&self, control: &ClusterControl) -> Result<(), Error> {
-        let of_servers = Control::new();
-        let work = self.shared.lifecycle.resume(&of_servers);
-        tokio::pin!(work);
-        let (mut cancelled, mut left) = (false, false);
-        loop {
-            tokio::select! {
-                biased;
-                () = control.left().cancelled(), if !left => {
-                    left = true;
-                    of_servers.leave();
-                }
-                () = control.cancelled().cancelled(), if !cancelled => {
-                    cancelled = true;
-                    of_servers.cancel();
-                }
-                ended = &mut work => return ended.map(drop).map_err(Error::from),
-            }
-        }
-    }
-
     async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
         let shared = &self.shared;
         let name = stored.cluster.name.clone();
@@ -131,8 +158,10 @@ impl Clusters {
             stage: operation.stage,
         };
         let Some(active) = Active::new(shared, &name) else { return Err(busy) };
-        // The servers' own operations first: only then the journal says of each node what became of it.
-        self.resume_servers(control).await?;
+        // Its servers' own operations first: only then the journal says of each node what became of it.
+        let creations = stored.nodes.iter().filter_map(|node| node.creation.clone()).collect();
+        let servers = Control::new();
+        ended_with(control, &servers, shared.lifecycle.resume_creations(&creations, &servers)).await?;
         let runner = shared.runner.clone();
         let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
             Err(StoreError::Overtaken) => return Err(busy),
@@ -218,6 +247,30 @@ impl Clusters {
         entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         })
+    }
+}
+
+/// Waits for the end of work on servers, which is called off or left as its caller is.
+async fn ended_with(
+    control: &ClusterControl,
+    of_servers: &Control,
+    work: impl Future<Output = Result<Resumed, windlass_lifecycle::Error>>,
+) -> Result<(), Error> {
+    tokio::pin!(work);
+    let (mut cancelled, mut left) = (false, false);
+    loop {
+        tokio::select! {
+            biased;
+            () = control.left().cancelled(), if !left => {
+                left = true;
+                of_servers.leave();
+            }
+            () = control.cancelled().cancelled(), if !cancelled => {
+                cancelled = true;
+                of_servers.cancel();
+            }
+            ended = &mut work => return ended.map(drop).map_err(Error::from),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub use machines::{
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
 pub use report::{Left, Report};
-pub use resume::{Resumed, ResumedOperation, UnverifiedOperation};
+pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use shared::Limits;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,

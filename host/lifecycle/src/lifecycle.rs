@@ -141,6 +141,7 @@ impl Lifecycle {
                 machines: Machines::default(),
                 runner,
                 active: ActiveKeys::default(),
+                taking_over: tokio::sync::Mutex::default(),
             }),
         })
     }

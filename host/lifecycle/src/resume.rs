@@ -1,4 +1,7 @@
 //! After a restart: what the journal holds open is finished or undone, under the policies it began with.
+//!
+//! What was interrupted is ended at once. What was tried before and did not end is a left-over: it is tried again at a
+//! pace of its own ([`next_try`]), which the journal keeps, so that nothing new waits for it and no restart hurries it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +20,10 @@ use crate::create::Creation;
 use crate::identifier::GroupName;
 use crate::journal::note::{Note, Record};
 use crate::journal::step::{Create, Step};
-use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState};
+use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, fail, left_open, parse_zone, succeed};
 use crate::report::Report;
-use crate::run::Run;
+use crate::run::{Run, milliseconds};
 use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
 use crate::stop::stored_cause;
@@ -33,6 +36,37 @@ use crate::{Error, failure, in_flight, machines};
 const MOST: u32 = 10_000;
 /// Policies that no open operation needs are forgotten after this.
 const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
+/// The first wait before something that is left is tried again. Each later one is twice as long.
+const FIRST_PACE: Duration = Duration::from_secs(10);
+/// The longest of these waits.
+const LONGEST_PACE: Duration = Duration::from_secs(3_600);
+/// A wait is shorter by up to this share of it, so that what was left together is not tried again together.
+const PACE_JITTER: u64 = 5;
+/// Left-overs that are tried in one pass at their own pace, those that are due for longest first.
+const MOST_TRIES: usize = 16;
+/// Left-overs that are tried at a time.
+const PARALLEL_TRIES: usize = 4;
+/// How long one try of a left-over may take. Then it ends at its next safe point, and the next try goes on.
+const LONGEST_TRY: Duration = Duration::from_secs(300);
+
+/// When something that was tried so often and did not end is tried again.
+fn next_try(tries: u32, at: u64, random: u64) -> u64 {
+    let wait = milliseconds(FIRST_PACE.saturating_mul(1 << tries.min(16)).min(LONGEST_PACE));
+    at.saturating_add(wait - random % (wait / PACE_JITTER + 1))
+}
+
+/// Which operations are taken up.
+#[derive(Clone, Copy, Debug)]
+enum Taking<'a> {
+    /// All that nobody works on.
+    All,
+    /// Those that were interrupted: open, and not tried before.
+    Interrupted,
+    /// The same, and what is due: left-overs whose next try has come, and second looks.
+    Due,
+    /// Those of these creations.
+    Of(&'a BTreeSet<crate::OperationId>),
+}
 
 /// What a resume did.
 #[derive(Debug, Default, Serialize)]
@@ -43,6 +77,24 @@ pub struct Resumed {
     pub busy: Vec<crate::OperationId>,
     /// Operations that failed and left nothing as far as could be seen, whose second look is not due yet.
     pub unverified: Vec<UnverifiedOperation>,
+    /// Operations that left something behind and whose next try is not due yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingOperation>,
+}
+
+/// An operation that left something behind and is tried again later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitingOperation {
+    /// The operation.
+    pub operation: crate::OperationId,
+    /// Its kind.
+    pub kind: OperationKind,
+    /// The zone in which something is left.
+    pub zone: String,
+    /// How often it was taken up without an end.
+    pub tries: u32,
+    /// When it is tried again, in milliseconds since 1970.
+    pub next_try: u64,
 }
 
 /// An operation whose lost call may still take effect.
@@ -103,26 +155,74 @@ impl Lifecycle {
     /// [`Error::RecoveryRunning`] while another process takes operations over. What fails about a single operation
     /// stands in its `problem`.
     pub async fn resume(&self, control: &Control) -> Result<Resumed, Error> {
+        self.resume_these(Taking::All, control).await
+    }
+
+    /// As [`Lifecycle::resume`], for operations that were interrupted: those that are open and that nobody has tried to
+    /// end yet. For who is about to begin new work, which never waits for what is left for longer.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume_interrupted(&self, control: &Control) -> Result<Resumed, Error> {
+        self.resume_these(Taking::Interrupted, control).await
+    }
+
+    /// As [`Lifecycle::resume`], for what is due: operations that were interrupted, second looks, and left-overs whose
+    /// next try has come. For who works on its own, again and again.
+    ///
+    /// # Guarantees
+    /// A left-over is tried again after 10 s, and each time after twice the time, up to an hour; the journal counts
+    /// the tries, whoever makes them. One call tries a bounded number of them, each for a bounded time.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume_due(&self, control: &Control) -> Result<Resumed, Error> {
+        self.resume_these(Taking::Due, control).await
+    }
+
+    /// As [`Lifecycle::resume`], for these creations and the removals of what they made.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume_creations(
+        &self,
+        creations: &BTreeSet<crate::OperationId>,
+        control: &Control,
+    ) -> Result<Resumed, Error> {
+        self.resume_these(Taking::Of(creations), control).await
+    }
+
+    async fn resume_these(&self, taking: Taking<'_>, control: &Control) -> Result<Resumed, Error> {
         let mut resumed = Resumed::default();
-        let claimed = self.claim(&mut resumed).await?;
+        let claimed = self.claim(taking, &mut resumed).await?;
         let shared = &self.shared;
-        let mut operations: Vec<ResumedOperation> = stream::iter(claimed)
-            .map(|(operation, active)| async move {
-                let span = tracing::info_span!("resume", operation = %operation.id, kind = %operation.kind);
-                resume_one(shared, operation, active, control).instrument(span).await
-            })
+        let paced = matches!(taking, Taking::Due);
+        let (left, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(|taken| paced && taken.is_left_over);
+        let end = |taken: Taken, limit| async move {
+            let span = tracing::info_span!("resume", operation = %taken.operation.id, kind = %taken.operation.kind);
+            resume_one(shared, taken, limit, control).instrument(span).await
+        };
+        let rest = stream::iter(rest)
+            .map(|taken| end(taken, None))
             .buffer_unordered(shared.limits.parallel_operations.max(1))
-            .collect()
-            .await;
-        operations.sort_by(|a, b| a.operation.cmp(&b.operation));
+            .collect::<Vec<_>>();
+        let left = stream::iter(left)
+            .map(|taken| end(taken, Some(LONGEST_TRY)))
+            .buffer_unordered(PARALLEL_TRIES)
+            .collect::<Vec<_>>();
+        let (mut operations, left) = futures::join!(rest, left);
+        operations.extend(left);
+        operations.sort_by(|a: &ResumedOperation, b| a.operation.cmp(&b.operation));
         resumed.unverified.extend(operations.iter().filter_map(|ended| shared.unverified(&ended.operation)));
+        resumed.waiting.extend(operations.iter().filter_map(|ended| shared.waiting(&ended.operation)));
         resumed.operations = operations;
         self.forget_policies();
         Ok(resumed)
     }
 
-    async fn claim(&self, resumed: &mut Resumed) -> Result<Vec<(Operation, Active)>, Error> {
+    async fn claim(&self, taking: Taking<'_>, resumed: &mut Resumed) -> Result<Vec<Taken>, Error> {
         let shared = &self.shared;
+        let _turn = shared.taking_over.lock().await;
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
@@ -131,8 +231,14 @@ impl Lifecycle {
         })?;
         open.reverse();
         let now = shared.clock.now();
-        let mut claimed = Vec::new();
+        let mut due = Vec::new();
         for operation in open {
+            if let Taking::Of(creations) = taking
+                && !creations.contains(&operation.id)
+                && !removes_one_of(&operation, creations)
+            {
+                continue;
+            }
             if operation.owner != shared.owner.as_str() {
                 tracing::warn!(operation = %operation.id, owner = operation.owner,
                     "left alone: it belongs to another owner than the configured one");
@@ -150,12 +256,48 @@ impl Lifecycle {
                 } else {
                     shared.state_directory.runner_lives(&operation.runner)
                 };
-            let Some(active) = (!running).then(|| Active::new(shared, &operation.id, operation.kind)).flatten() else {
+            if running {
+                resumed.busy.push(operation.id);
+                continue;
+            }
+            let waiting = shared.pace_of(&operation)?;
+            match (taking, &waiting) {
+                // No time can be further ahead than the longest wait: a clock was wrong then, or is now.
+                (Taking::Due, Some(waiting))
+                    if waiting.next_try > now && waiting.next_try - now <= milliseconds(LONGEST_PACE) =>
+                {
+                    resumed.waiting.push(waiting.clone());
+                    continue;
+                }
+                (Taking::Interrupted, Some(_)) => continue,
+                (Taking::Interrupted, None) if operation.state != OperationState::Open => continue,
+                _ => {}
+            }
+            due.push((waiting, operation));
+        }
+        if matches!(taking, Taking::Due) {
+            // The longest due first; what is interrupted comes before all.
+            due.sort_by_key(|(waiting, _)| waiting.as_ref().map_or(0, |waiting| waiting.next_try));
+        }
+        let mut claimed = Vec::new();
+        let mut tries_left = MOST_TRIES;
+        for (waiting, operation) in due {
+            if let (Taking::Due, Some(waiting)) = (taking, &waiting) {
+                if tries_left == 0 {
+                    resumed.waiting.push(waiting.clone());
+                    continue;
+                }
+                tries_left -= 1;
+            }
+            let Some(active) = Active::new(shared, &operation.id, operation.kind) else {
                 resumed.busy.push(operation.id);
                 continue;
             };
-            if shared.journal.claim(&operation, shared.runner.name(), shared.clock.now()).await? {
-                claimed.push((operation, active));
+            if shared.journal.claim(&operation, shared.runner.name(), now).await? {
+                let is_left_over = waiting.is_some();
+                let tries = waiting.map_or(0, |waiting| waiting.tries).saturating_add(1);
+                shared.note_try(&operation.id, tries).await?;
+                claimed.push(Taken { operation, active, tries, is_left_over });
             } else {
                 resumed.busy.push(operation.id);
             }
@@ -189,7 +331,56 @@ impl UnverifiedOperation {
     }
 }
 
+/// An operation that this process has taken over.
+struct Taken {
+    /// As it was before.
+    operation: Operation,
+    active: Active,
+    /// How often it was taken up, this time included.
+    tries: u32,
+    /// Whether something was left, or an earlier try did not end it.
+    is_left_over: bool,
+}
+
+/// Whether an operation removes what one of these creations made.
+fn removes_one_of(operation: &Operation, creations: &BTreeSet<crate::OperationId>) -> bool {
+    operation.kind == OperationKind::CleanupServer
+        && serde_json::from_value::<CleanupSpecification>(operation.specification.clone())
+            .is_ok_and(|specification| specification.creation.is_some_and(|creation| creations.contains(&creation)))
+}
+
 impl Shared {
+    /// How an operation waits that did not end: one that is left, or was taken up before. `None`: it was interrupted,
+    /// and nobody has tried to end it yet, or it is unverified, which has a time of its own.
+    fn pace_of(&self, operation: &Operation) -> Result<Option<WaitingOperation>, Error> {
+        let waiting = |tries, next_try| WaitingOperation {
+            operation: operation.id.clone(),
+            kind: operation.kind,
+            zone: operation.zone.clone(),
+            tries,
+            next_try,
+        };
+        Ok(match (operation.state, self.journal.last_try(&operation.id)?) {
+            (OperationState::Open | OperationState::Left, Some((tries, next_try))) => Some(waiting(tries, next_try)),
+            (OperationState::Left, None) => Some(waiting(0, next_try(0, operation.updated_at, 0))),
+            _ => None,
+        })
+    }
+
+    /// The same of an operation by its id, once it was tried.
+    fn waiting(&self, id: &crate::OperationId) -> Option<WaitingOperation> {
+        self.pace_of(&self.journal.operation(id).ok()?).ok().flatten()
+    }
+
+    /// Journals that an operation is taken up, and when it is tried again if it does not end.
+    async fn note_try(&self, id: &crate::OperationId, tries: u32) -> Result<(), Error> {
+        let now = self.clock.now();
+        let taken_up = Note::TakenUp { tries, next_try: next_try(tries, now, self.randomness.word()) };
+        let (step, data) = taken_up.parts();
+        let entry = NewEntry { operation: id.clone(), step, phase: Phase::Note, resource: None, data, at: now };
+        self.journal.append(entry).await
+    }
+
     /// The operation, where it is unverified.
     fn unverified(&self, id: &crate::OperationId) -> Option<UnverifiedOperation> {
         self.journal.operation(id).ok().as_ref().and_then(UnverifiedOperation::of)
@@ -200,12 +391,35 @@ fn identities(operation: &Operation) -> Vec<PolicyIdentity> {
     serde_json::from_value(operation.policies.clone()).unwrap_or_default()
 }
 
-async fn resume_one(shared: &Arc<Shared>, operation: Operation, active: Active, control: &Control) -> ResumedOperation {
+async fn resume_one(
+    shared: &Arc<Shared>,
+    Taken { operation, active, tries, is_left_over: _ }: Taken,
+    limit: Option<Duration>,
+    control: &Control,
+) -> ResumedOperation {
     let (id, kind) = (operation.id.clone(), operation.kind);
-    let ended = resume_as(shared, operation, active, control).await;
+    let own = control.child();
+    let ending = resume_as(shared, operation, active, &own);
+    tokio::pin!(ending);
+    let ended = match limit {
+        None => ending.await,
+        Some(limit) => match tokio::time::timeout(limit, &mut ending).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                own.leave();
+                ending.await
+            }
+        },
+    };
     // What it says is what the journal says.
     let row = shared.journal.operation(&id);
     let state = row.as_ref().map_or(OperationState::Open, |row| row.state);
+    // The wait counts from the end of a try. A failed write leaves the time that was noted at its beginning.
+    if matches!(state, OperationState::Open | OperationState::Left)
+        && let Err(error) = shared.note_try(&id, tries).await
+    {
+        tracing::warn!(operation = %id, %error, "when it is tried again could not be journalled");
+    }
     let report = row.ok().and_then(|row| row.report).and_then(|report| serde_json::from_value(report).ok());
     ResumedOperation { operation: id, kind, state, report, problem: ended.err().map(|error| error.to_string()) }
 }
@@ -319,7 +533,10 @@ async fn resume_create(
         }
     }
     let cause = stand.undo.unwrap_or_else(|| StepFailure {
-        step: entries.last().map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
+        step: entries
+            .iter()
+            .rfind(|entry| entry.phase != Phase::Note)
+            .map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
     ended(fail(run, active, specification, cause, lost).await)
@@ -330,5 +547,21 @@ fn ended(error: Error) -> Result<(), Error> {
     match error {
         Error::Failed(_) => Ok(()),
         other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_of_a_left_over_doubles_up_to_an_hour() {
+        let waits: Vec<u64> = (0..12).map(|tries| next_try(tries, 0, 0) / 1_000).collect();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600, 3_600]);
+        assert_eq!(next_try(u32::MAX, 0, 0), 3_600_000);
+        assert_eq!(next_try(0, u64::MAX, 0), u64::MAX);
+        for random in [1, 1_999, 2_000, 2_001, u64::MAX] {
+            assert!((8_000..=10_000).contains(&next_try(0, 0, random)), "{random}");
+        }
     }
 }

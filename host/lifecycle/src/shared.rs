@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) runner: Runner,
     /// Operations under way in this process.
     pub(crate) active: ActiveKeys<OperationId>,
+    /// Held while operations are taken over: tasks of one process wait for each other, processes do not.
+    pub(crate) taking_over: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Shared {

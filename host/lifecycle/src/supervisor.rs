@@ -202,7 +202,7 @@ impl Supervisor {
         }
     }
 
-    /// Something was left behind: it is taken up now, not at its time.
+    /// Something was left behind: it is looked now what is due, and when the next try of the rest is.
     pub fn wake(&self) {
         self.schedule.lock().no_later(Part::Resume, Instant::now());
         self.woken.notify_one();
@@ -214,7 +214,7 @@ impl Supervisor {
         while !ending() {
             let due = self.schedule.lock().due(Instant::now());
             if !due.is_empty() {
-                told(&self.round(&due, control).await);
+                told(&self.round_of(&due, true, control).await);
                 continue;
             }
             let next = self.schedule.lock().next();
@@ -228,8 +228,19 @@ impl Supervisor {
         }
     }
 
-    /// Does these parts now, whether or not they are due, after a round that is under way.
+    /// Does these parts now, whether or not they are due, after a round that is under way. What is left is tried at
+    /// once.
     pub async fn round(&self, parts: &[Part], control: &Control) -> Round {
+        self.round_of(parts, false, control).await
+    }
+
+    /// Takes up now what was interrupted and what is due; what is left keeps its pace. For a start, before what
+    /// [`Supervisor::run`] does.
+    pub async fn take_up(&self, control: &Control) -> Round {
+        self.round_of(&[Part::Resume], true, control).await
+    }
+
+    async fn round_of(&self, parts: &[Part], paced: bool, control: &Control) -> Round {
         let mut round = Round::default();
         let _turn = tokio::select! {
             biased;
@@ -242,7 +253,7 @@ impl Supervisor {
             }
             let began = Instant::now();
             let span = tracing::info_span!("supervisor", part = part.as_str());
-            let ended = self.perform(part, control, &mut round).instrument(span.clone()).await;
+            let ended = self.perform(part, paced, control, &mut round).instrument(span.clone()).await;
             let outcome = match &ended {
                 Ok(()) => "done",
                 Err(Error::RecoveryRunning { .. }) => "busy",
@@ -270,17 +281,20 @@ impl Supervisor {
                 round.problems.push(Problem { part, error });
             }
         }
-        self.schedule_second_look(&round);
+        self.schedule_next_tries(&round);
         round
     }
 
-    async fn perform(&self, part: Part, control: &Control, round: &mut Round) -> Result<(), Error> {
+    async fn perform(&self, part: Part, paced: bool, control: &Control, round: &mut Round) -> Result<(), Error> {
         // Told to end with its caller's, and alone when its time is up.
         let own = control.child();
         let lifecycle = &self.lifecycle;
         match part {
             Part::Resume => {
-                let resumed = self.bounded(part, &own, lifecycle.resume(&own)).await?;
+                let resume = async {
+                    if paced { lifecycle.resume_due(&own).await } else { lifecycle.resume(&own).await }
+                };
+                let resumed = self.bounded(part, &own, resume).await?;
                 tell_resumed(&resumed);
                 round.resumed = Some(resumed);
             }
@@ -338,13 +352,15 @@ impl Supervisor {
         tokio::time::timeout(END_PATIENCE, work).await.map_err(dropped)?
     }
 
-    /// What waits for its second look is looked at when that is due.
-    fn schedule_second_look(&self, round: &Round) {
+    /// What waits for its second look, or for its next try, is taken up when that is due.
+    fn schedule_next_tries(&self, round: &Round) {
         let Some(resumed) = &round.resumed else { return };
         metrics::gauge!(metric_names::UNVERIFIED).set(resumed.unverified.len() as f64);
         let now = self.lifecycle.shared.clock.now();
-        if let Some(look_at) = resumed.unverified.iter().map(|waits| waits.look_at).min() {
-            let wait = Duration::from_millis(look_at.saturating_sub(now));
+        let second_looks = resumed.unverified.iter().map(|waits| waits.look_at);
+        let next_tries = resumed.waiting.iter().map(|waits| waits.next_try);
+        if let Some(next) = second_looks.chain(next_tries).min() {
+            let wait = Duration::from_millis(next.saturating_sub(now));
             // A date far off is none that a clock gave; the interval comes before.
             let at = Instant::now().checked_add(wait);
             at.into_iter().for_each(|at| self.schedule.lock().no_later(Part::Resume, at));

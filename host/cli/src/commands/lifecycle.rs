@@ -1,31 +1,93 @@
 //! What the commands on servers and operations share: ending first what was left open, and telling failures and
 //! leftovers.
 
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use windlass_inspect::failure::{Failure, Leftover};
-use windlass_inspect::output::instant;
-use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report};
+use windlass_inspect::output::{Output, instant};
+use windlass_inspect::words::counted;
+use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report, Resumed};
 
 use crate::context::{Context, Work};
 
-/// Keeps the promise that the next start ends what an earlier one left open, before new work begins.
-pub(super) async fn note_resumed(context: &Context, work: &Work, control: &Control) {
-    match work.lifecycle.resume(control).await {
-        Ok(resumed) => {
-            for operation in &resumed.operations {
-                let report =
-                    operation.report.as_ref().map(|report| format!(": {}", report.words())).unwrap_or_default();
-                let problem = operation.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
-                context.output.say(&format!(
-                    "note: {} was left open by an earlier process; it is {} now{report}{problem}",
-                    operation.operation, operation.state
-                ));
-            }
+/// How long a command waits at most for operations that were interrupted, before its own work.
+const INTERRUPTED_FIRST: Duration = Duration::from_secs(30);
+/// How long a command that has ended waits for a left-over's call that is under way. The journal knows how far it is.
+const LEFT_OVERS_END: Duration = Duration::from_secs(5);
+
+/// What earlier processes left, which is ended beside a command's own work.
+pub(super) struct Beside {
+    leave: Box<dyn FnOnce() + Send>,
+    work: JoinHandle<()>,
+}
+
+impl Beside {
+    /// Begins this work, which `leave` tells to end.
+    pub(super) fn begin(leave: impl FnOnce() + Send + 'static, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { leave: Box::new(leave), work: tokio::spawn(work) }
+    }
+
+    /// Ends it: what is not at its end by then is left to the next start.
+    pub(super) async fn end(mut self) {
+        (self.leave)();
+        if tokio::time::timeout(LEFT_OVERS_END, &mut self.work).await.is_err() {
+            self.work.abort();
         }
+    }
+}
+
+/// Ends what earlier processes left open. Operations that were interrupted are ended before the command begins, as far
+/// as that can be done soon; what was tried before is tried `beside` it when it is due, and never waited for.
+pub(super) async fn take_up(context: &Context, work: &Work, control: &Control, beside: bool) -> Beside {
+    let (first, interrupted_ended) = oneshot::channel();
+    let (leave, output) = (Control::new(), context.output);
+    let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());
+    let end = leave.clone();
+    let taking_up = Beside::begin(move || end.leave(), async move {
+        told(output, lifecycle.resume_interrupted(&own).await);
+        let _ = first.send(());
+        if beside && !own.left().is_cancelled() {
+            told(output, lifecycle.resume_due(&own).await);
+        }
+    });
+    tokio::select! {
+        biased;
+        _ = interrupted_ended => {}
+        () = control.cancelled().cancelled() => leave.leave(),
+        () = control.left().cancelled() => leave.leave(),
+        () = tokio::time::sleep(INTERRUPTED_FIRST) => {
+            output.say("note: what earlier processes left open is still being ended; it is not waited for any longer");
+        }
+    }
+    taking_up
+}
+
+/// Says what became of operations that were taken up.
+fn told(output: Output, resumed: Result<Resumed, Error>) {
+    let resumed = match resumed {
+        Ok(resumed) => resumed,
         // Somebody else is doing it.
-        Err(Error::RecoveryRunning { .. }) => {}
+        Err(Error::RecoveryRunning { .. }) => return,
         Err(error) => {
-            context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"))
+            return output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"));
         }
+    };
+    for operation in &resumed.operations {
+        let report = operation.report.as_ref().map(|report| format!(": {}", report.words())).unwrap_or_default();
+        let problem = operation.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+        output.say(&format!(
+            "note: {} was left open by an earlier process; it is {} now{report}{problem}",
+            operation.operation, operation.state
+        ));
+    }
+    if let Some(next) = resumed.waiting.iter().map(|waiting| waiting.next_try).min() {
+        let operations = counted(resumed.waiting.len(), "operation");
+        output.say(&format!(
+            "note: {operations} left something behind; the next try is at {}, or now: windlass operation resume",
+            instant(next)
+        ));
     }
 }
 

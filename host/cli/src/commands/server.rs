@@ -17,7 +17,7 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::types::instance;
 
-use super::lifecycle::{left_of, left_open_words, lifecycle_failure, note_resumed, unverified};
+use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
@@ -113,8 +113,9 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, count, context.output, context.verbose());
-    note_resumed(context, &work, &control).await;
+    let beside = take_up(context, &work, &control, true).await;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
+    beside.end().await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
@@ -448,7 +449,8 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
-    note_resumed(context, &work, &control).await;
+    // What is left of these very servers is removed with them: a second removal beside it would be refused.
+    let interrupted_ones = take_up(context, &work, &control, false).await;
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
     let results: Vec<(&Machine, Result<CleanedUp, Error>)> = futures::stream::iter(targets)
         .map(|machine| {
@@ -461,6 +463,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         .buffer_unordered(parallel)
         .collect()
         .await;
+    interrupted_ones.end().await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();

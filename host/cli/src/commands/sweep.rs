@@ -5,7 +5,7 @@ use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::table;
 use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
 
-use super::lifecycle::{left_of, left_open_words, lifecycle_failure, note_resumed};
+use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up};
 use crate::arguments;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
@@ -29,10 +29,14 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
+    let mut beside = None;
     if !arguments.dry_run {
-        note_resumed(context, &work, &control).await;
+        beside = Some(take_up(context, &work, &control, true).await);
     }
     let result = work.lifecycle.sweep(&request, &control).await;
+    if let Some(beside) = beside {
+        beside.end().await;
+    }
     drop(control);
     work.end();
     interrupted.stop();

@@ -109,3 +109,21 @@ fn a_call_that_may_still_take_effect_is_told_with_exit_code_3_until_it_was_looke
     assert_eq!(resumed["operations"].as_array().unwrap().len(), 0);
     assert_eq!(world.resources(), 0);
 }
+
+#[test]
+fn new_work_does_not_wait_for_what_is_left() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let locked = created["servers"][0]["id"].as_str().unwrap();
+    world.control("POST", &format!("servers/{locked}/state"), r#"{"state":"locked"}"#);
+    world.run(&["server", "delete", "--yes", locked]).expect(3).says("locked by Scaleway");
+    world.control("DELETE", "requests", "");
+    let ran = world.create("1").expect(0);
+    assert_eq!(ran.json()["servers"].as_array().unwrap().len(), 1);
+    let requests = world.control("GET", "requests", "");
+    let about = |request: &serde_json::Value| request["path"].as_str().is_some_and(|path| path.contains(locked));
+    let about_it = requests.as_array().unwrap().iter().filter(|request| about(request)).count();
+    assert!(about_it < 20, "{about_it} calls about a server that nobody can remove");
+    // A person who asks gets a try at once.
+    world.run(&["operation", "resume"]).expect(3).says("locked by Scaleway");
+}

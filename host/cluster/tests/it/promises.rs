@@ -421,3 +421,28 @@ fn a_decommission_that_fails_the_second_time_does_not_prove_that_the_first_had_n
         });
     }
 }
+
+#[test]
+fn terminating_a_cluster_with_a_locked_node_ends_soon_and_names_it() {
+    for force in [false, true] {
+        run(async {
+            let world = World::new(41).await;
+            let clusters = farm_of(&world, 2).await;
+            let locked = server_of(&world, "farm-web-1");
+            world.simulator.set_server_state(&locked, "locked".parse().unwrap()).unwrap();
+            world.simulator.clear_requests();
+            let began = tokio::time::Instant::now();
+            let Err(Error::Failed(failed)) = clusters.terminate(&farm(), force, &quiet()).await else {
+                panic!("a locked server cannot be removed")
+            };
+            let (took, calls) = (began.elapsed(), world.simulator.requests().len());
+            assert!(took < Duration::from_secs(180) && calls < 300, "{force}: {took:?}, {calls} calls");
+            assert!(failed.left.iter().any(|left| left.contains("farm-web-1")), "{force}: {:?}", failed.left);
+            let status = clusters.status(&farm()).await.unwrap();
+            let node = status.nodes.iter().find(|node| node.name == "farm-web-1").unwrap();
+            let problem = node.problem.as_deref().unwrap_or_default();
+            assert!(problem.contains("locked by Scaleway"), "{force}: {problem}");
+            assert_eq!(world.servers(), ["farm-web-1"], "{force}");
+        });
+    }
+}

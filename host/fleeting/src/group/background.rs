@@ -21,14 +21,14 @@ use super::pause::{is_hopeless, pause_after};
 use super::places::Creation;
 use crate::observe::names;
 
-/// The shortest and the longest wait before what was left is tried again, whatever a policy says.
-const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// How often it is looked for operations that nobody works on, where nothing is due before.
+const RESUME_INTERVAL: Duration = Duration::from_secs(300);
 
 /// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
-/// removed. What was left is tried again when the retry policy says, and at its longest wait in any case.
+/// removed. What was left is tried again at its own pace.
 pub(super) fn supervision(zones: &[Zone]) -> SupervisorOptions {
     let mut options = SupervisorOptions::default();
-    options.resume_interval = TRY_AGAIN.1;
+    options.resume_interval = RESUME_INTERVAL;
     options.sweep = Some(SweepRequest::new(zones.to_vec()));
     options
 }
@@ -240,59 +240,16 @@ impl Fleet {
         self.apply(id, &Event::Ended);
     }
 
-    /// Notes that something is left, and wakes those who try again.
+    /// Notes that something is left, and wakes the supervisor, which tries again when that is due.
     fn left_behind(&self, id: &str, operation: OperationId) {
         self.apply(id, &Event::LeftBehind { by: Some(operation) });
-        self.left.notify_one();
-    }
-
-    /// Tries again what was left, under the retry policy, for as long as the group lives.
-    pub(crate) fn spawn_second_tries(self: &Arc<Self>) {
-        let fleet = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let mut attempt = 1;
-            let mut since = Instant::now();
-            loop {
-                if fleet.book.lock().left() == 0 {
-                    (attempt, since) = (1, Instant::now());
-                    tokio::select! {
-                        biased;
-                        () = fleet.tasks.leaving().cancelled() => return,
-                        () = fleet.left.notified() => {}
-                    }
-                }
-                let wait = fleet.wait_before_second_try(attempt, since).await;
-                tokio::select! {
-                    biased;
-                    () = fleet.tasks.leaving().cancelled() => return,
-                    () = tokio::time::sleep(wait) => {}
-                }
-                fleet.supervisor.wake();
-                attempt += 1;
-            }
-        });
-    }
-
-    async fn wait_before_second_try(&self, attempt: u32, since: Instant) -> Duration {
-        let failure = Failure::of_class(FailureClass::Other, "resources are left that should be gone");
-        let left_in = self.book.lock().first_left().map(|place| place.zone.clone());
-        let zone = left_in.as_ref().unwrap_or(&self.configuration.server.zone);
-        let mut question =
-            self.retry_question("cleanup-server", "finish-cleanup".to_owned(), true, failure, zone, None);
-        question.attempt = attempt;
-        question.elapsed = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let decision = self.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
-        match decision.answer.verdict {
-            retry::Verdict::Wait(wait) => Duration::from_millis(wait).clamp(TRY_AGAIN.0, TRY_AGAIN.1),
-            // What is ours and costs money is never given up, only tried seldom.
-            retry::Verdict::GiveUp | retry::Verdict::Defer => TRY_AGAIN.1,
-        }
+        self.supervisor.wake();
     }
 
     /// Takes up every operation in the journal that nobody works on, and notes how each ended.
     pub(crate) async fn take_up(self: &Arc<Self>) {
         let (control, events) = Control::with_events();
-        let round = self.follow(&control, events, self.supervisor.round(&[Part::Resume], &control)).await;
+        let round = self.follow(&control, events, self.supervisor.take_up(&control)).await;
         self.round_ended(&round);
     }
 

@@ -43,12 +43,6 @@ impl Book {
         self.entries.values().filter(|entry| matches!(entry.phase(), Phase::Left { .. })).count()
     }
 
-    /// Where one of them is.
-    pub(crate) fn first_left(&self) -> Option<&Place> {
-        let mut left = self.entries.values().filter(|entry| matches!(entry.phase(), Phase::Left { .. }));
-        left.next().map(|entry| &entry.place)
-    }
-
     /// How many the group has at each place, those included of which something is left, and how many of them are being
     /// created.
     pub(crate) fn counts(&self) -> BTreeMap<Place, (u32, u32)> {

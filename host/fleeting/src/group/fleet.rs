@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
@@ -78,8 +78,6 @@ pub(crate) struct Fleet {
     pub(crate) last_addresses: LastAddresses,
     pub(crate) creating: Semaphore,
     pub(crate) cleaning: Semaphore,
-    /// Something was left behind that is to be tried again.
-    pub(crate) left: Notify,
     pub(crate) tasks: Tasks,
     /// Held as long as the group lives.
     pub(crate) _lock: Lock,

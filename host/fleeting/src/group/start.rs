@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
@@ -217,7 +217,6 @@ async fn begin(
         strangers: Mutex::default(),
         looks: Looks::default(),
         last_addresses: LastAddresses::default(),
-        left: Notify::new(),
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,
@@ -228,7 +227,6 @@ async fn begin(
     fleet.tasks.spawn(async move {
         working.take_up().await;
         working.clean_up_vanished(vanished_candidates).await;
-        working.spawn_second_tries();
         working.spawn_supervision();
     });
     Ok(fleet)

@@ -220,6 +220,11 @@ impl Journal {
         self.read(|reader| read::entries(reader, id))
     }
 
+    /// How often an operation was taken up, and when it is tried again, where it was.
+    pub(crate) fn last_try(&self, id: &OperationId) -> Result<Option<(u32, u64)>, Error> {
+        self.read(|reader| read::last_try(reader, id))
+    }
+
     /// The servers that the outcomes of a creation name.
     pub(crate) fn servers_made(&self, id: &OperationId) -> Result<Vec<String>, Error> {
         read::servers_made(&self.reader.lock(), id)

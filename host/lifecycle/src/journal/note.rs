@@ -11,7 +11,7 @@ use crate::Error;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 5] = ["undo-begun", "look", "plan", "kept", "left-alone"];
+const WORDS: [&str; 6] = ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up"];
 
 /// A step that has failed for good: the cause of an undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,13 @@ pub(crate) enum Note {
     Kept,
     /// The entry's resource was no longer ours when its turn came.
     LeftAlone,
+    /// A process has taken the operation up to end it.
+    TakenUp {
+        /// How often that was done, this time included.
+        tries: u32,
+        /// When it is tried again if it does not end, in milliseconds since 1970.
+        next_try: u64,
+    },
 }
 
 impl Note {
@@ -124,6 +131,8 @@ impl Entry {
 
 /// The word of [`Note::Kept`], for who asks the tables.
 pub(super) const KEPT: &str = "kept";
+/// The word of [`Note::TakenUp`], for who asks the tables.
+pub(super) const TAKEN_UP: &str = "taken-up";
 
 #[cfg(test)]
 mod tests {
@@ -146,6 +155,7 @@ mod tests {
             Note::Planned { decision: json!("d"), decided_by: "default".into(), reason: None, steps: Some(vec![]) },
             Note::Kept,
             Note::LeftAlone,
+            Note::TakenUp { tries: 3, next_try: 5 },
         ]
     }
 

@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
-use super::note::KEPT;
+use super::note::{KEPT, TAKEN_UP};
 use super::record::LONGEST_JSON;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
@@ -230,6 +230,25 @@ pub(super) fn is_kept(connection: &Connection, resource_id: &str) -> Result<bool
         )
         .map_err(Error::journal_read)?;
     statement.query_row([resource_id, KEPT], |row| row.get(0)).map_err(Error::journal_read)
+}
+
+/// How often an operation was taken up, and when it is tried again: the data of the last note that says so.
+pub(super) fn last_try(connection: &Connection, id: &OperationId) -> Result<Option<(u32, u64)>, Error> {
+    let found = collect(
+        connection,
+        "select data from entries where operation = ?1 and step = ?2 and phase = 'note' order by sequence desc limit 1",
+        &[id.as_str().to_owned(), TAKEN_UP.to_owned()],
+        |row| {
+            let row = Checked { row, table: "entries", name: id.to_string() };
+            let data = row.json("data")?;
+            let number = |key: &str| data.get(key).and_then(Value::as_u64);
+            match (number("tries").and_then(|tries| u32::try_from(tries).ok()), number("next-try")) {
+                (Some(tries), Some(next_try)) => Ok((tries, next_try)),
+                _ => Err(row.fault("data", "no tries, or no next-try")),
+            }
+        },
+    )?;
+    Ok(found.into_iter().next())
 }
 
 /// The servers that the outcomes of a creation name. In SQL: each list of machines asks it of every machine.

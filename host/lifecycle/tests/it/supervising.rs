@@ -398,3 +398,62 @@ fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_proc
         assert_eq!(lifecycle.journal().operation(pending.id()).unwrap().state, OperationState::Open);
     });
 }
+
+/// A server that Scaleway has locked, and a removal of it that has left it.
+async fn locked_and_left(slow: &Slow, lifecycle: &Lifecycle) {
+    let created = lifecycle.create_server(slow.world.everything(), &Control::new()).await.unwrap();
+    slow.world.simulator.set_server_state(&created.server.id, "locked".parse().unwrap()).unwrap();
+    let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+    assert!(!cleaned.report.is_clean());
+}
+
+#[test]
+fn a_left_over_is_tried_again_at_a_pace_of_its_own() {
+    run(async {
+        let slow = Slow::new(78).await;
+        let first = slow.start();
+        locked_and_left(&slow, &first).await;
+        slow.world.simulator.clear_requests();
+        supervise(&first, MINUTE * 60).await;
+        let in_an_hour = slow.world.simulator.requests().len();
+        assert!((100..500).contains(&in_an_hour), "{in_an_hour} calls: some eight tries");
+        drop(first);
+        // Its successors know of them, so that restarts hurry nothing.
+        slow.world.simulator.clear_requests();
+        for _ in 0..60 {
+            supervise(&slow.start(), MINUTE).await;
+        }
+        let in_another = slow.world.simulator.requests().len();
+        assert!((1..150).contains(&in_another), "{in_another} calls: one or two tries");
+    });
+}
+
+#[test]
+fn what_is_left_is_tried_at_once_when_a_person_asks() {
+    run(async {
+        let slow = Slow::new(79).await;
+        let lifecycle = slow.start();
+        locked_and_left(&slow, &lifecycle).await;
+        let waiting = lifecycle.resume_due(&Control::new()).await.unwrap();
+        assert!(waiting.operations.is_empty() && waiting.waiting.len() == 1, "{waiting:?}");
+        assert!(lifecycle.resume_interrupted(&Control::new()).await.unwrap().operations.is_empty());
+        let round = supervisor(&lifecycle).round(&[Part::Resume], &Control::new()).await;
+        assert_eq!(round.resumed.unwrap().operations[0].state, OperationState::Left);
+    });
+}
+
+#[test]
+fn one_pass_tries_a_bounded_number_of_left_overs() {
+    run(async {
+        let slow = Slow::new(80).await;
+        let lifecycle = slow.start();
+        for _ in 0..20 {
+            locked_and_left(&slow, &lifecycle).await;
+        }
+        tokio::time::sleep(MINUTE).await;
+        let pass = lifecycle.resume_due(&Control::new()).await.unwrap();
+        assert_eq!((pass.operations.len(), pass.waiting.len()), (16, 20), "{pass:?}");
+        let next = lifecycle.resume_due(&Control::new()).await.unwrap();
+        assert_eq!(next.operations.len(), 4, "those that the first pass had no place for: {next:?}");
+    });
+}

@@ -6,10 +6,11 @@ use windlass_cluster::{
     OperationState, ResumedCluster, ScaleRequest, Stage,
 };
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::table;
+use windlass_inspect::output::{Output, table};
 
 use super::failure::{failure_of, operation_failure};
 use super::{live, plan, specification, status};
+use crate::commands::lifecycle::Beside;
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
@@ -179,8 +180,8 @@ impl Performed {
     }
 }
 
-/// Runs one operation with its live view; first what earlier processes left open is ended, and then it is looked
-/// whether what was confirmed still holds.
+/// Runs one operation with its live view; first what earlier processes left open of this cluster is ended, and then it
+/// is looked whether what was confirmed still holds. What they left of others is ended beside it.
 pub(super) async fn perform(
     context: &Context,
     work: &ClusterWork,
@@ -191,11 +192,17 @@ pub(super) async fn perform(
     let (control, events) = ClusterControl::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let live = live::Live::follow(events, context.output, context.verbose());
-    note_resumed(context, &work.clusters, &control).await;
+    told(context.output, work.clusters.resume_before(name, &control).await.map(Vec::from_iter));
+    let others = ClusterControl::new();
+    let beside = {
+        let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
+        Beside::begin(move || others.leave(), async move { told(output, clusters.resume_others(&but, &own).await) })
+    };
     let ended = match still_confirmed().await {
         Ok(()) => Ok(operation(&control).await),
         Err(changed) => Err(changed),
     };
+    beside.end().await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
@@ -255,19 +262,17 @@ fn failed(error: &Error, status: Option<&ClusterStatus>, was_interrupted: bool) 
     failure.with_partial(document)
 }
 
-/// Keeps the promise that the next start ends what an earlier one left open.
-async fn note_resumed(context: &Context, clusters: &Clusters, control: &ClusterControl) {
-    match clusters.resume(control).await {
+/// Says what became of clusters' operations that were taken up.
+fn told(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
+    match resumed {
         Ok(resumed) => {
             for one in resumed {
-                context.output.say(&format!("note: {}", resumed_words(&one)));
+                output.say(&format!("note: {}", resumed_words(&one)));
             }
         }
         // Somebody else is doing it.
         Err(Error::Lifecycle(windlass_lifecycle::Error::RecoveryRunning { .. })) => {}
-        Err(error) => {
-            context.output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"));
-        }
+        Err(error) => output.say(&format!("note: what earlier processes left open cannot be ended now: {error}")),
     }
 }
 
