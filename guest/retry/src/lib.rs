@@ -83,7 +83,9 @@ fn manner(question: &Question) -> Manner {
         }
         Class::PreconditionFailed => Manner::Precondition,
         // Seen in the state of the resource itself, not in an answer (assumption: locked-is-final).
-        Class::Locked if failure.status.is_none() => Manner::Never("the resource is locked: Scaleway's support unlocks it"),
+        Class::Locked if failure.status.is_none() => {
+            Manner::Never("the resource is locked: Scaleway's support unlocks it")
+        }
         Class::Locked => Manner::Precondition,
         Class::TransientState => Manner::Transient,
         Class::RateLimited => Manner::RateLimit,

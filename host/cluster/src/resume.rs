@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use windlass_lifecycle::{Control, OperationId, OperationState as JournalState, Phase, ResourceKind, Resumed};
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
@@ -106,20 +107,23 @@ impl Clusters {
         Ok(resumed)
     }
 
-    async fn resume_stored(
-        &self,
+    /// Boxed: the compiler need not look through it for each future that holds it.
+    fn resume_stored<'c>(
+        &'c self,
         stored: StoredCluster,
-        control: &ClusterControl,
-    ) -> Result<Option<ResumedCluster>, Error> {
-        let name = stored.cluster.name;
-        match stored.open {
-            Some(_) => self.resume_cluster(&name, control).await,
-            None if stored.requests.delete => {
-                let outcome = self.terminate(&name, false, control).await;
-                Ok(Some(ResumedCluster { cluster: name, number: 0, outcome }))
+        control: &'c ClusterControl,
+    ) -> BoxFuture<'c, Result<Option<ResumedCluster>, Error>> {
+        Box::pin(async move {
+            let name = stored.cluster.name;
+            match stored.open {
+                Some(_) => self.resume_cluster(&name, control).await,
+                None if stored.requests.delete => {
+                    let outcome = self.terminate(&name, false, control).await;
+                    Ok(Some(ResumedCluster { cluster: name, number: 0, outcome }))
+                }
+                None => Ok(None),
             }
-            None => Ok(None),
-        }
+        })
     }
 
     /// As [`Clusters::resume`], for one cluster: takes its open operation over when nobody works on it. `None` when

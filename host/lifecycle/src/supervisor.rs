@@ -291,9 +291,8 @@ impl Supervisor {
         let lifecycle = &self.lifecycle;
         match part {
             Part::Resume => {
-                let resume = async {
-                    if paced { lifecycle.resume_due(&own).await } else { lifecycle.resume(&own).await }
-                };
+                let resume =
+                    async { if paced { lifecycle.resume_due(&own).await } else { lifecycle.resume(&own).await } };
                 let resumed = self.bounded(part, &own, resume).await?;
                 tell_resumed(&resumed);
                 round.resumed = Some(resumed);

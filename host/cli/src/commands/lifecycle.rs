@@ -25,7 +25,10 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Begins this work, which `leave` tells to end.
-    pub(super) fn begin(leave: impl FnOnce() + Send + 'static, work: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(super) fn begin(
+        leave: impl FnOnce() + Send + 'static,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
         Self { leave: Box::new(leave), work: tokio::spawn(work) }
     }
 

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     CleanedUp, Control, CreatedServer, Error, Event as Step, Happening, OperationFailure, OperationId, OperationKind,
-    OperationState, Part, PendingCleanup, PendingCreate, ResourceKind, Round, SupervisorOptions, SweepRequest,
+    OperationState, PendingCleanup, PendingCreate, ResourceKind, Round, SupervisorOptions, SweepRequest,
 };
+use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_policy::slots::{Retry, retry};
 use windlass_scaleway::Zone;
 
 use super::entry::{Event, Phase};

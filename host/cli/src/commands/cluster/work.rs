@@ -10,8 +10,8 @@ use windlass_inspect::output::{Output, table};
 
 use super::failure::{failure_of, operation_failure};
 use super::{live, plan, specification, status};
-use crate::commands::lifecycle::Beside;
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
+use crate::commands::lifecycle::Beside;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
 use crate::interrupt;
