@@ -84,7 +84,7 @@ pub use journal::{
 };
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use machines::{
-    AdoptedMachine, ClaimName, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
+    AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
 pub use report::{Left, Report};

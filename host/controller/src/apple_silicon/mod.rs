@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use serde_json::json;
-use windlass_lifecycle::{ClaimName, Listing, Pool, PoolPrefix, ReleaseRequest};
+use windlass_lifecycle::{ClaimName, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Zone;
@@ -398,6 +398,23 @@ impl Mac<'_> {
         })
     }
 
+    /// Whether the host came out of a pool, and was not ordered. The annotation counts where the journal does not say:
+    /// the object may have been moved here from another cluster.
+    fn was_adopted(&self, host: &str, claim: &ClaimName) -> bool {
+        let annotated =
+            || self.turn.object.annotations().get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered");
+        match self.turn.context.lifecycle.host_origin(host, claim) {
+            Ok(HostOrigin::Pool) => true,
+            Ok(HostOrigin::Ordered) => false,
+            Ok(_) => annotated(),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(host, error, "whether it was ordered cannot be read from the journal");
+                annotated()
+            }
+        }
+    }
+
     /// What is asked of the release slot.
     async fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
         let (annotations, bootstrap) = (self.turn.object.annotations(), self.bootstrap());
@@ -408,7 +425,7 @@ impl Mac<'_> {
         ReleaseRequest {
             requested,
             trigger: if kind == JobKind::Recover { Trigger::BootstrapFailed } else { Trigger::Released },
-            adopted: annotations.get(annotations::ORIGIN).is_none_or(|origin| origin != "ordered"),
+            adopted: self.was_adopted(&id, &claim),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
             // A Machine's provider id never changes: another host is another Machine.

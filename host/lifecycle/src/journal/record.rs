@@ -16,6 +16,9 @@ macro_rules! words {
         }
 
         impl $type {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$case,)*];
+
             /// The word that the journal and every JSON output use.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
@@ -105,7 +108,8 @@ words! {
 }
 
 impl OperationKind {
-    /// Whether it is called off by undoing it. The others go on: an undo cannot be undone, nor half a release.
+    /// Whether it makes or claims a machine. Such an operation is cancelled by undoing it; the others are finished.
+    /// Once done it explains its machine until another operation has removed or released that machine.
     pub(crate) const fn makes(self) -> bool {
         matches!(self, Self::CreateServer | Self::AdoptMachine | Self::OrderMachine)
     }

@@ -509,3 +509,55 @@ async fn pruning_keeps_what_explains_a_living_server() {
     expected.sort();
     assert_eq!(rest, expected);
 }
+
+/// Whether an operation still says something about what exists: what a prune has to keep.
+fn explains(kind: OperationKind, state: OperationState, ended: bool, kept: bool) -> bool {
+    use OperationState::{Done, Kept, Left, Open, Undone, Unverified};
+    let explains_machine = match kind {
+        OperationKind::CreateServer | OperationKind::AdoptMachine | OperationKind::OrderMachine => !ended,
+        OperationKind::CleanupServer | OperationKind::Sweep | OperationKind::ReleaseMachine => false,
+    };
+    match state {
+        Open | Kept | Left | Unverified => true,
+        Done => explains_machine || kept,
+        Undone => kept,
+    }
+}
+
+#[tokio::test]
+async fn pruning_forgets_no_operation_that_explains_something() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let (mut seed, mut expected) = (0, Vec::new());
+    let ender = id(10_000);
+    let mut ends = Vec::new();
+    for kind in OperationKind::ALL {
+        for state in OperationState::ALL {
+            for (ended, kept) in [(false, false), (true, false), (false, true), (true, true)] {
+                seed += 1;
+                let id = id(seed);
+                journal.begin(NewOperation { kind: *kind, ..new(&id, 5) }).await.unwrap();
+                if kept {
+                    let data = json!({});
+                    journal.append(NewEntry { data, ..entry(&id, note::KEPT, Phase::Note) }).await.unwrap();
+                }
+                if *state != OperationState::Open {
+                    journal.close(closing(&id, *state)).await.unwrap();
+                }
+                ends.extend(ended.then(|| id.clone()));
+                if explains(*kind, *state, ended, kept) {
+                    expected.push(id);
+                }
+            }
+        }
+    }
+    journal.begin(NewOperation { kind: OperationKind::Sweep, ..new(&ender, 5) }).await.unwrap();
+    journal.close(Closing { ends, ..closing(&ender, OperationState::Done) }).await.unwrap();
+    journal.prune(10).await.unwrap();
+    let rest = journal.operations(&OperationFilter::default()).unwrap();
+    let mut rest: Vec<_> = rest.into_iter().map(|operation| operation.id).collect();
+    rest.sort();
+    expected.sort();
+    assert_eq!(rest, expected);
+    assert!(journal.is_kept("an-ip").unwrap(), "a kept address stays kept");
+}

@@ -5,6 +5,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
+use super::note::KEPT;
 use super::read::open_cleanup;
 use super::record::LONGEST_JSON;
 use super::record::{Closing, NewEntry, NewOperation, OperationKind};
@@ -144,10 +145,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
             found(written, operation)
         }
         Write::Prune { before } => {
-            // A created server explains itself by its operation until another has removed it.
-            let condition = "created_at < ?1 and updated_at < ?1 and (
-                     state = 'undone'
-                     or (state = 'done' and (kind <> 'create-server' or ended_by is not null)))";
+            let condition = prunable();
             connection
                 .execute(
                     &format!("delete from entries where operation in (select id from operations where {condition})"),
@@ -159,6 +157,22 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 .map_err(failed)
         }
     }
+}
+
+/// Which operations ended before `?1` and explain nothing that may still exist.
+///
+/// Spared are an operation that made or claimed a machine, until another one has removed or released that machine, and
+/// an operation that kept a resource on purpose: only the journal knows that a Mac was ordered, and whose a server is.
+fn prunable() -> String {
+    let makers: Vec<String> =
+        OperationKind::ALL.iter().filter(|kind| kind.makes()).map(|kind| format!("'{kind}'")).collect();
+    format!(
+        "created_at < ?1 and updated_at < ?1
+         and (state = 'undone' or (state = 'done' and (kind not in ({}) or ended_by is not null)))
+         and not exists (select 1 from entries
+                         where operation = operations.id and step = '{KEPT}' and phase = 'note')",
+        makers.join(", ")
+    )
 }
 
 fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {

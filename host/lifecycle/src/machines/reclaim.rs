@@ -11,6 +11,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 use super::adopt::fresh;
 use super::eligibility::is_stale;
 use super::names::{ClaimName, PoolPrefix, is_returning};
+use super::origin::{HostOrigin, origin};
 use super::release::{ReleaseRequest, Released};
 use crate::Error;
 use crate::control::Control;
@@ -122,8 +123,10 @@ impl Lifecycle {
             if stranded.spared.is_none()
                 && let ReclaimMode::ReturnToPool(prefix) = &request.mode
             {
+                let origin = origin(&self.shared, &host.id, &claim)?;
                 let release = ReleaseRequest {
                     trigger: Trigger::Reclaim,
+                    adopted: origin != HostOrigin::Ordered,
                     ..ReleaseRequest::new(request.zone.clone(), &host.id, claim, Some(prefix.clone()))
                 };
                 match self.release_machine(&release, control).await {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Error, OperationKind, ReleaseOutcome, ReleaseRequest, Released};
+use windlass_lifecycle::{ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released};
 use windlass_policy::slots::release::Requested;
 
 use super::Hosts;
@@ -52,7 +52,24 @@ impl Hosts {
         let hosts = Arc::clone(self);
         self.tasks.spawn(async move {
             let configuration = &hosts.configuration;
-            let adopted = hosts.was_adopted(&host);
+            let mut attempt = 1;
+            let adopted = loop {
+                let error = match hosts.was_adopted(&claim, &host) {
+                    Ok(adopted) => break adopted,
+                    Err(error) => error,
+                };
+                tracing::error!(
+                    instance = %claim,
+                    host,
+                    error = &error as &dyn std::error::Error,
+                    "it is not released yet: whether it was ordered cannot be read from the journal"
+                );
+                let wait = hosts.again(claim.as_str(), Duration::ZERO, attempt);
+                if !hosts.pause(wait).await {
+                    return;
+                }
+                attempt = attempt.saturating_add(1);
+            };
             // What was ordered because the pool was empty is not to let the pool grow, unless that is requested.
             let pool = configuration
                 .pool
@@ -64,32 +81,39 @@ impl Hosts {
             loop {
                 let ended = hosts.lifecycle.release_machine(&request, &hosts.control).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
-                tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
-                    () = hosts.tasks.leaving().cancelled() => return,
+                if !hosts.pause(wait).await {
+                    return;
                 }
                 request.attempt = request.attempt.saturating_add(1);
             }
         });
     }
 
-    /// Whether a host came out of the pool, and was not ordered for this group. Where that is not known any more it is
-    /// taken for a host of the pool: so it is never deleted by mistake.
-    fn was_adopted(&self, host: &str) -> bool {
-        if self.configuration.pool.is_none() {
-            return false;
+    /// Waits. False: this process is to end.
+    async fn pause(&self, wait: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            () = self.tasks.leaving().cancelled() => false,
         }
-        let operations = match self.lifecycle.journal().operations_of_resource(host) {
-            Ok(operations) => operations,
-            Err(error) => {
-                tracing::warn!(host, error = &error as &dyn std::error::Error, "where it came from cannot be read");
-                return true;
-            }
-        };
-        let claimed = operations
-            .into_iter()
-            .find(|operation| matches!(operation.kind, OperationKind::AdoptMachine | OperationKind::OrderMachine));
-        claimed.is_none_or(|operation| operation.kind == OperationKind::AdoptMachine)
+    }
+
+    /// Whether a host came out of the pool, and was not ordered for this group. A host of unknown origin goes into the
+    /// pool, since one that is deleted by mistake cannot be had back; that it may have been ordered is said.
+    ///
+    /// # Errors
+    /// When the journal cannot be read: nothing is decided then.
+    fn was_adopted(&self, claim: &ClaimName, host: &str) -> Result<bool, Error> {
+        let Some(pool) = &self.configuration.pool else { return Ok(false) };
+        let origin = self.lifecycle.host_origin(host, claim)?;
+        if origin == HostOrigin::Unknown && self.configuration.order {
+            tracing::warn!(
+                instance = %claim,
+                host,
+                "the journal does not say whether this Mac came from the pool or was ordered: it goes into the pool \
+                 {pool}. If it was ordered, delete it, or it is billed until you do"
+            );
+        }
+        Ok(origin != HostOrigin::Ordered)
     }
 
     /// Takes the end of a release into the book; answers how long to wait where it has to be asked for again.

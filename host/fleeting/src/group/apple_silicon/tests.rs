@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_lifecycle::{Durability, OperationFilter, StateDirectory};
 use windlass_policy::{Host, HostOptions, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{
@@ -282,6 +282,27 @@ fn a_host_ordered_beside_the_pool_does_not_go_into_it_and_one_of_the_pool_does()
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 1);
         assert_eq!(world.hosts().iter().filter(|host| host["deletion_scheduled"] == true).count(), 1);
+        hosts.leave(Duration::from_secs(5)).await;
+    });
+}
+
+#[test]
+fn an_ordered_host_is_deleted_however_long_it_has_worked() {
+    paused(async {
+        let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
+        let hosts = world.start(json!({"order": true})).await;
+        hosts.increase(2).unwrap();
+        let ids = until_running(&hosts, 2).await;
+        // Everything that may be forgotten is.
+        hosts.lifecycle.journal().prune(u64::MAX).await.unwrap();
+        hosts.decrease(ids);
+        until_none(&hosts).await;
+        assert_eq!(world.in_pool(), 1);
+        assert_eq!(world.hosts().iter().filter(|host| host["deletion_scheduled"] == true).count(), 1);
+        // Both claims have ended, so nothing of them is remembered any more.
+        hosts.lifecycle.journal().prune(u64::MAX).await.unwrap();
+        let rest = hosts.lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+        assert!(rest.is_empty(), "{rest:?}");
         hosts.leave(Duration::from_secs(5)).await;
     });
 }

@@ -21,6 +21,7 @@ use super::group;
 use super::host::{Presence, Refused, presence};
 use super::lock::{HELD, lock};
 use super::names::is_returning;
+use super::origin::ended_claims;
 use super::restart::Restart;
 use crate::Error;
 use crate::control::{Control, Happening};
@@ -55,7 +56,8 @@ impl Lifecycle {
     /// # Guarantees
     /// Only a host that carries the claim is wiped, deleted or restarted, and only on the slot's verdict. A policy that
     /// fails means "ask again". Asked for again, after any end and after a crash at any point, it ends as it would
-    /// have: each action that was done counts as done. Nothing is written into the journal unless something is done.
+    /// have: each action that was done counts as done. Nothing is written into the journal unless something is done,
+    /// or the journal learns that a host is gone which it takes for claimed.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`],
@@ -331,6 +333,10 @@ impl<'s> Releasing<'s> {
             (Err(Trouble::Stop(Stop::Journal(error)) | Trouble::Error(error)), None) => return Err(error),
             (Err(Trouble::Stop(_)), None) => return Err(Error::NotBegun),
         };
+        let ends = ended_claims(self.shared, &self.specification.request, &outcome)?;
+        if self.opened.is_none() && !ends.is_empty() {
+            self.opened = Some(self.begin().await?);
+        }
         let operation = self.opened.as_ref().map(|(run, _)| run.id.clone());
         let state = match &outcome {
             // It still lacks its name in the pool, which the next start gives it.
@@ -352,7 +358,7 @@ impl<'s> Releasing<'s> {
                 cause: why.as_ref().map(|words| json!(words)),
                 reasons: run.reasons(),
                 report: Some(json!(outcome)),
-                ends: Vec::new(),
+                ends,
                 look_at: None,
                 at: self.shared.clock.now(),
             };

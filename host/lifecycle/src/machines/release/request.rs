@@ -6,7 +6,7 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
 use crate::OperationId;
-use crate::machines::names::{ClaimName, PoolPrefix};
+use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
 
 /// How often the slot is asked in one release: an action that is refused and asked for again and again ends here.
 pub(super) const ASKINGS: u32 = 6;
@@ -102,6 +102,16 @@ impl ReleaseOutcome {
     #[must_use]
     pub fn is_released(&self) -> bool {
         !matches!(self, Self::AskAgain { .. } | Self::Rebooted | Self::GivenUp)
+    }
+
+    /// Whether nothing has to be remembered of how the host was claimed. A kept host keeps its claim, and one that
+    /// still lacks its name in the pool is not there yet.
+    pub(crate) fn ends_claim(&self) -> bool {
+        match self {
+            Self::ReturnedToPool { name } => !is_returning(name),
+            Self::Kept => false,
+            other => other.is_released(),
+        }
     }
 }
 

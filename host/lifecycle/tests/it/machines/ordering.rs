@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use windlass_lifecycle::{
-    ClaimName, Control, Error, Lifecycle, OperationFilter, OperationState, OrderRequest, Supervisor, SupervisorOptions,
+    ClaimName, Control, Error, HostOrigin, Lifecycle, OperationFilter, OperationState, OrderRequest, ReleaseOutcome,
+    ReleaseRequest, Supervisor, SupervisorOptions,
 };
 use windlass_simulator::{Effect, FaultKind, FaultRule, Latency, Options};
 
@@ -216,5 +217,33 @@ fn an_order_that_may_still_be_delivered_counts_against_the_limit() {
         let error = lifecycle.order_machine(&order(&claim("b"), 1), &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::MachineLimit { existing: 1, limit: 1 }), "counted once: {error}");
         assert_eq!(macs.hosts().len(), 1);
+    });
+}
+
+#[test]
+fn the_journal_says_where_a_claimed_host_came_from_until_it_is_gone() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let control = Control::new();
+        let (claimed, ordered) = (claim("a"), claim("b"));
+        let from_pool = lifecycle.adopt_machine(&pool(), &claimed, &control).await.unwrap().server.id;
+        let new = lifecycle.order_machine(&order(&ordered, 2), &control).await.unwrap().server.id;
+        lifecycle.journal().prune(u64::MAX).await.unwrap();
+        let origin = |host: &str, claim: &ClaimName| lifecycle.host_origin(host, claim).unwrap();
+        assert_eq!((origin(&from_pool, &claimed), origin(&new, &ordered)), (HostOrigin::Pool, HostOrigin::Ordered));
+        assert_eq!(origin("another host", &claim("c")), HostOrigin::Unknown);
+        // A host that somebody else removed is asked about once more; then nothing has to be remembered.
+        tokio::time::sleep(MINUTE * 25 * 60).await;
+        macs.client.apple_silicon(&zone()).delete_server(&new).await.unwrap();
+        let request = ReleaseRequest::new(zone(), &new, ordered.clone(), None);
+        let released = lifecycle.release_machine(&request, &control).await.unwrap();
+        assert_eq!(released.outcome, ReleaseOutcome::AlreadyGone);
+        let again = lifecycle.release_machine(&request, &control).await.unwrap();
+        assert!(again.operation.is_none(), "nothing new is learned, so nothing is written");
+        lifecycle.journal().prune(u64::MAX).await.unwrap();
+        let rest = lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        assert_eq!((origin(&from_pool, &claimed), origin(&new, &ordered)), (HostOrigin::Pool, HostOrigin::Unknown));
     });
 }
