@@ -53,7 +53,8 @@ pub(crate) struct Client {
     base: Url,
     registry: String,
     scope: String,
-    credentials: Option<Credentials>,
+    /// Tried in this order.
+    credentials: Vec<Credentials>,
     authorization: tokio::sync::Mutex<Option<HeaderValue>>,
 }
 
@@ -78,7 +79,7 @@ impl Client {
         access: Access,
         settings: &HostSettings,
         ca: Option<&[u8]>,
-        credentials: Option<Credentials>,
+        credentials: Vec<Credentials>,
     ) -> Result<Client, Error> {
         let problem = |problem: String| Error::Registry { registry: registry.to_owned(), problem };
         let loopback = is_loopback(registry);
@@ -211,7 +212,7 @@ impl Client {
         body: Option<&[u8]>,
     ) -> Result<Response, Error> {
         let mut redirections = 0;
-        let mut asked_for_credentials = false;
+        let mut tried = 0;
         loop {
             let is_ours = url.origin() == self.base.origin();
             let mut request = self.http.request(method.clone(), url.clone()).headers(headers.clone());
@@ -223,9 +224,10 @@ impl Client {
             }
             let response = request.send().await.map_err(|error| self.problem(words(&error)))?;
             let status = response.status();
-            if status == StatusCode::UNAUTHORIZED && is_ours && !asked_for_credentials {
-                asked_for_credentials = true;
-                let authorization = self.authorize(&response).await?;
+            if status == StatusCode::UNAUTHORIZED
+                && is_ours
+                && let Some(authorization) = self.next_authorization(&response, &mut tried).await?
+            {
                 *self.authorization.lock().await = Some(authorization);
                 continue;
             }
@@ -244,19 +246,36 @@ impl Client {
         }
     }
 
+    /// The answer to a registry's 401, by the first credentials that were not tried for this request. None after the
+    /// last ones.
+    async fn next_authorization(&self, response: &Response, tried: &mut usize) -> Result<Option<HeaderValue>, Error> {
+        loop {
+            let credentials = self.credentials.get(*tried);
+            // A registry's token service may let in everybody: it is asked once without credentials, if there are none.
+            if credentials.is_none() && *tried > 0 {
+                return Ok(None);
+            }
+            *tried += 1;
+            let authorization = self.authorize(response, credentials).await;
+            if authorization.is_ok() || *tried >= self.credentials.len() {
+                return authorization.map(Some);
+            }
+        }
+    }
+
     /// What a registry asks for with its 401: the password itself, or a token for it.
-    async fn authorize(&self, response: &Response) -> Result<HeaderValue, Error> {
+    async fn authorize(&self, response: &Response, credentials: Option<&Credentials>) -> Result<HeaderValue, Error> {
         let challenges =
             response.headers().get_all(WWW_AUTHENTICATE).into_iter().filter_map(|value| value.to_str().ok());
         let mut basic = false;
         for challenge in challenges {
             let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
             if scheme.eq_ignore_ascii_case("bearer") {
-                return self.token(parameters).await;
+                return self.token(parameters, credentials).await;
             }
             basic |= scheme.eq_ignore_ascii_case("basic");
         }
-        match (&self.credentials, basic) {
+        match (credentials, basic) {
             (Some(Credentials::Password { name, password }), true) => self.secret(&basic_of(name, password)),
             (_, true) => {
                 Err(self.problem("it asks for a name and a password, and Docker's configuration has none".into()))
@@ -265,7 +284,7 @@ impl Client {
         }
     }
 
-    async fn token(&self, parameters: &str) -> Result<HeaderValue, Error> {
+    async fn token(&self, parameters: &str, credentials: Option<&Credentials>) -> Result<HeaderValue, Error> {
         let realm =
             parameter(parameters, "realm").ok_or_else(|| self.problem("its 401 names no token service".into()))?;
         let mut url = Url::parse(&realm).map_err(|_| self.problem("its token service has no valid URL".into()))?;
@@ -274,7 +293,7 @@ impl Client {
             return Err(self.problem("its token service is not reached by https".into()));
         }
         let service = parameter(parameters, "service");
-        let request = match &self.credentials {
+        let request = match credentials {
             Some(Credentials::IdentityToken(token)) => {
                 let fields = [
                     ("grant_type", "refresh_token"),

@@ -303,7 +303,7 @@ impl Registries {
             }
             None => None,
         };
-        let credentials = self.docker.credentials(registry).await?;
+        let credentials = self.docker.credentials(registry, reference.repository()).await?;
         Client::new(registry, reference, access, settings, certificates.as_deref(), credentials)
     }
 

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use windlass_distribution::{Fetch as _, Registries, RegistryOptions, RegistrySettings};
 
 use crate::support::{Home, LAYER, MOST, Server, honest, respond_with};
@@ -79,6 +81,121 @@ fn a_password_that_is_refused_is_not_sent_again_and_never_shown() {
     assert_eq!(registry.requests().len(), 2);
 }
 
+/// A registry that lets in `ci` with `secret-word`, and nobody else.
+fn closed_to_others() -> Server {
+    Server::start(|request, stream| {
+        if request.head.contains(&format!("Basic {ENCODED}")) {
+            honest(request, stream, LAYER);
+        } else {
+            respond_with(stream, "401 Unauthorized", CHALLENGE);
+        }
+    })
+}
+
+#[test]
+fn credentials_are_found_by_scheme_path_and_pattern() {
+    let registry = closed_to_others();
+    let host = &registry.address;
+    let pattern = host.replacen("127", "1*", 1);
+    for key in [
+        host.clone(),
+        format!("{host}/"),
+        format!("http://{host}"),
+        format!("https://{host}/"),
+        format!("http://{host}/v1/"),
+        format!("https://{host}/v1/"),
+        format!("https://{host}/v2/"),
+        format!("{host}/team"),
+        format!("{host}/team/"),
+        format!("{host}/team/policy"),
+        format!("https://{host}/team"),
+        format!("https://{host}/v2/team/policy"),
+        pattern.clone(),
+        format!("{pattern}/team"),
+    ] {
+        let home = home_with(&serde_json::json!({"auths": {&key: {"auth": ENCODED}}}).to_string());
+        let fetched = fetch(&home, &registry);
+        assert!(fetched.is_ok(), "{key}: {fetched:?}");
+    }
+}
+
+#[test]
+fn credentials_of_another_path_or_port_are_not_sent() {
+    let registry = closed_to_others();
+    let host = &registry.address;
+    let (name, port) = host.rsplit_once(':').unwrap();
+    for key in [
+        format!("{host}/tea"),
+        format!("{host}/team2"),
+        format!("{host}/policy"),
+        format!("{host}/team/policy/more"),
+        format!("{host}/team/policy:main"),
+        name.to_owned(),
+        format!("{name}:1{port}"),
+        format!("{name}:*"),
+        format!("*:{port}"),
+        format!("*.{host}"),
+    ] {
+        let home = home_with(&serde_json::json!({"auths": {&key: {"auth": ENCODED}}}).to_string());
+        let words = fetch(&home, &registry).unwrap_err();
+        assert!(words.contains("Docker's configuration has none"), "{key}: {words}");
+    }
+    assert!(registry.requests().iter().all(|request| !request.head.contains(ENCODED)));
+}
+
+#[test]
+fn the_longest_path_is_tried_first_and_then_the_others() {
+    let registry = closed_to_others();
+    let host = &registry.address;
+    let auth_of = |name: &str| BASE64.encode(format!("{name}:secret-word"));
+    // Nobody but `ci` is let in: all that fit are seen, in the order in which they are tried.
+    let home = home_with(
+        &serde_json::json!({"auths": {
+            host: {"auth": ENCODED},
+            format!("https://{host}/team"): {"auth": auth_of("team")},
+            format!("{host}/team/policy"): {"auth": auth_of("policy")},
+            format!("{host}/other"): {"auth": auth_of("other")},
+            format!("{host}/team/empty"): {},
+        }})
+        .to_string(),
+    );
+    fetch(&home, &registry).unwrap();
+    let sent = registry.requests().into_iter().filter_map(|request| {
+        let (_, rest) = request.head.split_once("Basic ")?;
+        let decoded = BASE64.decode(rest.lines().next()?).ok()?;
+        Some(String::from_utf8(decoded).ok()?.split(':').next()?.to_owned())
+    });
+    // The manifest with each of them, then the layer.
+    assert_eq!(sent.collect::<Vec<_>>(), ["policy", "team", "ci", "ci"]);
+}
+
+#[test]
+fn a_token_service_that_refuses_one_name_is_asked_with_the_next() {
+    let tokens = Server::start(|request, stream| {
+        if request.head.contains(&format!("Basic {ENCODED}")) {
+            crate::support::respond(stream, "200 OK", "application/json", br#"{"token": "a-token"}"#);
+        } else {
+            respond_with(stream, "401 Unauthorized", CHALLENGE);
+        }
+    });
+    let realm = format!("http://{}/token", tokens.address);
+    let registry = Server::start(move |request, stream| {
+        if request.head.contains("Bearer a-token") {
+            honest(request, stream, LAYER);
+        } else {
+            let challenge = format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\nContent-Length: 0\r\n");
+            respond_with(stream, "401 Unauthorized", &challenge);
+        }
+    });
+    let auths = serde_json::json!({
+        format!("{}/team", registry.address): {"username": "team", "password": "old"},
+        &registry.address: {"auth": ENCODED},
+    });
+    let home = home_with(&serde_json::json!({"auths": auths}).to_string());
+    fetch(&home, &registry).unwrap();
+    assert_eq!(tokens.requests().len(), 2);
+}
+
 #[test]
 fn a_token_is_had_from_the_service_that_the_registry_names() {
     let tokens = Server::start(|request, stream| {
@@ -131,13 +248,7 @@ fn helpers_are_asked_and_neither_waited_for_nor_believed_without_end() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let registry = Server::start(|request, stream| {
-        if request.head.contains(&format!("Basic {ENCODED}")) {
-            honest(request, stream, LAYER);
-        } else {
-            respond_with(stream, "401 Unauthorized", CHALLENGE);
-        }
-    });
+    let registry = closed_to_others();
     for (name, words) in [
         ("answers", None),
         ("hangs", Some("did not answer within 300ms")),
