@@ -196,6 +196,11 @@ impl Item {
         self.value["state"].as_str().unwrap_or_default()
     }
 
+    /// Whether somebody protected it (servers).
+    pub(crate) fn is_protected(&self) -> bool {
+        self.value["protected"] == true
+    }
+
     /// The servers that it is attached to, or on its way to or from.
     pub(crate) fn servers(&self) -> Vec<&str> {
         let references = self.value["references"].as_array().into_iter().flatten();

@@ -133,8 +133,8 @@ mod tests {
     #[test]
     fn what_probes_share_is_counted_once_and_a_spare_for_each() {
         let all = cost(Probe::all(), 0.01);
-        assert_eq!((all.servers, all.addresses, all.local_volumes, all.block_volumes), (2, 4, 1, 3));
-        assert!((all.servers_for_an_hour - 0.02).abs() < 1e-9);
+        assert_eq!((all.servers, all.addresses, all.local_volumes, all.block_volumes), (3, 4, 1, 4));
+        assert!((all.servers_for_an_hour - 0.03).abs() < 1e-9);
         let none = cost(&[], 0.01);
         assert_eq!((none.servers, none.addresses, none.block_volumes), (0, 0, 0));
     }

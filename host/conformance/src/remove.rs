@@ -150,6 +150,10 @@ async fn step(api: &Api, kind: Kind, id: &str, began: Instant) -> Result<Step, S
     let Presence::Here(item) = api.presence(kind, id).await? else {
         return Ok(Step::Gone);
     };
+    if item.is_protected() {
+        // By this run's own probe, which was interrupted.
+        api.update(kind, id, &json!({ "protected": false })).await?;
+    }
     let attached = kind != Kind::Ip && !item.servers().is_empty();
     let answer = match (kind, item.state()) {
         (Kind::Server, "running" | "stopped in place") => {

@@ -110,6 +110,12 @@ const ALL: &[Probe] = &[
         ask: servers::delete_leaves_parts,
     },
     Probe {
+        id: "protected-delete-accepted",
+        title: "a protected server says so, and can be deleted when it is stopped",
+        needs: &[SpareServer],
+        ask: servers::protected_delete_accepted,
+    },
+    Probe {
         id: "action-takes-effect",
         title: "a power-on is answered 202, and the server is no longer `stopped` two seconds later",
         needs: &[RunningServer],

@@ -76,6 +76,29 @@ pub(super) fn delete_leaves_parts(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     .boxed()
 }
 
+pub(super) fn protected_delete_accepted(bench: &mut Bench) -> BoxFuture<'_, Asked> {
+    async move {
+        let server = bench.server(&[]).await?;
+        let set = bench.api.update(Kind::Server, &server.id, &json!({ "protected": true })).await?;
+        if !set.is_success() {
+            return Err(Stop::unknown(format!("the server could not be protected: {}", set.words())));
+        }
+        if !bench.api.read(Kind::Server, &server.id).await?.is_protected() {
+            return Ok(Verdict::broken(format!("answered {}, and the server does not show it", set.words())));
+        }
+        let deleted = bench.api.delete(Kind::Server, &server.id).await?;
+        if !deleted.is_success() {
+            return Ok(Verdict::broken(format!("refused: {}", deleted.words())));
+        }
+        Ok(if bench.server_goes(&server.id, SERVER_GOES).await? {
+            Verdict::Holds
+        } else {
+            Verdict::broken(format!("answered {}, and the server stays", deleted.words()))
+        })
+    }
+    .boxed()
+}
+
 pub(super) fn action_takes_effect(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let started = bench.fixture(Fixture::RunningServer).await;

@@ -34,6 +34,8 @@ pub enum Misbehaviour {
     RunningDeleteAccepted,
     /// Detaching is refused.
     DetachRefused,
+    /// A protected server cannot be deleted.
+    ProtectedDeleteRefused,
 }
 
 use Misbehaviour as M;
@@ -132,7 +134,9 @@ async fn instead(inner: &Arc<dyn Transport>, how: Misbehaviour, asked: &Asked, r
         M::DetachRefused => return Ok(asked.is(Method::POST, &["servers", "*", "detach-volume"]).then(refusal)),
         M::AttachedAddressRefused => asked.is(Method::DELETE, &["ips", "*"]),
         M::AttachedVolumeAccepted => asked.is_block() && asked.is(Method::DELETE, &["volumes", "*"]),
-        M::DeleteTakesVolumes | M::RunningDeleteAccepted => asked.is(Method::DELETE, &["servers", "*"]),
+        M::DeleteTakesVolumes | M::RunningDeleteAccepted | M::ProtectedDeleteRefused => {
+            asked.is(Method::DELETE, &["servers", "*"])
+        }
         M::TerminateTakesVolumes => {
             asked.is(Method::POST, &["servers", "*", "action"]) && body()["action"] == "terminate"
         }
@@ -155,6 +159,7 @@ async fn instead(inner: &Arc<dyn Transport>, how: Misbehaviour, asked: &Asked, r
     Ok(match how {
         M::AttachedAddressRefused if read["ip"]["server"].is_object() => Some(refusal()),
         M::AttachedVolumeAccepted if is_attached => Some(answer(204, &Value::Null)),
+        M::ProtectedDeleteRefused if server["protected"] == true => Some(refusal()),
         M::RunningDeleteAccepted if server["state"] == "running" => {
             call(Method::POST, format!("{path}/action"), json!({"action": "terminate"})).await?;
             Some(answer(204, &Value::Null))

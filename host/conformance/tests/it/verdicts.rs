@@ -49,6 +49,7 @@ const MISBEHAVIOURS: &[(M, &[&str], &[&str])] = &[
     (M::TerminateTakesVolumes, &["terminate-leaves-parts"], &[]),
     (M::ActionAnswersOk, &["action-takes-effect"], &[]),
     (M::RunningDeleteAccepted, &["running-delete-refused"], &["terminate-leaves-parts"]),
+    (M::ProtectedDeleteRefused, &["protected-delete-accepted"], &[]),
     (M::DetachRefused, &["detached-from-stopped", "detached-from-running"], &[]),
 ];
 

@@ -184,14 +184,17 @@ async fn a_rename_renames_the_host_too_and_a_patch_changes_only_what_it_names() 
 }
 
 #[tokio::test]
-async fn protected_servers_are_neither_terminated_nor_deleted() {
+async fn a_protected_server_refuses_to_stop_and_is_deleted_when_it_stands_still() {
     let caller = Caller::still();
     let id = caller.server(json!({"protected": true})).await;
-    let refusal = caller.delete(&format!("{INSTANCE}/servers/{id}")).await.expect(400);
-    assert_eq!(refusal["precondition"], "protected_resource");
     caller.act(&id, "poweron").await.expect(202);
     caller.advance(10);
-    assert_eq!(caller.act(&id, "terminate").await.expect(400)["precondition"], "protected_resource");
+    for action in ["poweroff", "stop_in_place", "reboot", "terminate"] {
+        assert_eq!(caller.act(&id, action).await.expect(400)["precondition"], "protected_resource", "{action}");
+    }
+    let stopped = caller.server(json!({"protected": true})).await;
+    caller.delete(&format!("{INSTANCE}/servers/{stopped}")).await.expect(204);
+    caller.get(&format!("{INSTANCE}/servers/{stopped}")).await.expect(404);
 }
 
 #[tokio::test]
