@@ -132,7 +132,7 @@ impl Changeable for Server {
 
     /// Protection is somebody's word that the server is to stay as it is: it is neither deleted nor stopped nor
     /// restarted, nor is anything taken off it. Scaleway itself refuses the actions, and deletes a protected server
-    /// that stands still. (assumption: protection-spares-actions-only)
+    /// that stands still. (assumption: protected-delete-accepted)
     fn forbids(&self, change: &ServerChange) -> bool {
         self.protected
             && match change {

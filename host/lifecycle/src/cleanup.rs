@@ -17,7 +17,7 @@ use crate::journal::step::{Create, Step};
 use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
-use crate::report::Report;
+use crate::report::{Left, Report};
 use crate::run::Run;
 use crate::run::UNKNOWN_GROUP;
 use crate::shared::{Active, Shared};
@@ -237,10 +237,12 @@ async fn claims_of_unknown(
     };
     let name = ResourceName { kind: ResourceKind::Server, id: id.clone(), zone: run.zone.to_string(), server: None };
     let instance = shared.client.instance(&run.zone);
-    let server = match run.look_one("get-server", || instance.get_server(id)).await {
+    let server = match run.look_one("get-server", id, || instance.get_server(id)).await {
         Ok(server) => server,
         Err(Stop::Failed(failed)) => {
+            let left = Left { resource: name, why: "whether it is gone could not be seen".to_owned() };
             let report = Report {
+                left: vec![left],
                 unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
                 ..Report::default()
             };

@@ -13,7 +13,7 @@ use windlass_scaleway::types::block::{
 };
 use windlass_scaleway::types::instance::{
     CreateIp, CreatePrivateNic, Ip, IpState, IpType, ListIps, ListPrivateNics, ListServers, PrivateNic, Server,
-    ServerAction, ServerState, UpdateServer, UpdateVolume, Volume,
+    ServerAction, ServerState, ServerVolume, UpdateServer, UpdateVolume, Volume,
 };
 
 use crate::change::{self, BlockVolumeChange, Changeable, Outcome, ServerChange, VolumeChange, first_change};
@@ -21,7 +21,7 @@ use crate::failure::{self, AttemptFailure};
 use crate::images::Wanted;
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
-use crate::ownership::{Claims, is_as_created, volume_kind, volumes_made};
+use crate::ownership::{Claims, is_as_created, volumes_made};
 use crate::run::Run;
 use crate::specification::{AddressKind, AddressPool, ServerSpecification};
 use crate::stop::Stop;
@@ -222,7 +222,7 @@ impl Creation<'_> {
     async fn lost_its_address(&self) -> Result<bool, Stop> {
         let Some(held) = &self.pooled_ip else { return Ok(false) };
         let instance = self.run.shared.client.instance(&self.run.zone);
-        let ip = self.run.look_one("get-ip", || instance.get_ip(held.key())).await?;
+        let ip = self.run.look_one("get-ip", held.key(), || instance.get_ip(held.key())).await?;
         Ok(!ip.is_some_and(|ip| is_free(&ip)))
     }
 
@@ -441,6 +441,29 @@ impl Creation<'_> {
         }
     }
 
+    /// The kind of a volume that came with a server. Which API holds one of an unknown type is found by asking both.
+    async fn kind_of(&self, step: &str, volume: &ServerVolume) -> Result<ResourceKind, Stop> {
+        let kind = ResourceKind::of_volume(&volume.volume_type);
+        if kind != ResourceKind::Volume {
+            return Ok(kind);
+        }
+        let (run, id) = (self.run, volume.id.as_str());
+        let block = run.shared.client.block(&run.zone);
+        if run.look_one("get-block-volume", id, || block.get_volume(id)).await?.is_some() {
+            return Ok(ResourceKind::BlockVolume);
+        }
+        let instance = run.shared.client.instance(&run.zone);
+        if run.look_one("get-local-volume", id, || instance.get_volume(id)).await?.is_some() {
+            return Ok(ResourceKind::LocalVolume);
+        }
+        let words = format!(
+            "the server came with volume {id} of type {:?}, which this version of Windlass does not know, and neither \
+             the Block Storage API nor the Instance API shows it",
+            volume.volume_type.as_str()
+        );
+        Err(Stop::failed(step, failure::of_class(FailureClass::Other, words)))
+    }
+
     /// Volumes that came into being with the server get the tags that they could not be given then.
     async fn tag_volumes(&mut self, server: &Server) -> Result<(), Stop> {
         let made = volumes_made(server, self.run.zone.as_str(), &self.run.shared.owner, self.specification);
@@ -449,7 +472,7 @@ impl Creation<'_> {
                 continue;
             }
             let step = "tag-volume";
-            let kind = volume_kind(&volume.volume_type);
+            let kind = self.kind_of(step, volume).await?;
             let name = self.name(kind, &volume.id);
             let operations = if position == "0" { self.specification.root_volume.operations_per_second } else { None };
             self.run.begin(Create::TagVolume, Some(name.clone())).await?;

@@ -12,7 +12,7 @@ use windlass_scaleway::types::instance::{
 use crate::journal::note::Note;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{Candidate, Claims, Provenance, volume_name};
-use crate::run::Run;
+use crate::run::{Asked, Run};
 use crate::stop::Stop;
 use crate::tags;
 
@@ -25,11 +25,14 @@ pub(crate) struct Scope {
     pub(crate) spare: BTreeSet<String>,
     /// Kept on purpose by this operation, whether or not it could be marked.
     pub(crate) kept: BTreeSet<String>,
+    /// Volumes of unknown types that came with our servers and that neither API shows: nobody knows whether they are
+    /// there.
+    pub(crate) unplaced: BTreeSet<ResourceName>,
 }
 
 impl Scope {
     pub(crate) fn new(claims: Claims) -> Self {
-        Self { claims, spare: BTreeSet::new(), kept: BTreeSet::new() }
+        Self { claims, spare: BTreeSet::new(), kept: BTreeSet::new(), unplaced: BTreeSet::new() }
     }
 }
 
@@ -87,7 +90,8 @@ fn evidence(provenance: Provenance) -> Evidence {
 /// Looks for everything in the scope. Journals what is ours of it, so that a successor knows volumes that lose their
 /// server before they carry a tag.
 pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, Stop> {
-    let mut look = Look { run, claims: &mut scope.claims, found: Vec::new(), seen: BTreeSet::new() };
+    let mut look =
+        Look { run, claims: &mut scope.claims, found: Vec::new(), seen: BTreeSet::new(), unplaced: BTreeSet::new() };
     let tagged = look.search().await?;
     // Servers first: whether an address or a volume is in use depends on whose server it is attached to.
     tagged.servers.into_iter().for_each(|server| look.server(server));
@@ -99,6 +103,7 @@ pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, S
     look.volumes_of_servers().await?;
     look.known_others().await?;
     let found = look.found;
+    scope.unplaced = look.unplaced;
     if !found.is_empty() {
         let (mut made, mut tagged, mut attached) = (Vec::new(), Vec::new(), Vec::new());
         for found in &found {
@@ -130,6 +135,7 @@ struct Look<'a> {
     claims: &'a mut Claims,
     found: Vec<Found>,
     seen: BTreeSet<String>,
+    unplaced: BTreeSet<ResourceName>,
 }
 
 impl Look<'_> {
@@ -222,16 +228,72 @@ impl Look<'_> {
 
     /// The servers that the journal knows and the search left out.
     async fn known_servers(&mut self) -> Result<(), Stop> {
-        let instance = self.run.shared.client.instance(&self.run.zone);
-        let servers: Vec<String> = self.claims.servers().map(str::to_owned).collect();
-        for id in servers {
-            if !self.seen.contains(&id)
-                && let Some(server) = self.run.look_one("get-server", || instance.get_server(&id)).await?
-            {
-                self.server(server);
+        let servers: Vec<ResourceName> = self.claims.servers().map(|id| self.name(ResourceKind::Server, id)).collect();
+        self.read_all(servers).await.map(drop)
+    }
+
+    /// Reads all of these that were not seen, and takes in what is ours. Those that are proven absent are given back.
+    /// Absence takes two answers; who was answered so for the first time is asked again after one wait for all.
+    async fn read_all(&mut self, names: Vec<ResourceName>) -> Result<Vec<ResourceName>, Stop> {
+        let (mut absent, mut again) = (Vec::new(), Vec::new());
+        for name in names {
+            if self.seen.contains(&name.id) {
+                continue;
+            }
+            match self.read(&name).await? {
+                Read::Here => {}
+                Read::Absent => absent.push(name),
+                Read::SaidAbsent => again.push(name),
             }
         }
-        Ok(())
+        if !again.is_empty() {
+            self.run.sleep("look", self.run.shared.limits.poll_interval).await?;
+        }
+        for name in again {
+            if let Read::Absent = self.read(&name).await? {
+                absent.push(name);
+            }
+        }
+        Ok(absent)
+    }
+
+    async fn read(&mut self, name: &ResourceName) -> Result<Read, Stop> {
+        let (run, id) = (self.run, name.id.as_str());
+        let instance = run.shared.client.instance(&run.zone);
+        match name.kind {
+            ResourceKind::Server => {
+                let asked = run.ask("get-server", id, || instance.get_server(id)).await?;
+                Ok(Read::of(asked, |server| self.server(server)))
+            }
+            ResourceKind::Ip => {
+                let asked = run.ask("get-ip", id, || instance.get_ip(id)).await?;
+                Ok(Read::of(asked, |ip| self.ip(ip)))
+            }
+            ResourceKind::BlockVolume => {
+                let block = run.shared.client.block(&run.zone);
+                let asked = run.ask("get-block-volume", id, || block.get_volume(id)).await?;
+                Ok(Read::of(asked, |volume| self.block_volume(volume)))
+            }
+            ResourceKind::LocalVolume => {
+                let asked = run.ask("get-local-volume", id, || instance.get_volume(id)).await?;
+                Ok(Read::of(asked, |volume| self.local_volume(volume)))
+            }
+            // Which API would hold it is not known, so both are asked, and what both say proves nothing.
+            ResourceKind::Volume => {
+                for kind in [ResourceKind::BlockVolume, ResourceKind::LocalVolume] {
+                    let name = ResourceName { kind, ..name.clone() };
+                    if let Read::Here = Box::pin(self.read(&name)).await? {
+                        return Ok(Read::Here);
+                    }
+                }
+                if self.claims.knows_as_made(id) {
+                    self.unplaced.insert(name.clone());
+                }
+                Ok(Read::Absent)
+            }
+            // A NIC exists with its server only, and shows there. Hosts are never undone by a plan.
+            ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => Ok(Read::Here),
+        }
     }
 
     fn servers(&self) -> Vec<Candidate<Server>> {
@@ -276,8 +338,11 @@ impl Look<'_> {
                     continue;
                 }
                 let name = volume_name(volume, self.run.zone.as_str());
-                // Of what was there before nothing is asked: it is not ours.
-                if self.claims.existed(&volume.id) || self.volume_by_id(&name).await? {
+                // Of what was there before nothing is asked: it is not ours. One of an unknown type hangs there as the
+                // server says, whatever the two APIs say.
+                let unknown = name.kind == ResourceKind::Volume;
+                let gone = !self.claims.existed(&volume.id) && !self.read_all(vec![name.clone()]).await?.is_empty();
+                if unknown || !gone {
                     self.attached(name, volume, &server);
                 }
             }
@@ -298,46 +363,32 @@ impl Look<'_> {
         });
     }
 
-    /// Takes a volume in when it is ours. Whether it exists.
-    async fn volume_by_id(&mut self, name: &ResourceName) -> Result<bool, Stop> {
-        if name.kind == ResourceKind::BlockVolume {
-            let block = self.run.shared.client.block(&self.run.zone);
-            let volume = self.run.look_one("get-block-volume", || block.get_volume(&name.id)).await?;
-            let exists = volume.is_some();
-            volume.into_iter().for_each(|volume| self.block_volume(volume));
-            Ok(exists)
-        } else {
-            let instance = self.run.shared.client.instance(&self.run.zone);
-            let volume = self.run.look_one("get-local-volume", || instance.get_volume(&name.id)).await?;
-            let exists = volume.is_some();
-            volume.into_iter().for_each(|volume| self.local_volume(volume));
-            Ok(exists)
-        }
-    }
-
     /// What else the journal knows and nothing has shown.
     async fn known_others(&mut self) -> Result<(), Stop> {
-        let instance = self.run.shared.client.instance(&self.run.zone);
-        let names: Vec<ResourceName> = self.claims.known().cloned().collect();
-        for name in names {
-            if self.seen.contains(&name.id) {
-                continue;
+        // Servers were looked at before.
+        let is_other = |name: &&ResourceName| name.kind != ResourceKind::Server;
+        let names: Vec<ResourceName> = self.claims.known().filter(is_other).cloned().collect();
+        self.read_all(names).await.map(drop)
+    }
+}
+
+/// What a read of something by its id says.
+enum Read {
+    Here,
+    /// It is not there, for the first time.
+    SaidAbsent,
+    Absent,
+}
+
+impl Read {
+    fn of<T>(asked: Asked<T>, take: impl FnOnce(T)) -> Self {
+        match asked {
+            Asked::Here(value) => {
+                take(value);
+                Self::Here
             }
-            match name.kind {
-                ResourceKind::Ip => {
-                    let ip = self.run.look_one("get-ip", || instance.get_ip(&name.id)).await?;
-                    if let Some(ip) = ip {
-                        self.ip(ip);
-                    }
-                }
-                ResourceKind::BlockVolume | ResourceKind::LocalVolume => {
-                    self.volume_by_id(&name).await?;
-                }
-                // Servers were looked at before; a NIC exists with its server only, and shows there.
-                // Hosts are never undone by a plan.
-                ResourceKind::Server | ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => {}
-            }
+            Asked::SaidAbsent => Self::SaidAbsent,
+            Asked::Absent => Self::Absent,
         }
-        Ok(())
     }
 }

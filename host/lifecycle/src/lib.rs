@@ -35,6 +35,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod absence;
 mod capabilities;
 mod change;
 mod cleanup;
@@ -56,6 +57,7 @@ mod name;
 mod ownership;
 mod poller;
 mod recording;
+mod remembered;
 mod report;
 mod resume;
 mod run;
@@ -71,6 +73,7 @@ mod trace;
 mod undo;
 mod watch;
 
+pub use absence::read_or_absent;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, PendingCleanup, Target};
 pub use clock::Clock;
@@ -87,6 +90,7 @@ pub use machines::{
     AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
+pub use remembered::RememberedServer;
 pub use report::{Left, Report};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use shared::Limits;

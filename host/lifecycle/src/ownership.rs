@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_scaleway::types::block::BlockVolume;
-use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume, VolumeType};
+use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume};
 
 use crate::Error;
 use crate::identifier::{OperationId, OwnerName};
@@ -201,7 +201,12 @@ impl Claims {
             return;
         }
         // What its creation names needs no second witness.
+        let kind = resource.kind;
         let entry = self.known.entry(resource.id.clone()).or_insert((resource, known));
+        // Which API holds a volume of an unknown type is known as soon as one has shown it.
+        if entry.0.kind == ResourceKind::Volume {
+            entry.0.kind = kind;
+        }
         if known == Known::Made {
             entry.1 = Known::Made;
         }
@@ -315,7 +320,7 @@ impl Claims {
         }
         let tagged = tags::carries_owner(tags, &self.owner);
         match self.known.get(id) {
-            Some((_, Known::Made)) if is_volume(kind) => Some(Provenance::Outcome),
+            Some((_, Known::Made)) if kind.is_volume() => Some(Provenance::Outcome),
             Some(_) => tagged.then_some(Provenance::TagAndId),
             None => {
                 let of_operation =
@@ -378,19 +383,12 @@ pub(crate) fn volumes_made(
 
 /// The name of a volume in a server's map.
 pub(crate) fn volume_name(volume: &ServerVolume, zone: &str) -> ResourceName {
-    ResourceName { kind: volume_kind(&volume.volume_type), id: volume.id.clone(), zone: zone.to_owned(), server: None }
-}
-
-/// The kind of a volume in a server's map.
-pub(crate) fn volume_kind(volume_type: &VolumeType) -> ResourceKind {
-    match volume_type {
-        VolumeType::BlockStorage => ResourceKind::BlockVolume,
-        _ => ResourceKind::LocalVolume,
+    ResourceName {
+        kind: ResourceKind::of_volume(&volume.volume_type),
+        id: volume.id.clone(),
+        zone: zone.to_owned(),
+        server: None,
     }
-}
-
-fn is_volume(kind: ResourceKind) -> bool {
-    matches!(kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume)
 }
 
 /// The kinds of which a creation may have had an effect that the journal does not name: one that failed in any way,
@@ -419,7 +417,7 @@ fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
 mod tests {
     use serde_json::json;
     use windlass_scaleway::types::block::BlockReference;
-    use windlass_scaleway::types::instance::Reference;
+    use windlass_scaleway::types::instance::{Reference, VolumeType};
 
     use super::*;
     use crate::journal::Phase;
@@ -720,16 +718,28 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_of_block_storage_is_named_as_one_and_every_other_as_local() {
-        let named =
-            |volume_type| volume_name(&ServerVolume { id: "v".into(), volume_type, ..ServerVolume::default() }, "z");
-        assert_eq!(
-            named(VolumeType::BlockStorage),
-            ResourceName { zone: "z".into(), ..name(ResourceKind::BlockVolume, "v") }
-        );
-        for local in [VolumeType::LocalSsd, VolumeType::LegacyBlock, VolumeType::Scratch] {
-            assert_eq!(named(local).kind, ResourceKind::LocalVolume);
+    fn a_volume_of_an_unknown_type_is_taken_for_no_other_kind() {
+        let named = |volume_type: &str| {
+            let volume = ServerVolume { id: "v".into(), volume_type: volume_type.into(), ..ServerVolume::default() };
+            volume_name(&volume, "z").kind
+        };
+        assert_eq!(named("sbs_volume"), ResourceKind::BlockVolume);
+        for local in ["l_ssd", "b_ssd", "scratch"] {
+            assert_eq!(named(local), ResourceKind::LocalVolume);
         }
+        for unknown in ["", "unified", "sbs_snapshot", "of_tomorrow"] {
+            assert_eq!(named(unknown), ResourceKind::Volume, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_volume_of_an_unknown_type_gets_its_kind_when_it_is_seen_and_keeps_it() {
+        let mut claims = Claims::none(&owner());
+        claims.made(name(ResourceKind::Volume, "v"));
+        assert!(claims.knows_as_made("v"));
+        claims.confirm(name(ResourceKind::BlockVolume, "v"), Provenance::Outcome);
+        claims.made(name(ResourceKind::Volume, "v"));
+        assert_eq!(claims.known().next().unwrap().kind, ResourceKind::BlockVolume);
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn count<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {
                 ResourceKind::Ip => "address",
                 ResourceKind::BlockVolume => "block volume",
                 ResourceKind::LocalVolume => "local volume",
+                ResourceKind::Volume => "volume",
                 ResourceKind::PrivateNic => "private NIC",
                 ResourceKind::AppleSiliconServer => "host",
             };

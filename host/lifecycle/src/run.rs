@@ -14,6 +14,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, Slot};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
+use crate::absence::Absences;
 use crate::control::{Control, Event, Happening};
 use crate::failure;
 use crate::failure::AttemptFailure;
@@ -66,6 +67,15 @@ impl Ending {
     }
 }
 
+/// What a read by id says.
+pub(crate) enum Asked<T> {
+    Here(T),
+    /// It is not there, for the first time.
+    SaidAbsent,
+    /// It is proven absent.
+    Absent,
+}
+
 /// A running operation.
 ///
 /// # How its waits end
@@ -90,6 +100,7 @@ pub(crate) struct Run {
     /// When the latest creating call was sent whose effect was not seen.
     lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
+    pub(crate) absences: Absences,
     pub(crate) trace: Trace,
 }
 
@@ -121,6 +132,7 @@ impl Run {
             settles_at: Mutex::new(None),
             lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
+            absences: Absences::default(),
         }
     }
 
@@ -552,23 +564,45 @@ impl Run {
         }
     }
 
-    /// Looks up one thing by its id. That it is not there is an answer.
-    pub(crate) async fn look_one<T, F, Fut>(&self, step: &str, mut look_up: F) -> Result<Option<T>, Stop>
+    /// Looks up one thing by its id. `None` where it is proven absent.
+    pub(crate) async fn look_one<T, F, Fut>(&self, step: &str, id: &str, mut look_up: F) -> Result<Option<T>, Stop>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
     {
-        self.look(step, || {
-            let call = look_up();
-            async move {
-                match call.await {
-                    Ok(value) => Ok(Some(value)),
-                    Err(error) if error.is_not_found() => Ok(None),
-                    Err(error) => Err(error),
-                }
+        loop {
+            match self.ask(step, id, &mut look_up).await? {
+                Asked::Here(value) => return Ok(Some(value)),
+                Asked::Absent => return Ok(None),
+                Asked::SaidAbsent => self.sleep(step, self.shared.limits.poll_interval).await?,
             }
+        }
+    }
+
+    /// The same, asked once. Who asks for many can so ask again for all of them together.
+    pub(crate) async fn ask<T, F, Fut>(&self, step: &str, id: &str, mut look_up: F) -> Result<Asked<T>, Stop>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
+    {
+        let answer = self
+            .look(step, || {
+                let call = look_up();
+                async move {
+                    match call.await {
+                        Ok(value) => Ok(Some(value)),
+                        Err(error) if error.is_not_found() => Ok(None),
+                        Err(error) => Err(error),
+                    }
+                }
+            })
+            .await?;
+        let absent = self.absences.prove(id, answer.is_none());
+        Ok(match answer {
+            Some(value) => Asked::Here(value),
+            None if absent => Asked::Absent,
+            None => Asked::SaidAbsent,
         })
-        .await
     }
 
     /// Looks something up until it works: the host's own duty, so no policy is asked and every failure is tried again,

@@ -10,10 +10,11 @@ use windlass_policy::slots::Rollback;
 use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict, check_attachments};
 use windlass_policy::slots::types;
 
+use crate::change::protected_words;
 use crate::control::Happening;
 use crate::execute::{End, StepEnd, execute};
 use crate::failure;
-use crate::inventory::{Found, Scope, gather};
+use crate::inventory::{Found, Scope, Thing, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::report::{Left, Report};
@@ -25,6 +26,10 @@ const ROUNDS: u32 = 3;
 /// No further round begins after this.
 const ROUNDS_END: Duration = Duration::from_secs(900);
 
+/// Why a volume is left that a server came with, and that cannot be looked for.
+const UNPLACED: &str = "this version of Windlass does not know its type, and neither the Block Storage API nor the \
+                        Instance API shows it; look for it in Scaleway's console";
+
 /// Why something is left when no policy could be asked for a plan.
 const UNDECIDED: &str = "no policy could say what is to be done, so nothing was touched; it is tried again";
 
@@ -34,6 +39,7 @@ fn kind_for_policy(kind: ResourceKind) -> types::ResourceKind {
         ResourceKind::Ip => types::ResourceKind::Ip,
         ResourceKind::BlockVolume => types::ResourceKind::BlockVolume,
         ResourceKind::LocalVolume => types::ResourceKind::LocalVolume,
+        ResourceKind::Volume => types::ResourceKind::Other,
         ResourceKind::PrivateNic => types::ResourceKind::PrivateNic,
         ResourceKind::AppleSiliconServer => types::ResourceKind::AppleSiliconServer,
     }
@@ -91,22 +97,23 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
             Ok(found) => found,
             Err(Stop::Failed(failed)) => {
                 let why = format!("{}: {}", failed.step, failure::words(&failed.failure));
-                return Ok(told(going.unseen(staying, why)));
+                return Ok(told(going.unseen(staying, why, scope, run)));
             }
             Err(other) => return Err(other),
         };
         let found = staying.take(found, scope, run.kind);
         let there = going.note(&found);
+        let found = going.without_protected(found);
         let last = round > ROUNDS || (round > 1 && began.elapsed() > ROUNDS_END);
-        if there.is_empty() || last {
-            return Ok(told(going.ended(staying, &there)));
+        if last || !found.iter().any(Found::owned) {
+            return Ok(told(going.ended(staying, &there, &scope.unplaced)));
         }
         if round > 1 {
             run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
         }
         let Some(steps) = ask(run, &found, cause).await? else {
-            going.undecided(&there);
-            return Ok(told(going.ended(staying, &there)));
+            going.undecided(&found);
+            return Ok(told(going.ended(staying, &there, &scope.unplaced)));
         };
         keep(run, scope, &mut staying, &found, &steps).await?;
         for end in execute(run, &scope.claims, &found, &steps).await? {
@@ -175,8 +182,36 @@ impl Going {
         there
     }
 
-    fn undecided(&mut self, there: &[ResourceName]) {
-        self.problems.extend(there.iter().map(|resource| (resource.id.clone(), UNDECIDED.to_owned())));
+    /// Takes out what somebody protected, with all that hangs on it: it is left, without a try.
+    fn without_protected(&mut self, found: Vec<Found>) -> Vec<Found> {
+        let mut parts: BTreeMap<String, String> = BTreeMap::new();
+        for resource in &found {
+            let Thing::Server(server) = &resource.thing else { continue };
+            let server = server.get();
+            if server.protected {
+                let of = |id: &String| (id.clone(), server.id.clone());
+                parts.extend(server.volumes.values().map(|volume| of(&volume.id)));
+                parts.extend(server.public_ips.iter().map(|ip| of(&ip.id)));
+                parts.insert(server.id.clone(), server.id.clone());
+            }
+        }
+        let attached = |resource: &Found| resource.attached_to.clone().filter(|server| parts.contains_key(server));
+        let holder = |resource: &Found| parts.get(&resource.name.id).cloned().or_else(|| attached(resource));
+        let (protected, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|it| holder(it).is_some());
+        for resource in protected {
+            let Some(server) = holder(&resource) else { continue };
+            let why = if resource.name.id == server {
+                protected_words(&server)
+            } else {
+                format!("it belongs to server {server}, which is protected")
+            };
+            self.problems.insert(resource.name.id, why);
+        }
+        rest
+    }
+
+    fn undecided(&mut self, found: &[Found]) {
+        self.problems.extend(found.iter().map(|resource| (resource.name.id.clone(), UNDECIDED.to_owned())));
     }
 
     fn step_ended(&mut self, run: &Run, resource: &Found, end: StepEnd) {
@@ -206,8 +241,9 @@ impl Going {
     }
 
     /// The report when the look at the end showed what is still there.
-    fn ended(self, staying: Staying, there: &[ResourceName]) -> Report {
+    fn ended(self, staying: Staying, there: &[ResourceName], unplaced: &BTreeSet<ResourceName>) -> Report {
         let (rest, problems) = self.gone_or_left(&staying);
+        let unplaced = unplaced.iter().filter(|volume| !staying.kept.contains(volume));
         let left = there
             .iter()
             .map(|resource| Left {
@@ -217,20 +253,23 @@ impl Going {
                     .cloned()
                     .unwrap_or_else(|| "it was still there at the last look".to_owned()),
             })
+            .chain(unplaced.map(|volume| Left { resource: volume.clone(), why: UNPLACED.to_owned() }))
             .collect();
         let removed = rest.into_iter().filter(|resource| !there.contains(resource)).collect();
         Report { removed, kept: staying.kept, left, unverified: None, look_at: None }
     }
 
-    /// The report when nobody could see what is there: left is what is known to have resisted.
-    fn unseen(self, staying: Staying, why: String) -> Report {
+    /// The report when nobody could see what is there: left is whatever the journal names, until it is seen to be gone.
+    fn unseen(mut self, staying: Staying, why: String, scope: &Scope, run: &Run) -> Report {
+        // What has no life of its own is not named beside what it belongs to.
+        let stays = |id: &str| scope.kept.contains(id) || scope.spare.contains(id) || run.absences.proves(id);
+        let named = scope.claims.known().filter(|name| name.kind != ResourceKind::PrivateNic && !stays(&name.id));
+        self.seen.extend(named.map(|name| (name.id.clone(), name.clone())));
         let (rest, problems) = self.gone_or_left(&staying);
+        let unseen = || "whether it is gone could not be seen".to_owned();
         let left = rest
             .into_iter()
-            .filter_map(|resource| {
-                let why = problems.get(&resource.id)?.clone();
-                Some(Left { resource, why })
-            })
+            .map(|resource| Left { why: problems.get(&resource.id).cloned().unwrap_or_else(unseen), resource })
             .collect();
         Report { removed: Vec::new(), kept: staying.kept, left, unverified: Some(why), look_at: None }
     }

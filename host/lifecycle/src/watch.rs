@@ -63,6 +63,7 @@ impl Poller {
             match looked {
                 Ok(server) => {
                     failures = None;
+                    run.absences.prove(id, server.is_none());
                     if let Some(server) = &server {
                         last_state = format!("{} {}", server.state, server.state_detail).trim_end().to_owned();
                     }

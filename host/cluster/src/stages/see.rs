@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use futures::StreamExt as _;
 use futures::stream;
+use windlass_lifecycle::read_or_absent;
 use windlass_policy::slots::types::Failure;
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
@@ -38,14 +39,14 @@ pub(crate) async fn read_unlisted(
     let unlisted: Vec<String> = ids.iter().filter(|id| !seen.contains_key(*id)).cloned().collect();
     let instance = &client.instance(zone);
     let read: Vec<_> = stream::iter(unlisted)
-        .map(|id| async move { instance.get_server(&id).await })
+        .map(|id| async move { read_or_absent(|| instance.get_server(&id)).await })
         .buffer_unordered(PARALLEL)
         .collect()
         .await;
     for server in read {
         match server {
-            Ok(server) => drop(seen.insert(server.id.clone(), server)),
-            Err(error) if error.is_not_found() => {}
+            Ok(Some(server)) => drop(seen.insert(server.id.clone(), server)),
+            Ok(None) => {}
             Err(error) => return Err(error),
         }
     }

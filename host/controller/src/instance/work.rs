@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use windlass_lifecycle::{
     Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, ServerSpecification, Target,
+    read_or_absent,
 };
 use windlass_policy::DecidedBy;
 use windlass_policy::slots::Release;
@@ -166,9 +167,10 @@ impl Judged {
 
 /// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: there is no such server.
 async fn judge(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Result<Option<Judged>, Outcome> {
-    let server = match context.scaleway.instance(zone).get_server(id).await {
-        Ok(server) => server,
-        Err(error) if error.is_not_found() => return Ok(None),
+    let instance = context.scaleway.instance(zone);
+    let server = match read_or_absent(|| instance.get_server(id)).await {
+        Ok(Some(server)) => server,
+        Ok(None) => return Ok(None),
         Err(error) => return Err(Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() }),
     };
     let milliseconds =
@@ -306,8 +308,9 @@ async fn clean(context: &Context, target: &Target, control: &Control) -> Result<
 
 /// Looks at a server that the listing does not show.
 pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
-    match context.scaleway.instance(zone).get_server(id).await {
-        Ok(server) => Outcome::Waiting {
+    let instance = context.scaleway.instance(zone);
+    match read_or_absent(|| instance.get_server(id)).await {
+        Ok(Some(server)) => Outcome::Waiting {
             reason: "ServerNotListed",
             message: format!(
                 "the server {id} is {} and not in the list of ours: it may have lost its tag windlass-owner={}",
@@ -316,7 +319,7 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
             ),
             after: Duration::from_secs(30),
         },
-        Err(error) if error.is_not_found() => Outcome::Refused {
+        Ok(None) => Outcome::Refused {
             reason: "ServerGone",
             message: format!(
                 "Scaleway has no server {id} in {zone} any more: somebody deleted it. Delete this object, or its \

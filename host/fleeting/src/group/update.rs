@@ -9,7 +9,7 @@ use futures::future::join_all;
 use futures::stream;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Machine, OperationId, OperationState};
+use windlass_lifecycle::{Machine, OperationId, OperationState, read_or_absent};
 use windlass_policy::slots::state_mapping::{Action, Question, Server, ServerState, StateDetail};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 use windlass_scaleway::Zone;
@@ -22,9 +22,6 @@ use super::looks::{HEARTBEAT_PATIENCE, Reports, Seen, Unseen};
 use super::places::Place;
 use crate::observe::names;
 use crate::protocol::{Failure, Update};
-
-/// What was not found once is looked at again after this time.
-const BEFORE_GONE: Duration = Duration::from_secs(2);
 
 /// How long a look waits for one of several zones.
 const ZONE_PATIENCE: Duration = Duration::from_secs(10);
@@ -294,22 +291,14 @@ impl Fleet {
         vanished
     }
 
-    /// A server by its id; nothing where it is proven gone: answered "not found" twice, some seconds apart, so that one
-    /// wrong answer costs no running job (assumption: not-found-is-lasting).
+    /// A server by its id; nothing where it is proven gone, so that one wrong answer costs no running job.
     pub(super) async fn read_server(
         &self,
         zone: &Zone,
         id: &str,
     ) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
         let instance = self.client.instance(zone);
-        match instance.get_server(id).await {
-            Err(error) if error.is_not_found() => tokio::time::sleep(BEFORE_GONE).await,
-            answer => return answer.map(Some),
-        }
-        match instance.get_server(id).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            answer => answer.map(Some),
-        }
+        read_or_absent(|| instance.get_server(id)).await
     }
 
     /// What the policy is asked, about whom, and what is told about the instances that have no server to judge. A

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_scaleway::types::instance::VolumeType;
 
 use crate::identifier::OperationId;
 
@@ -100,10 +101,30 @@ words! {
         BlockVolume = "block-volume",
         /// A local volume (`l_ssd`, `scratch`).
         LocalVolume = "local-volume",
+        /// A volume whose type this version does not know, so that nobody knows which API holds it.
+        Volume = "volume",
         /// A network interface in a private network.
         PrivateNic = "private-nic",
         /// An Apple silicon host: a Mac.
         AppleSiliconServer = "apple-silicon-server",
+    }
+}
+
+impl ResourceKind {
+    /// The kind of a volume of this type, which says which API holds it.
+    #[must_use]
+    pub fn of_volume(volume_type: &VolumeType) -> Self {
+        match volume_type {
+            VolumeType::BlockStorage => Self::BlockVolume,
+            VolumeType::LocalSsd | VolumeType::LegacyBlock | VolumeType::Scratch => Self::LocalVolume,
+            // Words of requests, and those of tomorrow.
+            _ => Self::Volume,
+        }
+    }
+
+    /// Whether it is a volume.
+    pub(crate) const fn is_volume(self) -> bool {
+        matches!(self, Self::BlockVolume | Self::LocalVolume | Self::Volume)
     }
 }
 

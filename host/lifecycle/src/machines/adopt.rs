@@ -431,6 +431,7 @@ impl From<Stop> for PutBack {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "it has just read the host")]
 async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(), PutBack> {
     let failed =
         |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));

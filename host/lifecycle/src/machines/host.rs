@@ -282,6 +282,7 @@ pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &
 }
 
 /// The same, as long as the host fits as well.
+#[expect(clippy::disallowed_methods, reason = "sent by `change`, which has read the host")]
 pub(crate) async fn rename_if(
     run: &Run,
     step: &str,

@@ -212,6 +212,7 @@ mod tests {
             tags: vec!["windlass-owner=team".into(), format!("windlass-operation={OPERATION}")],
             attached_to: attached_to.iter().map(|&id| id.to_owned()).collect(),
             never_started: false,
+            protected: false,
             volumes: Default::default(),
         }
     }

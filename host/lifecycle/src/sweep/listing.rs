@@ -9,6 +9,7 @@ use windlass_scaleway::types::instance::{
 };
 
 use crate::Error;
+use crate::absence::read_or_absent;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::shared::Shared;
 use crate::tags;
@@ -24,6 +25,8 @@ pub(super) struct Listed {
     pub(super) attached_to: Vec<String>,
     /// Of a server: whether it stands as its creation left it.
     pub(super) never_started: bool,
+    /// Of a server: whether somebody protected it.
+    pub(super) protected: bool,
     /// Of a server: the volumes on it, by their places.
     pub(super) volumes: BTreeMap<String, ServerVolume>,
 }
@@ -38,6 +41,7 @@ fn server(zone: &Zone, server: Server) -> Listed {
         label: server.name,
         state: server.state.as_str().to_owned(),
         never_started: server.state == ServerState::Stopped,
+        protected: server.protected,
         tags: server.tags,
         attached_to: Vec::new(),
         volumes: server.volumes,
@@ -52,6 +56,7 @@ fn ip(zone: &Zone, ip: Ip) -> Listed {
         tags: ip.tags,
         attached_to: ip.server.into_iter().map(|server| server.id).collect(),
         never_started: false,
+        protected: false,
         volumes: BTreeMap::new(),
     }
 }
@@ -64,6 +69,7 @@ fn block_volume(zone: &Zone, volume: BlockVolume) -> Listed {
         tags: volume.tags,
         attached_to: volume.references.into_iter().map(|reference| reference.product_resource_id).collect(),
         never_started: false,
+        protected: false,
         volumes: BTreeMap::new(),
     }
 }
@@ -76,6 +82,7 @@ fn local_volume(zone: &Zone, volume: Volume) -> Listed {
         tags: volume.tags,
         attached_to: volume.server.into_iter().map(|server| server.id).collect(),
         never_started: false,
+        protected: false,
         volumes: BTreeMap::new(),
     }
 }
@@ -106,22 +113,23 @@ pub(super) async fn list(shared: &Shared, zone: &Zone) -> Result<Vec<Listed>, Er
 
 /// The same resource, read by its id. `None`: it is gone.
 pub(super) async fn read(shared: &Shared, zone: &Zone, of: &ResourceName) -> Result<Option<Listed>, Error> {
-    let instance = shared.client.instance(zone);
+    let (instance, block) = (&shared.client.instance(zone), &shared.client.block(zone));
+    let id = of.id.as_str();
     let read = match of.kind {
-        ResourceKind::Server => instance.get_server(&of.id).await.map(|it| server(zone, it)),
-        ResourceKind::Ip => instance.get_ip(&of.id).await.map(|it| ip(zone, it)),
-        ResourceKind::BlockVolume => {
-            shared.client.block(zone).get_volume(&of.id).await.map(|it| block_volume(zone, it))
+        ResourceKind::Server => {
+            read_or_absent(|| instance.get_server(id)).await.map(|it| it.map(|it| server(zone, it)))
         }
-        ResourceKind::LocalVolume => instance.get_volume(&of.id).await.map(|it| local_volume(zone, it)),
-        // Neither is listed here.
-        ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => return Ok(None),
+        ResourceKind::Ip => read_or_absent(|| instance.get_ip(id)).await.map(|it| it.map(|it| ip(zone, it))),
+        ResourceKind::BlockVolume => {
+            read_or_absent(|| block.get_volume(id)).await.map(|it| it.map(|it| block_volume(zone, it)))
+        }
+        ResourceKind::LocalVolume => {
+            read_or_absent(|| instance.get_volume(id)).await.map(|it| it.map(|it| local_volume(zone, it)))
+        }
+        // None of these is listed here.
+        ResourceKind::Volume | ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => return Ok(None),
     };
-    match read {
-        Ok(listed) => Ok(Some(listed)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(Error::scaleway("reading what is unexplained", error)),
-    }
+    read.map_err(|error| Error::scaleway("reading what is unexplained", error))
 }
 
 /// Whether a server is there, by its id.
@@ -153,9 +161,10 @@ impl Servers {
 
     /// Reads a server by its id.
     pub(super) async fn ask(&mut self, shared: &Shared, zone: &Zone, id: &str) {
-        let presence = match shared.client.instance(zone).get_server(id).await {
-            Ok(_) => Presence::Here,
-            Err(error) if error.is_not_found() => Presence::Gone,
+        let instance = shared.client.instance(zone);
+        let presence = match read_or_absent(|| instance.get_server(id)).await {
+            Ok(Some(_)) => Presence::Here,
+            Ok(None) => Presence::Gone,
             Err(error) => Presence::Unseen(error.to_string()),
         };
         self.set(id, presence);

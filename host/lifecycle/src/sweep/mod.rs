@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass_scaleway::Zone;
 
+use crate::change::protected_words;
 use crate::cleanup::CleanedUp;
 use crate::control::Control;
 use crate::identifier::OperationId;
@@ -229,6 +230,9 @@ impl<'a> ZoneSweep<'a> {
         if let Standing::Unexplained { spared: None, why } = &standing {
             if self.shared.journal.is_kept(&resource.name.id)? {
                 standing = Standing::Kept;
+            } else if resource.protected {
+                let spared = Some(protected_words(&resource.name.id));
+                standing = Standing::Unexplained { why: why.clone(), spared };
             } else if self.request.only.as_ref().is_some_and(|confirmed| !confirmed.contains(&resource.name)) {
                 let spared = Some("it was not among those confirmed".to_owned());
                 standing = Standing::Unexplained { why: why.clone(), spared };
@@ -285,8 +289,8 @@ impl Lifecycle {
     /// journal kept it; or an operation that this journal does not know and that is younger than the request's grace.
     ///
     /// # What is reported and stays all the same Servers of operations that this journal does not know, and what is
-    /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; what is attached to anything that is
-    /// there; what carries the tags of an operation that did not make it.
+    /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; protected servers; what is attached
+    /// to anything that is there; what carries the tags of an operation that did not make it.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed

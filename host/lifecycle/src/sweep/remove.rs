@@ -97,7 +97,7 @@ fn volumes_of(server: &Listed, known: &BTreeMap<OperationId, Option<Known>>) -> 
     let with_it = lost.then(|| known.claims.volumes_with(&server.name.id, &server.volumes, &server.name.zone));
     named
         .chain(with_it.into_iter().flatten())
-        .filter(|name| matches!(name.kind, ResourceKind::BlockVolume | ResourceKind::LocalVolume))
+        .filter(|name| name.kind.is_volume())
         .filter(|name| !known.kept.contains(&name.id))
         .collect()
 }
@@ -157,6 +157,7 @@ mod tests {
             tags: vec![],
             attached_to: attached_to.into_iter().collect(),
             never_started: false,
+            protected: false,
             volumes: BTreeMap::new(),
         }
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use windlass_lifecycle::{
-    Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, Target,
+    Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, SweepRequest,
+    Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::instance::{CreateServer, ServerAction, UpdateServer};
 use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState, Latency};
 
-use crate::support::{World, run, zone};
+use crate::support::{World, brief, run, zone};
 
 fn power_on_fails() -> FaultRule {
     FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", FaultKind::InternalServerError)
@@ -266,6 +267,81 @@ fn a_locked_server_is_reported_as_left_with_the_reason() {
         // Nothing waits for a lock that only Scaleway's support takes off.
         let (took, calls) = (began.elapsed(), world.simulator.requests().len());
         assert!(took < Duration::from_secs(20) && calls < 60, "{took:?}, {calls} calls");
+    });
+}
+
+#[test]
+fn a_protected_server_is_left_whole_in_every_state_without_a_try() {
+    run(async {
+        for (seed, stopped, everything) in [(42, false, true), (43, true, true), (44, true, false)] {
+            let world = World::new(seed).await;
+            let lifecycle = world.start();
+            let mut specification = world.everything();
+            if !everything {
+                specification.private_networks.clear();
+            }
+            let created = lifecycle.create_server(specification, &Control::new()).await.unwrap();
+            let id = created.server.id.as_str();
+            let instance = world.client.instance(&zone());
+            if stopped {
+                world.simulator.set_server_state(id, ForcedState::Stopped).unwrap();
+            }
+            let protect = |protected| UpdateServer { protected: Some(protected), ..UpdateServer::default() };
+            instance.update_server(id, &protect(true)).await.unwrap();
+            let before = brief(&world.resources());
+            world.simulator.clear_requests();
+            let began = tokio::time::Instant::now();
+            let target = Target::Operation(created.operation.clone());
+            let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            let words = cleaned.report.words();
+            assert!(
+                words.contains(&format!("server {id} is protected")) && words.contains("protected=false"),
+                "{words}"
+            );
+            assert!(cleaned.report.removed.is_empty(), "{words}");
+            let changes: Vec<_> = world.simulator.requests().into_iter().filter(|it| it.method != "GET").collect();
+            assert!(changes.is_empty(), "{changes:?}");
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+            assert_eq!(brief(&world.resources()), before);
+
+            let mut sweep = SweepRequest::new(vec![zone()]);
+            (sweep.grace, sweep.running_too) = (Duration::ZERO, true);
+            lifecycle.sweep(&sweep, &Control::new()).await.unwrap();
+            let refused = lifecycle.restart_server(&zone(), id).await;
+            assert!(stopped || matches!(refused, Err(Error::Protected { .. })), "{refused:?}");
+            assert_eq!(world.resources().servers.len(), 1);
+
+            instance.update_server(id, &protect(false)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+            world.assert_empty("unprotected");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_protected_between_the_look_and_the_deletion_stays() {
+    run(async {
+        let world = World::new(45).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let id = created.server.id.as_str();
+        world.simulator.set_server_state(id, ForcedState::Stopped).unwrap();
+        let slow = FaultRule::new("GET", "/block/v1/zones/*/volumes", FaultKind::Delay(Duration::from_secs(12)));
+        world.simulator.add_fault(slow.nth(1)).unwrap();
+        let protect = async {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            let update = UpdateServer { protected: Some(true), ..UpdateServer::default() };
+            world.client.instance(&zone()).update_server(id, &update).await.unwrap();
+        };
+        let target = Target::Operation(created.operation.clone());
+        let control = Control::new();
+        let (cleaned, ()) = tokio::join!(lifecycle.cleanup(&target, &control), protect);
+        let words = cleaned.unwrap().report.words();
+        assert!(words.contains(&format!("server {id} is protected")), "{words}");
+        assert_eq!(world.resources().servers[0]["state"], "stopped");
+        assert_eq!((world.resources().ips.len(), world.resources().volumes.len()), (2, 2), "{words}");
     });
 }
 

@@ -26,6 +26,9 @@ use windlass_test_guests::KEEP_VOLUMES_FOR_INSPECTION;
 
 use crate::support::{NOW, World, brief, host, host_in, owner, run, settings, zone};
 
+/// What a creation of everything changes.
+const CREATING: usize = 8;
+
 /// A sweep that spares nothing for its youth.
 fn sweep_of_all() -> SweepRequest {
     let mut request = SweepRequest::new(vec![zone()]);
@@ -447,6 +450,109 @@ fn a_server_that_one_listing_left_out_keeps_its_addresses_and_volumes() {
     });
 }
 
+/// Under it, Scaleway has a new word for the type of block volumes; and it may keep them out of its old APIs.
+struct NewVolumeType {
+    below: Arc<dyn Transport>,
+    hidden: bool,
+}
+
+fn with_new_word(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| match value {
+            Value::String(word) if key == "volume_type" && word == "sbs_volume" => *word = "sbs_of_tomorrow".into(),
+            other => with_new_word(other),
+        }),
+        Value::Array(items) => items.iter_mut().for_each(with_new_word),
+        _ => {}
+    }
+}
+
+impl Transport for NewVolumeType {
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+        let hidden = self.hidden && request.uri().path().contains("/block/v1/zones/fr-par-1/volumes/");
+        let answer = self.below.send(request);
+        async move {
+            if hidden {
+                let body = json!({"type": "not_found", "resource": "volume", "message": "resource is not found"});
+                let answer = http::Response::builder().status(404).header("content-type", "application/json");
+                return Ok(answer.body(body.to_string().into()).unwrap());
+            }
+            let (mut parts, body) = answer.await?.into_parts();
+            let Ok(mut value) = serde_json::from_slice::<Value>(&body) else {
+                return Ok(http::Response::from_parts(parts, body));
+            };
+            with_new_word(&mut value);
+            parts.headers.remove("content-length");
+            Ok(http::Response::from_parts(parts, value.to_string().into()))
+        }
+        .boxed()
+    }
+}
+
+fn under_new_volume_type(world: &World, hidden: bool) -> Lifecycle {
+    let transport = NewVolumeType { below: world.simulator.transport(), hidden };
+    process(Client::with_transport(settings(), Arc::new(transport)).unwrap(), world.folder.path(), 1)
+}
+
+#[test]
+fn a_volume_of_an_unknown_type_is_found_in_the_api_that_holds_it() {
+    run(async {
+        let world = World::new(121).await;
+        let lifecycle = under_new_volume_type(&world, false);
+        let created = create(&lifecycle, world.everything()).await;
+        let volumes = &world.resources().volumes;
+        assert!(volumes.iter().all(|volume| !volume["tags"].as_array().unwrap().is_empty()), "{volumes:?}");
+        let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        world.assert_empty("of an unknown type");
+    });
+}
+
+#[test]
+fn a_volume_of_an_unknown_type_that_no_api_shows_is_left_with_its_id() {
+    run(async {
+        let world = World::new(122).await;
+        let lifecycle = under_new_volume_type(&world, true);
+        let mut specification = world.everything();
+        specification.volumes.clear();
+        let error = lifecycle.create_server(specification, &Control::new()).await.unwrap_err();
+        let Error::Failed(failed) = &error else { panic!("{error}") };
+        assert!(failed.cause.message.contains("sbs_of_tomorrow"), "{error}");
+        let volume = world.resources().volumes[0]["id"].as_str().unwrap().to_owned();
+        let left: Vec<&str> = failed.report.left.iter().map(|left| left.resource.id.as_str()).collect();
+        assert_eq!(left, [&volume], "{}", failed.report.words());
+        assert_eq!(failed.state, OperationState::Left);
+        assert!(world.resources().servers.is_empty() && world.resources().ips.is_empty());
+        // Once an API shows it, it goes.
+        drop(lifecycle);
+        let resumed = world.start().resume(&Control::new()).await.unwrap();
+        assert!(resumed.is_clean(), "{resumed:?}");
+        world.assert_empty("shown again");
+    });
+}
+
+#[test]
+fn one_wrong_not_found_at_any_read_hides_nothing_that_is_left() {
+    run(async {
+        for nth in 1..=8 {
+            let world = World::new(123).await;
+            let lifecycle = world.start();
+            let mut specification = world.everything();
+            specification.addresses.truncate(1);
+            let created = create(&lifecycle, specification).await;
+            // No list shows it, and it cannot be removed.
+            world.simulator.set_behaviour("tag-filter-empty".parse().unwrap()).unwrap();
+            let path = "/instance/v1/zones/*/ips/*";
+            world.simulator.add_fault(FaultRule::new("DELETE", path, FaultKind::PermissionDenied)).unwrap();
+            world.simulator.add_fault(FaultRule::new("GET", path, FaultKind::NotFound).nth(nth)).unwrap();
+            let target = Target::Operation(created.operation.clone());
+            let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            let words = cleaned.report.words();
+            assert!(!cleaned.report.is_clean() && world.resources().ips.len() == 1, "{nth}: {words}");
+        }
+    });
+}
+
 #[test]
 fn a_server_that_no_journal_explains_is_spared_in_every_state_unless_asked_for() {
     for state in ["running", "stopped", "stopped in place", "starting", "stopping", "locked"] {
@@ -703,20 +809,32 @@ fn a_double_that_a_good_creation_could_not_remove_is_the_sweeps() {
 }
 
 #[test]
-fn reading_again_before_each_deletion_costs_one_call_for_each_address() {
+fn a_creation_reads_nothing_again_and_a_removal_costs_one_read_more_for_each_deletion() {
     run(async {
         let world = World::new(118).await;
         let lifecycle = world.start();
+        // Reads of servers are polls as well, whose number depends on how long a server takes to start or go.
+        let calls = || {
+            let requests = world.simulator.requests();
+            let is_server = |path: &str| path.contains("/servers/") || path.ends_with("/servers");
+            let counted = requests.iter().filter(|request| request.method != "GET" || !is_server(&request.path));
+            let text: Vec<String> = counted.map(|request| format!("{} {}", request.method, request.path)).collect();
+            world.simulator.clear_requests();
+            text
+        };
+        calls();
         let created = create(&lifecycle, world.everything()).await;
-        world.simulator.clear_requests();
+        let creating = calls();
+        // Two addresses, a volume that is then read, a server, its two volumes' tags, a NIC, the cloud-init and the
+        // power-on, after an image was looked up.
+        assert_eq!(creating.iter().filter(|call| !call.starts_with("GET")).count(), CREATING, "{creating:#?}");
+        assert!(creating.len() <= CREATING + 4, "{creating:#?}");
         let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
         assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
-        // Reads of servers are polls as well, whose number depends on how long the server takes to go.
-        let is_server = |path: &str| path.contains("/servers/") || path.ends_with("/servers");
-        let requests = world.simulator.requests();
-        let calls = requests.iter().filter(|request| request.method != "GET" || !is_server(&request.path)).count();
-        // Two looks at three lists, one action, two addresses and two volumes read and deleted, each read at the end.
-        assert!(calls <= 6 + 1 + 8 + 4, "{calls} calls: {requests:?}");
+        let removing = calls();
+        // Two looks at three lists; one action; two addresses and two volumes, each read and deleted, and read twice at
+        // the end.
+        assert!(removing.len() <= 6 + 1 + 4 * 4, "{} calls: {removing:#?}", removing.len());
     });
 }
 
