@@ -299,10 +299,10 @@ pub(crate) struct ShowServer {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
 pub(crate) struct DeleteServers {
-    /// Servers, by id or name
+    /// Servers, by id, name or operation; also one that is gone, for what is left of it
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
-    /// All servers of this group
+    /// All servers of this group, and what is left of those that are gone
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// Only say what would be deleted

@@ -13,9 +13,10 @@ use windlass_inspect::listing::Listing;
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
-    Operation, Report, ResourceKind, RootVolume, ServerSpecification, Target, VolumeKind,
+    Operation, OperationId, RememberedServer, Report, ResourceKind, ResourceName, RootVolume, ServerSpecification,
+    Target, VolumeKind,
 };
-use windlass_scaleway::types::instance;
+use windlass_scaleway::Zone;
 
 use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
@@ -146,10 +147,10 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
         });
         return Ok(());
     }
-    Err(creation_failure(&failed, &created, count, was_interrupted).with_partial(document))
+    Err(creation_failure(&failed, &created, count, work.zone.as_str(), was_interrupted).with_partial(document))
 }
 
-fn creation_failure(failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
+fn creation_failure(failed: &[&Error], created: &[Created], count: usize, zone: &str, interrupted: bool) -> Failure {
     let mut failure = Failure::undone(format!("{} of {count} servers could not be created", failed.len()));
     let mut left_open = Vec::new();
     let mut first_operation = None;
@@ -166,7 +167,7 @@ fn creation_failure(failed: &[&Error], created: &[Created], count: usize, interr
                     failure.left.push(Leftover {
                         kind: "unknown".to_owned(),
                         id: failed.operation.to_string(),
-                        zone: String::new(),
+                        zone: zone.to_owned(),
                         reason: why.clone(),
                     });
                 }
@@ -329,7 +330,7 @@ fn doing(machine: &Machine) -> String {
 /// The one server that a text names: by its id, else by its operation, else by its name where only one has it.
 ///
 /// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
-fn the_one<'m>(work: &Work, machines: &'m [Machine], text: &str) -> Result<&'m Machine, Failure> {
+fn listed<'m>(machines: &'m [Machine], text: &str) -> Result<Option<&'m Machine>, Failure> {
     let operation_of = |machine: &Machine| machine.operation.as_ref().map(ToString::to_string);
     let by_id = machines.iter().find(|machine| machine.id == text);
     let by_operation = || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).collect();
@@ -339,8 +340,8 @@ fn the_one<'m>(work: &Work, machines: &'m [Machine], text: &str) -> Result<&'m M
         None => Some(by_operation()).filter(|found: &Vec<_>| !found.is_empty()).unwrap_or_else(by_name),
     };
     match found.as_slice() {
-        [machine] => Ok(machine),
-        [] => Err(no_such_server(work, text)),
+        [machine] => Ok(Some(machine)),
+        [] => Ok(None),
         several => {
             let mut failure = Failure::usage(format!("{} servers are called '{text}'", several.len()))
                 .remedy("name the one that you mean by its id");
@@ -374,7 +375,7 @@ struct Shown<'m> {
 async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let machines = machines(&work, None).await?;
-    let machine = the_one(&work, &machines, &arguments.server)?;
+    let machine = listed(&machines, &arguments.server)?.ok_or_else(|| no_such_server(&work, &arguments.server))?;
     let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     let shown = Shown {
@@ -421,16 +422,108 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
     Ok(())
 }
 
+/// What a deletion is about.
+struct Subject {
+    /// The id of the server, or of the operation where only that is known.
+    id: String,
+    name: String,
+    zone: String,
+    /// The operation that created it.
+    operation: Option<OperationId>,
+    what: Deletion,
+    planned: Vec<Planned>,
+    protected: bool,
+}
+
+/// What is to be done about it.
+enum Deletion {
+    Cleanup(Target),
+    /// Nothing: the journal knows that all of it is gone.
+    Gone {
+        removed_by: Option<OperationId>,
+    },
+}
+
+impl Subject {
+    fn of_machine(machine: &Machine, zone: &Zone, group: Option<&GroupName>) -> Self {
+        Self {
+            id: machine.id.clone(),
+            name: machine.name.clone(),
+            zone: machine.zone.clone(),
+            operation: machine.operation.clone(),
+            what: Deletion::Cleanup(Target::Server { zone: zone.clone(), id: machine.id.clone() }),
+            planned: planned(machine, group),
+            protected: machine.server.protected,
+        }
+    }
+
+    /// Of a server that is not listed: what the journal knows to have been made with it.
+    fn of_remembered(server: RememberedServer, zone: &Zone) -> Self {
+        let why = format!("made with {}, which is not listed", server.name);
+        let planned = |resource: &ResourceName| Planned {
+            kind: resource.kind.to_string(),
+            id: resource.id.clone(),
+            name: String::new(),
+            state: "unknown".to_owned(),
+            why: why.clone(),
+        };
+        let parts = server.resources.iter().filter(|it| it.kind != ResourceKind::PrivateNic);
+        Self {
+            planned: parts.map(planned).collect(),
+            id: server.server.unwrap_or_else(|| server.operation.to_string()),
+            name: server.name,
+            zone: zone.to_string(),
+            what: match server.gone {
+                true => Deletion::Gone { removed_by: server.removed_by },
+                false => Deletion::Cleanup(Target::Operation(server.operation.clone())),
+            },
+            operation: Some(server.operation),
+            protected: false,
+        }
+    }
+
+    /// Of an operation that only tags speak of.
+    fn of_unknown(operation: OperationId, zone: &Zone, group: &GroupName) -> Self {
+        Self {
+            id: operation.to_string(),
+            name: operation.to_string(),
+            zone: zone.to_string(),
+            what: Deletion::Cleanup(Target::Tagged { zone: zone.clone(), operation: operation.clone() }),
+            planned: vec![Planned {
+                kind: "operation".to_owned(),
+                id: operation.to_string(),
+                name: String::new(),
+                state: "unknown".to_owned(),
+                why: format!("addresses or volumes of group {group} carry its tag"),
+            }],
+            operation: Some(operation),
+            protected: false,
+        }
+    }
+}
+
 async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Failure> {
     let confirmation =
         (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "server delete", DRY_RUN)).transpose()?;
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
     let machines = machines(&work, group.as_ref()).await?;
-    let targets = targets(&work, &machines, arguments)?;
+    let (mut subjects, kept) = match &group {
+        Some(group) => of_group(&work, &machines, group).await?,
+        None => (named(&work, &machines, &arguments.servers)?, Vec::new()),
+    };
     let nodes = cluster_nodes(&cluster_store(&work.state)?).await?;
-    refuse_cluster_nodes(&targets, &nodes)?;
-    let planned: Vec<Planned> = targets.iter().flat_map(|machine| planned(machine, group.as_ref())).collect();
+    refuse_cluster_nodes(&subjects, &nodes)?;
+    refuse_protected(&subjects)?;
+    let planned: Vec<Planned> = subjects.iter_mut().flat_map(|subject| std::mem::take(&mut subject.planned)).collect();
+    for server in &kept {
+        let kept: Vec<String> = server.kept.iter().map(ToString::to_string).collect();
+        context.output.say(&format!(
+            "note: kept on purpose: {}; to remove it: windlass server delete {}",
+            kept.join(", "),
+            server.operation
+        ));
+    }
     let Some(confirmation) = confirmation else {
         context.output.result(&json!({ "planned": planned }), || match planned.as_slice() {
             [] => "no servers to delete\n".to_owned(),
@@ -438,11 +531,12 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         });
         return Ok(());
     };
-    if !targets.is_empty() {
+    let cleanups = subjects.iter().filter(|subject| matches!(subject.what, Deletion::Cleanup(_))).count();
+    if cleanups > 0 {
         let open = left_open_words(&work)?;
         let question = format!(
             "{open}What was made with a server goes with it; what was attached later is detached and stays. Delete {}?",
-            counted(targets.len(), "server")
+            counted(cleanups, "server")
         );
         confirmation.ask(&planned, &question).await?;
     }
@@ -452,12 +546,14 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     // What is left of these very servers is removed with them: a second removal beside it would be refused.
     let interrupted_ones = take_up(context, &work, &control, false).await;
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
-    let results: Vec<(&Machine, Result<CleanedUp, Error>)> = futures::stream::iter(targets)
-        .map(|machine| {
-            let (lifecycle, control, zone) = (&work.lifecycle, &control, &work.zone);
+    let results: Vec<(&Subject, Option<Result<CleanedUp, Error>>)> = futures::stream::iter(&subjects)
+        .map(|subject| {
+            let (lifecycle, control) = (&work.lifecycle, &control);
             async move {
-                let target = Target::Server { zone: zone.clone(), id: machine.id.clone() };
-                (machine, lifecycle.cleanup(&target, control).await)
+                match &subject.what {
+                    Deletion::Cleanup(target) => (subject, Some(lifecycle.cleanup(target, control).await)),
+                    Deletion::Gone { .. } => (subject, None),
+                }
             }
         })
         .buffer_unordered(parallel)
@@ -471,19 +567,85 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     deleted(context, &results, was_interrupted)
 }
 
-/// The machines that the arguments name, each once.
-fn targets<'m>(work: &Work, machines: &'m [Machine], arguments: &DeleteServers) -> Result<Vec<&'m Machine>, Failure> {
-    if arguments.group.is_some() {
-        return Ok(machines.iter().collect());
-    }
-    let mut targets: Vec<&Machine> = Vec::new();
-    for text in &arguments.servers {
-        let machine = the_one(work, machines, text)?;
-        if !targets.iter().any(|target| target.id == machine.id) {
-            targets.push(machine);
+/// What the arguments name, each once: a server that is listed, else what the journal knows by that text.
+fn named(work: &Work, machines: &[Machine], texts: &[String]) -> Result<Vec<Subject>, Failure> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    for text in texts {
+        let subject = match listed(machines, text)? {
+            Some(machine) => Subject::of_machine(machine, &work.zone, None),
+            None => remembered(work, text)?,
+        };
+        if !subjects.iter().any(|known| known.id == subject.id) {
+            subjects.push(subject);
         }
     }
-    Ok(targets)
+    Ok(subjects)
+}
+
+/// What the journal knows by a text that names no listed server.
+fn remembered(work: &Work, text: &str) -> Result<Subject, Failure> {
+    let known = work.lifecycle.remembered(&work.zone, text);
+    let mut known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    // Of those of one name, only what is not gone can be meant; where all is gone, the newest tells so.
+    if known.iter().any(|server| !server.gone) {
+        known.retain(|server| !server.gone);
+    } else {
+        known.truncate(1);
+    }
+    match known.len() {
+        0 => Err(no_such_server(work, text)),
+        1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),
+        several => {
+            let mut failure = Failure::usage(format!("{several} servers that are not listed were called '{text}'"))
+                .remedy("name the one that you mean by its operation");
+            failure.causes = known.iter().map(|server| server.operation.to_string()).collect();
+            Err(failure)
+        }
+    }
+}
+
+/// The servers of a group, and what is left of those that are not listed any more; apart from them, those of which only
+/// something is there that was kept on purpose.
+async fn of_group(
+    work: &Work,
+    machines: &[Machine],
+    group: &GroupName,
+) -> Result<(Vec<Subject>, Vec<RememberedServer>), Failure> {
+    let unreadable = |error| lifecycle_failure("what is left of the group cannot be looked up", &error);
+    let mut subjects: Vec<Subject> =
+        machines.iter().map(|machine| Subject::of_machine(machine, &work.zone, Some(group))).collect();
+    let remembered = work.lifecycle.remembered_of_group(&work.zone, group).map_err(unreadable)?;
+    let is_listed = |server: &RememberedServer| {
+        machines.iter().any(|machine| {
+            machine.operation.as_ref() == Some(&server.operation) || server.server.as_ref() == Some(&machine.id)
+        })
+    };
+    let (kept, remembered): (Vec<_>, Vec<_>) =
+        remembered.into_iter().filter(|server| !is_listed(server)).partition(|server| !server.kept.is_empty());
+    subjects.extend(remembered.into_iter().map(|server| Subject::of_remembered(server, &work.zone)));
+    for operation in work.lifecycle.unknown_of_group(&work.zone, group).await.map_err(unreadable)? {
+        if !subjects.iter().any(|subject| subject.operation.as_ref() == Some(&operation)) {
+            subjects.push(Subject::of_unknown(operation, &work.zone, group));
+        }
+    }
+    Ok((subjects, kept))
+}
+
+/// A protected server is somebody's word that it is to stay.
+fn refuse_protected(subjects: &[Subject]) -> Result<(), Failure> {
+    let protected: Vec<&Subject> = subjects.iter().filter(|subject| subject.protected).collect();
+    let Some(first) = protected.first() else { return Ok(()) };
+    let mut failure = Failure::usage(format!(
+        "{} of {} are protected; nothing was touched",
+        protected.len(),
+        counted(subjects.len(), "server")
+    ));
+    failure.causes =
+        protected.iter().map(|subject| format!("{} ({}) is protected", subject.id, subject.name)).collect();
+    Err(failure.remedy(format!(
+        "to delete it, remove the protection first: scw instance server update {} zone={} protected=false",
+        first.id, first.zone
+    )))
 }
 
 /// The nodes of all clusters of this state directory, each with its cluster's name.
@@ -502,17 +664,17 @@ async fn cluster_nodes(store: &impl ClusterStore) -> Result<Vec<(String, Node)>,
 }
 
 /// A cluster's nodes leave it by the cluster's own commands: its hooks are run then, and it knows that they are gone.
-fn refuse_cluster_nodes(targets: &[&Machine], nodes: &[(String, Node)]) -> Result<(), Failure> {
-    let is_node = |machine: &Machine, node: &Node| {
+fn refuse_cluster_nodes(targets: &[Subject], nodes: &[(String, Node)]) -> Result<(), Failure> {
+    let is_node = |machine: &Subject, node: &Node| {
         node.exists()
             && (node.server.as_ref() == Some(&machine.id)
                 || (node.creation.is_some() && node.creation == machine.operation))
     };
-    let members: Vec<(&Machine, &str, &Node)> = targets
+    let members: Vec<(&Subject, &str, &Node)> = targets
         .iter()
         .filter_map(|machine| {
             let (cluster, node) = nodes.iter().find(|(_, node)| is_node(machine, node))?;
-            Some((*machine, cluster.as_str(), node))
+            Some((machine, cluster.as_str(), node))
         })
         .collect();
     let Some((_, first, node)) = members.first() else { return Ok(()) };
@@ -555,10 +717,7 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
             .map(|ip| one(ResourceKind::Ip, &ip.id, &ip.address, ip.state.as_str(), on())),
     );
     planned.extend(server.volumes.values().map(|volume| {
-        let kind = match volume.volume_type {
-            instance::VolumeType::BlockStorage => ResourceKind::BlockVolume,
-            _ => ResourceKind::LocalVolume,
-        };
+        let kind = ResourceKind::of_volume(&volume.volume_type);
         one(kind, &volume.id, &volume.name, volume.state.as_str(), on())
     }));
     planned.extend(
@@ -569,30 +728,32 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
 
 fn deleted(
     context: &Context,
-    results: &[(&Machine, Result<CleanedUp, Error>)],
+    results: &[(&Subject, Option<Result<CleanedUp, Error>>)],
     was_interrupted: bool,
 ) -> Result<(), Failure> {
-    let document = json!({ "servers": results.iter().map(|(machine, result)| match result {
-        Ok(cleaned) => json!({ "id": machine.id, "name": machine.name, "operation": cleaned.operation,
+    let document = json!({ "servers": results.iter().map(|(subject, result)| match result {
+        Some(Ok(cleaned)) => json!({ "id": subject.id, "name": subject.name, "operation": cleaned.operation,
             "report": cleaned.report }),
-        Err(error) => json!({ "id": machine.id, "name": machine.name, "problem": error.to_string() }),
+        Some(Err(error)) => json!({ "id": subject.id, "name": subject.name, "problem": error.to_string() }),
+        None => json!({ "id": subject.id, "name": subject.name, "gone": gone_words(subject) }),
     }).collect::<Vec<_>>() });
     let mut failure = Failure::new(Exit::Left, String::new());
     let mut not_deleted = 0;
-    for (machine, result) in results {
+    for (subject, result) in results {
         match result {
-            Ok(cleaned) if cleaned.report.is_clean() => {}
-            Ok(cleaned) => {
+            None => {}
+            Some(Ok(cleaned)) if cleaned.report.is_clean() => {}
+            Some(Ok(cleaned)) => {
                 not_deleted += 1;
                 failure.undone.push(format!("{}: {}", cleaned.operation, cleaned.report.words()));
                 failure.left.extend(left_of(&cleaned.report));
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 not_deleted += 1;
                 failure.left.push(Leftover {
                     kind: "server".to_owned(),
-                    id: machine.id.clone(),
-                    zone: machine.zone.clone(),
+                    id: subject.id.clone(),
+                    zone: subject.zone.clone(),
                     reason: error.to_string(),
                 });
             }
@@ -612,9 +773,22 @@ fn deleted(
         }
         results
             .iter()
-            .filter_map(|(machine, result)| Some((machine, result.as_ref().ok()?)))
-            .map(|(machine, cleaned)| format!("{}  {}: {}\n", machine.id, machine.name, cleaned.report.words()))
+            .map(|(subject, result)| {
+                let words = match result {
+                    Some(Ok(cleaned)) => cleaned.report.words(),
+                    _ => gone_words(subject),
+                };
+                format!("{}  {}: {words}\n", subject.id, subject.name)
+            })
             .collect()
     });
     Ok(())
+}
+
+/// That something was gone before the command, and whose doing that is.
+fn gone_words(subject: &Subject) -> String {
+    match &subject.what {
+        Deletion::Gone { removed_by: Some(operation) } => format!("is gone already: {operation} removed it"),
+        _ => "is gone already".to_owned(),
+    }
 }

@@ -34,6 +34,68 @@ fn servers_are_created_listed_shown_swept_and_deleted() {
 }
 
 #[test]
+fn what_is_left_of_a_deleted_server_goes_by_name_id_operation_and_group() {
+    for (seen, by_group) in [("name", false), ("id", false), ("operation", false), ("name", true)] {
+        let world = World::new("50");
+        let created = world.create("1").expect(0).json();
+        let server = &created["servers"][0];
+        let delete = ["server", "delete", "--yes", server[seen].as_str().unwrap()];
+        let state = format!("servers/{}/state", server["id"].as_str().unwrap());
+        world.control("POST", &state, r#"{"state": "deleted"}"#);
+        world.until(|resources| resources["servers"].as_array().unwrap().is_empty());
+        assert_eq!(world.resources(), 2, "an address and a volume");
+        if by_group {
+            let planned = world.json(&["server", "delete", "--dry-run", "--group", "ci"]);
+            let kinds: Vec<&str> =
+                planned["planned"].as_array().unwrap().iter().map(|part| part["kind"].as_str().unwrap()).collect();
+            assert!(kinds.contains(&"ip") && kinds.contains(&"block-volume"), "{planned}");
+            world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+        } else {
+            world.run(&delete).expect(0);
+        }
+        assert_eq!(world.resources(), 0, "{seen} {by_group}");
+        let again = world.run(&delete).expect(0);
+        assert!(again.stdout.contains("is gone already"), "{}", again.stdout);
+        world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+        world.run(&["server", "delete", "--yes", "nobody"]).expect(2).says("there is no server 'nobody'");
+    }
+}
+
+#[test]
+fn a_protected_server_is_refused_before_anything_is_touched() {
+    let world = World::new("50");
+    let created = world.create("2").expect(0).json();
+    let (protected, other) = (&created["servers"][0], &created["servers"][1]);
+    let path = format!("/instance/v1/zones/fr-par-1/servers/{}", protected["id"].as_str().unwrap());
+    world.call("PATCH", &path, r#"{"protected": true}"#);
+    for named in [["--group", "ci"].as_slice(), &[protected["name"].as_str().unwrap()]] {
+        world
+            .run(&[["server", "delete", "--yes"].as_slice(), named].concat())
+            .expect(2)
+            .says("protected; nothing was touched");
+        assert_eq!(world.resources(), 6);
+    }
+    world.run(&["server", "delete", "--yes", other["name"].as_str().unwrap()]).expect(0);
+    world.call("PATCH", &path, r#"{"protected": false}"#);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn what_could_not_be_looked_up_is_listed_with_the_ids_of_the_journal() {
+    let world = World::new("50");
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "permission-denied");
+    world.fault("GET", "/instance/v1/zones/*/ips", "permission-denied");
+    let failed = world.create("1").expect(3);
+    let resources = world.control("GET", "resources", "");
+    for kind in ["servers", "ips", "volumes"] {
+        let id = resources[kind][0]["id"].as_str().unwrap();
+        assert!(failed.stderr.contains(id) || failed.stdout.contains(id), "{kind} {id}: {}", failed.stderr);
+    }
+    assert!(!failed.stderr.contains(" in : "), "{}", failed.stderr);
+}
+
+#[test]
 fn operations_tell_their_steps_with_intent_before_outcome() {
     let world = World::new("50");
     let created = world.create("1").expect(0).json();
