@@ -635,7 +635,10 @@ impl Creation<'_> {
         let step = "wait-until-running";
         self.run.begin(Create::WaitUntilRunning, Some(self.name(ResourceKind::Server, id))).await?;
         let deadline = self.run.deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
+        let told = Instant::now();
+        let settle = self.run.shared.limits.settle;
         let mut began_to_start = false;
+        let mut looks_without_start = 0;
         let server = self
             .run
             .shared
@@ -662,6 +665,14 @@ impl Creation<'_> {
                         FailureClass::ServerError,
                         format!("server {id} fell back to stopped while it started"),
                     ))),
+                    // It may have started and failed between two looks (assumption: action-takes-effect).
+                    ServerState::Stopped if told.elapsed() >= settle => {
+                        looks_without_start += 1;
+                        (looks_without_start > 1).then(|| {
+                            let words = format!("server {id} is still stopped after it was powered on: it failed to start");
+                            Err(failure::of_class(FailureClass::ServerError, words))
+                        })
+                    }
                     _ => None,
                 }
             })

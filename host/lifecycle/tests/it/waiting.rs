@@ -17,7 +17,7 @@ use windlass_policy::DecisionFilter;
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::{Client, Transport, TransportError};
-use windlass_simulator::{FaultKind, FaultRule, RequestLimit};
+use windlass_simulator::{FaultKind, FaultRule, ForcedState, RequestLimit};
 
 use crate::support::{NOW, World, host, host_in, owner, run, settings};
 
@@ -184,6 +184,39 @@ fn a_wait_for_a_server_ends_at_the_deadline_and_not_with_the_call_that_hangs() {
         assert!(failure.cause.message.contains("the deadline passed while server"), "{}", failure.cause.message);
         assert_eq!(failure.state, OperationState::Undone);
         world.assert_empty("the deadline");
+    });
+}
+
+#[test]
+fn a_boot_that_fails_before_the_first_look_is_not_waited_for() {
+    run(async {
+        let world = World::new(2).await;
+        let lifecycle = world.start();
+        let (control, mut events) = Control::with_events();
+        let simulator = world.simulator.clone();
+        let began = Instant::now();
+        let fails = async move {
+            while let Some(event) = events.recv().await {
+                if let Happening::StepDone { step, resource: Some(server) } = event.what
+                    && step == "power-on"
+                {
+                    simulator.set_server_state(&server.id, ForcedState::Stopped).unwrap();
+                }
+            }
+        };
+        let create = async {
+            let result = lifecycle.create_server(world.everything(), &control).await;
+            drop(control);
+            result
+        };
+        let (result, ()) = tokio::join!(create, fails);
+        let failure = failure_of(result);
+        assert_eq!((failure.step.as_str(), failure.cause.class), ("wait-until-running", FailureClass::ServerError));
+        assert!(failure.cause.message.contains("failed to start"), "{}", failure.cause.message);
+        assert_eq!(failure.state, OperationState::Undone);
+        // The deadline is ten minutes.
+        assert!(began.elapsed() < MINUTE, "{:?}", began.elapsed());
+        world.assert_empty("it did not start");
     });
 }
 
