@@ -39,8 +39,8 @@ pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
 
 pub(crate) use cluster::{
-    ApplyCluster, ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, DiffCluster, ExportCluster,
-    NameCluster, ReplaceCluster, ScaleCluster, TerminateCluster, ValidateCluster,
+    AbandonCluster, ApplyCluster, ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, DiffCluster,
+    ExportCluster, NameCluster, ReplaceCluster, ScaleCluster, TerminateCluster, ValidateCluster,
 };
 
 /// Machine lifecycles on Scaleway: created whole, undone whole, judged by policies that you can replace.
@@ -332,6 +332,31 @@ pub(crate) enum OperationCommand {
     Attach(AttachOperation),
     /// Finish or undo what an interrupted process left open
     Resume(ResumeOperations),
+    /// Let operations go: they are neither finished nor undone, and what they made is left alone
+    Abandon(AbandonOperations),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AbandonOperations {
+    /// The operations' ids
+    #[arg(value_name = "OPERATION", required = true, add = ArgValueCandidates::new(completion::operations))]
+    pub(crate) operations: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: AbandonOptions,
+}
+
+/// How something is abandoned.
+#[derive(Debug, Args)]
+pub(crate) struct AbandonOptions {
+    /// Why, for whoever reads the journal
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Only show what would be left alone
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Abandon without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -119,6 +119,7 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             (OperationState::Undone, _) => ("undone, nothing is left".to_owned(), yellow),
             (OperationState::Kept, _) => ("undone, and some of it kept on purpose".to_owned(), yellow),
             (OperationState::Left, _) => ("something is LEFT".to_owned(), red),
+            (OperationState::Abandoned, _) => ("abandoned".to_owned(), yellow),
             (OperationState::Unverified, _) => (
                 "nothing is left that can be seen; a call whose answer was lost may still take effect".to_owned(),
                 yellow,

@@ -132,6 +132,9 @@ impl Clusters {
         request: &ScaleRequest,
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
+        if stored.cluster.state == ClusterState::Abandoned {
+            return Err(Error::Abandoned { cluster: stored.cluster.name.to_string() });
+        }
         if let Some(specification) = specification {
             stored.cluster.specification = specification;
         }

@@ -87,6 +87,12 @@ pub enum Error {
         /// What it does.
         kind: OperationKind,
     },
+    /// Somebody abandoned the cluster, and only a termination touches its nodes again.
+    #[error("cluster {cluster} was abandoned; only its termination touches its nodes again")]
+    Abandoned {
+        /// The cluster.
+        cluster: String,
+    },
     /// An operation failed. What its provisioning policy answered was carried out, as far as the failure says.
     #[error("{0}")]
     Failed(Box<ClusterFailure>),

@@ -267,7 +267,7 @@ pub(crate) fn stand<'n>(
     let nodes = nodes.into_iter();
     cluster.state = standing::state(last, nodes.clone());
     cluster.reasons = match last.state {
-        OperationState::Recovered | OperationState::Failed => last.reasons.clone(),
+        OperationState::Recovered | OperationState::Failed | OperationState::Abandoned => last.reasons.clone(),
         OperationState::Open | OperationState::Done | OperationState::Cancelled => Vec::new(),
     };
     if cluster.state == ClusterState::Error {

@@ -20,6 +20,7 @@
 #![cfg_attr(not(feature = "ssh-hooks"), allow(dead_code, reason = "what only hooks over ssh use"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+mod abandon;
 mod apply;
 mod begin;
 mod cloud_init;
@@ -48,6 +49,7 @@ mod store;
 mod trace;
 pub mod units;
 
+pub use abandon::AbandonedCluster;
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
 pub use clusters::Clusters;

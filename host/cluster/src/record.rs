@@ -50,6 +50,8 @@ words! {
         Terminating = "terminating",
         /// An operation failed, and somebody must look. The reasons say why.
         Error = "error",
+        /// Somebody decided to leave its nodes alone: only a termination touches them again.
+        Abandoned = "abandoned",
     }
 }
 
@@ -126,6 +128,8 @@ words! {
         Failed = "failed",
         /// The user deleted the cluster meanwhile.
         Cancelled = "cancelled",
+        /// Somebody decided that it is neither finished nor undone: the nodes are left alone.
+        Abandoned = "abandoned",
     }
 }
 

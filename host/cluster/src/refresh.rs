@@ -10,7 +10,7 @@ use crate::Error;
 use crate::clusters::Clusters;
 use crate::handler::stand;
 use crate::name::ClusterName;
-use crate::record::{Node, NodeState};
+use crate::record::{ClusterState, Node, NodeState};
 use crate::stages::{look, see};
 use crate::status::{ClusterObservation, ClusterStatus, NodeObservation};
 use crate::store::{Change, StoreError};
@@ -76,6 +76,9 @@ impl Clusters {
     pub async fn refresh(&self, name: &ClusterName) -> Result<ClusterStatus, Error> {
         let mut stored = self.stored(name).await?;
         self.refuse_busy(&stored).await?;
+        if stored.cluster.state == ClusterState::Abandoned {
+            return Ok(self.status_of(stored).await);
+        }
         let zone = stored.cluster.specification.zone.clone();
         let listing = self.shared.lifecycle.servers(&zone).await?;
         // What an operation has written since the listing is newer.

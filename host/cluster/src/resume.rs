@@ -222,6 +222,8 @@ impl Clusters {
                 JournalState::Undone | JournalState::Kept | JournalState::Unverified => {
                     node.state = NodeState::Removed;
                 }
+                // It is left alone, so it is no node any more.
+                JournalState::Abandoned => node.state = NodeState::Removed,
                 JournalState::Left | JournalState::Open => {
                     let problem =
                         format!("operation {creation} has not ended well: see `windlass operation show {creation}`");

@@ -59,6 +59,7 @@ pub(crate) fn state<'n>(operation: &ClusterOperation, nodes: impl IntoIterator<I
         (OperationState::Open, OperationKind::Terminate) => ClusterState::Terminating,
         // Its deletion is requested, and follows.
         (OperationState::Cancelled, _) => ClusterState::Terminating,
+        (OperationState::Abandoned, _) => ClusterState::Abandoned,
         (_, OperationKind::Terminate) | (OperationState::Failed, _) => ClusterState::Error,
         _ if nodes.any(|node| node.problem_in_serving().is_some()) => ClusterState::Error,
         (OperationState::Done, _) => ClusterState::Active,
@@ -78,12 +79,13 @@ mod tests {
     use crate::record::{Recovery, Stage};
 
     const KINDS: [OperationKind; 3] = [OperationKind::Create, OperationKind::Scale, OperationKind::Terminate];
-    const STATES: [OperationState; 5] = [
+    const STATES: [OperationState; 6] = [
         OperationState::Open,
         OperationState::Done,
         OperationState::Recovered,
         OperationState::Failed,
         OperationState::Cancelled,
+        OperationState::Abandoned,
     ];
     const NODES: [NodeState; 6] = [
         NodeState::Planned,

@@ -107,17 +107,16 @@ impl Report {
         }
         for view in &self.operations {
             let operation = &view.operation;
-            let took = operation.updated_at.saturating_sub(operation.created_at);
+            let took = operation.took().map_or_else(|| "not ended".to_owned(), |took| format!("took {}", words(took)));
             let _ = write!(
                 text,
-                "\n## {} `{}`: {}\n\n- group {}, zone {}\n- began {}, took {}\n",
+                "\n## {} `{}`: {}\n\n- group {}, zone {}\n- began {}, {took}\n",
                 operation.kind,
                 operation.id,
                 operation.state,
                 plain(&operation.group),
                 plain(&operation.zone),
                 instant(operation.created_at),
-                words(took)
             );
             if let Some(cause) = &operation.cause {
                 let _ = writeln!(text, "- failed: {}", plain(&cause_words(cause)));

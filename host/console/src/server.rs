@@ -191,6 +191,7 @@ async fn operations(State(console): State<Arc<Console>>, Query(which): Query<Whi
             OperationState::Kept,
             OperationState::Undone,
             OperationState::Done,
+            OperationState::Abandoned,
         ];
         filter.states = states.into_iter().filter(|state| which.state.as_deref() == Some(state.as_str())).collect();
         filter.before = which.before.as_deref().and_then(|id| OperationId::parse(id).ok());

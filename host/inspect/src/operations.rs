@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_lifecycle::{Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase};
+use windlass_lifecycle::{
+    Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report,
+};
 use windlass_policy::slots::types;
 
 use crate::Inspector;
@@ -18,11 +20,44 @@ pub struct Operations {
     pub operations: Vec<Operation>,
 }
 
+/// The document that lists operations with who works on them.
+#[derive(Serialize)]
+struct Listed {
+    operations: Vec<WithWorker>,
+}
+
 /// The document of one operation.
 #[derive(Serialize)]
 struct Shown {
-    operation: Operation,
+    operation: WithWorker,
     entries: Vec<Entry>,
+}
+
+/// An operation, and whether somebody works on it.
+#[derive(Serialize)]
+struct WithWorker {
+    #[serde(flatten)]
+    operation: Operation,
+    /// Of an open operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<Worker>,
+}
+
+/// Whether the process lives that works on an open operation.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Worker {
+    Alive,
+    Dead,
+}
+
+impl Worker {
+    fn as_str(self) -> &'static str {
+        match self {
+            Worker::Alive => "alive",
+            Worker::Dead => "dead",
+        }
+    }
 }
 
 /// A journal that cannot be read.
@@ -78,22 +113,29 @@ impl Inspector<'_> {
             Some(journal) => journal.operations(filter).map_err(|error| unreadable(&error))?,
             None => Vec::new(),
         };
-        let listing = Operations { operations };
+        let listing = Listed { operations: operations.into_iter().map(|row| self.with_worker(row)).collect() };
         let operations =
-            Listing::new(&listing.operations, "no operations", |operation: &Operation| operation.id.to_string())
-                .column("operation", |operation| operation.id.to_string())
-                .column("kind", |operation| operation.kind.to_string())
-                .column("state", |operation| operation.state.to_string())
-                .wide("group", |operation| operation.group.clone())
-                .column("zone", |operation| operation.zone.clone())
-                .wide("owner", |operation| operation.owner.clone())
-                .wide("process", |operation| operation.runner.clone())
-                .wide("began", |operation| instant(operation.created_at))
-                .column("age", |operation| age(operation.created_at))
-                .column("cause", |operation| operation.cause.as_ref().map(cause_words).unwrap_or_default())
-                .wide("ended by", |operation| operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
+            Listing::new(&listing.operations, "no operations", |it: &WithWorker| it.operation.id.to_string())
+                .column("operation", |it| it.operation.id.to_string())
+                .column("kind", |it| it.operation.kind.to_string())
+                .column("state", |it| it.operation.state.to_string())
+                .column("worker", |it| it.worker.map(Worker::as_str).unwrap_or_default().to_owned())
+                .wide("group", |it| it.operation.group.clone())
+                .column("zone", |it| it.operation.zone.clone())
+                .wide("owner", |it| it.operation.owner.clone())
+                .wide("process", |it| it.operation.runner.clone())
+                .wide("began", |it| instant(it.operation.created_at))
+                .column("age", |it| age(it.operation.created_at))
+                .column("cause", |it| why_words(&it.operation))
+                .wide("ended by", |it| it.operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
         self.output.listing(&listing, &operations);
         Ok(())
+    }
+
+    fn with_worker(&self, operation: Operation) -> WithWorker {
+        let worker = (operation.state == OperationState::Open)
+            .then(|| if self.state.runner_lives(&operation.runner) { Worker::Alive } else { Worker::Dead });
+        WithWorker { operation, worker }
     }
 
     /// Shows one operation: its steps, what failed, what was undone, and why.
@@ -103,7 +145,7 @@ impl Inspector<'_> {
     pub fn operation(&self, id: &str) -> Result<(), Failure> {
         let id = self.operation_id(id)?;
         let journal = self.journal()?.ok_or_else(|| self.unknown_operation(&id))?;
-        let operation = self.read_operation(&journal, &id)?;
+        let operation = self.with_worker(self.read_operation(&journal, &id)?);
         let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
         let shown = Shown { operation, entries };
         self.output.result(&shown, || rendered(&shown));
@@ -112,7 +154,7 @@ impl Inspector<'_> {
 }
 
 fn rendered(shown: &Shown) -> String {
-    let operation = &shown.operation;
+    let WithWorker { operation, worker } = &shown.operation;
     let mut lines = vec![
         ("operation", operation.id.to_string()),
         ("kind", operation.kind.to_string()),
@@ -121,13 +163,20 @@ fn rendered(shown: &Shown) -> String {
         ("zone", operation.zone.clone()),
         ("owner", operation.owner.clone()),
         ("began", format!("{} ({} ago)", instant(operation.created_at), age(operation.created_at))),
-        (
-            "took",
-            human_duration(std::time::Duration::from_millis(operation.updated_at.saturating_sub(operation.created_at))),
-        ),
     ];
-    if let Some(cause) = &operation.cause {
-        lines.push(("cause", cause_words(cause)));
+    if let Some(took) = operation.took() {
+        lines.push(("took", human_duration(std::time::Duration::from_millis(took))));
+    }
+    match worker {
+        Some(Worker::Alive) => lines.push(("worker", format!("alive: process {}", operation.runner))),
+        Some(Worker::Dead) => {
+            lines.push(("worker", "dead: the next start finishes or undoes the operation".to_owned()));
+        }
+        None => {}
+    }
+    let why = why_words(operation);
+    if !why.is_empty() {
+        lines.push(("cause", why));
     }
     for (position, reason) in operation.reasons.iter().enumerate() {
         lines.push((if position == 0 { "reasons" } else { "" }, reason.clone()));
@@ -140,6 +189,10 @@ fn rendered(shown: &Shown) -> String {
     }
     if let Some(ended_by) = &operation.ended_by {
         lines.push(("ended by", ended_by.to_string()));
+    }
+    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    for (position, name) in report.iter().flat_map(|report| &report.abandoned).enumerate() {
+        lines.push((if position == 0 { "abandoned" } else { "" }, name.to_string()));
     }
     let mut text = fields(&lines);
     text.push_str(&format!("\n{}\n", bold("steps")));
@@ -169,6 +222,22 @@ pub fn entry_words(operation: &Operation, entry: &Entry) -> String {
         printable(&entry.step),
         printable(&resource),
     )
+}
+
+/// Why an operation failed or left something; empty where there is nothing to say.
+#[must_use]
+pub fn why_words(operation: &Operation) -> String {
+    if let Some(cause) = &operation.cause {
+        return cause_words(cause);
+    }
+    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    match (operation.state, report) {
+        (OperationState::Left, Some(report)) => {
+            let left = report.left.iter().map(|left| format!("{}: {}", left.resource, left.why));
+            left.chain(report.unverified.clone()).collect::<Vec<_>>().join("; ")
+        }
+        _ => String::new(),
+    }
 }
 
 /// The first cause as the journal keeps it: the step, and the failure in the contract's shape.

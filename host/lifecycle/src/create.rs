@@ -669,7 +669,8 @@ impl Creation<'_> {
                     ServerState::Stopped if told.elapsed() >= settle => {
                         looks_without_start += 1;
                         (looks_without_start > 1).then(|| {
-                            let words = format!("server {id} is still stopped after it was powered on: it failed to start");
+                            let words =
+                                format!("server {id} is still stopped after it was powered on: it failed to start");
                             Err(failure::of_class(FailureClass::ServerError, words))
                         })
                     }

@@ -143,6 +143,14 @@ pub enum Error {
         /// The operation.
         operation: OperationId,
     },
+    /// The operation has ended, so it cannot be ended another way.
+    #[error("operation {operation} has ended: it is {state}")]
+    OperationEnded {
+        /// The operation.
+        operation: OperationId,
+        /// How.
+        state: OperationState,
+    },
     /// The server is being cleaned up already.
     #[error("operation {operation} is cleaning this server up already")]
     CleanupUnderWay {

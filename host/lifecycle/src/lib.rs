@@ -7,7 +7,7 @@
 //! - [`Lifecycle::create_server`] gives a running server or nothing, [`Lifecycle::create_servers`] many at once,
 //!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a
 //!   server with all that belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists
-//!   what is ours.
+//!   what is ours. [`Lifecycle::begin_abandon`] closes an operation without finishing or undoing it.
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
 //!   [`Lifecycle::release_machine`] releases it as the release slot decides, [`Lifecycle::reclaim`] finds claims that
 //!   nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
@@ -35,6 +35,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod abandon;
 mod absence;
 mod capabilities;
 mod change;
@@ -73,6 +74,7 @@ mod trace;
 mod undo;
 mod watch;
 
+pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, PendingCleanup, Target};

@@ -15,6 +15,9 @@ pub struct Report {
     pub kept: Vec<ResourceName>,
     /// Should be gone and is not.
     pub left: Vec<Left>,
+    /// Left alone since somebody abandoned the operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub abandoned: Vec<ResourceName>,
     /// Why nobody could see whether something is left, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
@@ -50,7 +53,9 @@ impl Report {
         if !self.kept.is_empty() {
             parts.push(format!("kept {}", list(self.kept.iter())));
         }
-        if self.left.is_empty() {
+        if !self.abandoned.is_empty() {
+            parts.push(format!("left alone {}", list(self.abandoned.iter())));
+        } else if self.left.is_empty() {
             parts.push(match &self.unverified {
                 Some(why) => format!("whether anything is left could not be seen: {why}"),
                 None => "nothing is left".to_owned(),

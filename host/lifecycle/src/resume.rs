@@ -249,13 +249,7 @@ impl Lifecycle {
                 resumed.unverified.push(unverified);
                 continue;
             }
-            let ours = operation.runner == shared.runner.name();
-            let running = operation.state == OperationState::Open
-                && if ours {
-                    shared.active.contains(&operation.id)
-                } else {
-                    shared.state_directory.runner_lives(&operation.runner)
-                };
+            let running = operation.state == OperationState::Open && shared.is_worked_on(&operation);
             if running {
                 resumed.busy.push(operation.id);
                 continue;

@@ -12,7 +12,7 @@ use windlass_scaleway::{Client, Zone};
 use crate::clock::{Clock, Randomness};
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
-use crate::journal::{Journal, NewOperation, OperationKind};
+use crate::journal::{Journal, NewOperation, Operation, OperationKind};
 use crate::machines::Machines;
 use crate::poller::Poller;
 use crate::state_directory::{Runner, StateDirectory};
@@ -95,6 +95,15 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// Whether this process or another one that lives works on an operation that is open.
+    pub(crate) fn is_worked_on(&self, operation: &Operation) -> bool {
+        if operation.runner == self.runner.name() {
+            self.active.contains(&operation.id)
+        } else {
+            self.state_directory.runner_lives(&operation.runner)
+        }
+    }
+
     /// Puts an operation into the journal under a new id.
     pub(crate) async fn begin(
         self: &Arc<Self>,

@@ -256,7 +256,7 @@ impl Going {
             .chain(unplaced.map(|volume| Left { resource: volume.clone(), why: UNPLACED.to_owned() }))
             .collect();
         let removed = rest.into_iter().filter(|resource| !there.contains(resource)).collect();
-        Report { removed, kept: staying.kept, left, unverified: None, look_at: None }
+        Report { removed, kept: staying.kept, left, abandoned: Vec::new(), unverified: None, look_at: None }
     }
 
     /// The report when nobody could see what is there: left is whatever the journal names, until it is seen to be gone.
@@ -271,7 +271,14 @@ impl Going {
             .into_iter()
             .map(|resource| Left { why: problems.get(&resource.id).cloned().unwrap_or_else(unseen), resource })
             .collect();
-        Report { removed: Vec::new(), kept: staying.kept, left, unverified: Some(why), look_at: None }
+        Report {
+            removed: Vec::new(),
+            kept: staying.kept,
+            left,
+            abandoned: Vec::new(),
+            unverified: Some(why),
+            look_at: None,
+        }
     }
 }
 

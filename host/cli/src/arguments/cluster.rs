@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 use windlass_cluster::{ClusterName, NodeGroupName};
 
-use super::Detach;
+use super::{AbandonOptions, Detach};
 use crate::completion;
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,8 @@ pub(crate) enum ClusterCommand {
     Terminate(TerminateCluster),
     /// Call off the operation that is under way, wherever it runs
     Cancel(NameCluster),
+    /// Let a cluster go: its record stays, and its nodes are left alone until it is terminated
+    Abandon(AbandonCluster),
     /// End what an interrupted process left open
     Resume,
     /// Show a cluster: its nodes, its operation, and why it stands where it stands
@@ -177,6 +179,15 @@ pub(crate) struct TerminateCluster {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) removal: RemovalOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AbandonCluster {
+    /// The cluster
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
+    pub(crate) name: ClusterName,
+    #[command(flatten)]
+    pub(crate) options: AbandonOptions,
 }
 
 #[derive(Debug, Args)]

@@ -123,6 +123,12 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
     }
 }
 
+/// Who runs this command, for the journal.
+pub(super) fn user() -> String {
+    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    name.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+}
+
 pub(super) fn left_of(report: &Report) -> impl Iterator<Item = Leftover> + '_ {
     report.left.iter().map(|left| Leftover {
         kind: left.resource.kind.to_string(),

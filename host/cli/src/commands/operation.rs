@@ -1,5 +1,6 @@
 //! `windlass operation`: the journal, told to people and programs.
 
+pub(super) mod abandon;
 mod watch;
 
 use serde::Serialize;
@@ -23,6 +24,7 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
         OperationCommand::Watch(arguments) => watch::watch(context, &arguments).await,
         OperationCommand::Attach(arguments) => watch::attach(context, &arguments).await,
         OperationCommand::Resume(_) => resume(context).await,
+        OperationCommand::Abandon(arguments) => abandon::abandon(context, arguments).await,
     }
 }
 

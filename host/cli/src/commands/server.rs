@@ -7,7 +7,7 @@ use std::path::Path;
 use futures::StreamExt;
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_cluster::{ClusterStore, Node, StoreError};
+use windlass_cluster::{ClusterState, ClusterStore, Node, StoreError};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::{fields, table};
@@ -320,10 +320,11 @@ async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure>
 }
 
 fn doing(machine: &Machine) -> String {
-    match (&machine.in_flight, machine.kept) {
-        (Some(kind), _) => kind.to_string(),
-        (None, true) => "kept".to_owned(),
-        (None, false) => String::new(),
+    match (&machine.in_flight, machine.kept, machine.abandoned) {
+        (Some(kind), _, _) => kind.to_string(),
+        (None, true, _) => "kept".to_owned(),
+        (None, false, true) => "abandoned".to_owned(),
+        (None, false, false) => String::new(),
     }
 }
 
@@ -655,6 +656,10 @@ async fn cluster_nodes(store: &impl ClusterStore) -> Result<Vec<(String, Node)>,
     };
     let mut nodes = Vec::new();
     for cluster in store.clusters().await.map_err(unreadable)? {
+        // The nodes of an abandoned cluster may be deleted one by one.
+        if cluster.cluster.state == ClusterState::Abandoned {
+            continue;
+        }
         let name = &cluster.cluster.name;
         // A cluster that has gone meanwhile has no nodes.
         let stored = store.cluster(name).await.map_err(unreadable)?;

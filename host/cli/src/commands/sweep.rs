@@ -75,6 +75,13 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             ));
         }
         text.push_str(&format!("{} explained, {} kept on purpose\n", swept.explained, swept.kept.len()));
+        if !swept.abandoned.is_empty() {
+            text.push_str(&format!(
+                "{} abandoned on purpose and left alone; `windlass server delete` removes a server with its parts:\n",
+                swept.abandoned.len()
+            ));
+            swept.abandoned.iter().for_each(|name| text.push_str(&format!("  {name}\n")));
+        }
         text
     });
     Ok(())

@@ -2,14 +2,15 @@
 
 use crate::support::{Ran, Running, STATE, World, eventually};
 
-const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+pub(crate) const CREATE: [&str; 8] =
+    ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
 
 fn advance(world: &World) {
     world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
 }
 
 #[track_caller]
-fn until_ended(world: &World, mut running: Running) -> Ran {
+pub(crate) fn until_ended(world: &World, mut running: Running) -> Ran {
     eventually("it ends", || {
         advance(world);
         running.has_ended().then_some(())
@@ -18,7 +19,7 @@ fn until_ended(world: &World, mut running: Running) -> Ran {
 }
 
 /// Starts a detached creation in a world whose time stands still, and gives its id.
-fn detached(world: &World) -> String {
+pub(crate) fn detached(world: &World) -> String {
     let mut command = world.command(&[&CREATE[..], &["--detach", "--output", "json"]].concat());
     // What still runs in the test's folder is ended with it.
     let told = Ran::of(command.current_dir(world.home.path())).expect(0).json();

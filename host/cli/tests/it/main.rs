@@ -1,6 +1,7 @@
 //! The binary `windlass` from outside, against its own simulator.
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
+mod abandoning;
 mod asking;
 mod authors;
 mod bad_input;

@@ -1,7 +1,7 @@
 //! Operations: the list, and one with its steps, what failed, and how it was undone.
 
 use maud::{Markup, html};
-use windlass_inspect::operations::cause_words;
+use windlass_inspect::operations::{cause_words, why_words};
 use windlass_inspect::output::age;
 use windlass_inspect::words::failure_words;
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
@@ -11,13 +11,14 @@ use crate::read::{OperationView, PlannedResource};
 use crate::timeline::{End, Plan, Step};
 
 /// The states, in the order of the choice.
-const STATES: [OperationState; 6] = [
+const STATES: [OperationState; 7] = [
     OperationState::Open,
     OperationState::Unverified,
     OperationState::Left,
     OperationState::Kept,
     OperationState::Undone,
     OperationState::Done,
+    OperationState::Abandoned,
 ];
 /// How wide a time line is, in its own units.
 const WIDTH: u64 = 200;
@@ -35,8 +36,8 @@ pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Op
                 html! { (operation.group) },
                 html! { (operation.zone) },
                 when(operation.created_at),
-                html! { (took(operation.updated_at.saturating_sub(operation.created_at))) },
-                html! { (operation.cause.as_ref().map(cause_words).unwrap_or_default()) },
+                html! { (operation.took().map(took).unwrap_or_default()) },
+                html! { (why_words(operation)) },
             ]
         })
         .collect();
@@ -66,8 +67,10 @@ pub(crate) fn operation(view: &OperationView) -> Markup {
         ("owner", html! { (operation.owner) }),
         ("process", html! { (operation.runner) }),
         ("began", html! { (when(operation.created_at)) " (" (age(operation.created_at)) " ago)" }),
-        ("took", html! { (took(operation.updated_at.saturating_sub(operation.created_at))) }),
     ];
+    if let Some(milliseconds) = operation.took() {
+        told.push(("took", html! { (took(milliseconds)) }));
+    }
     if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
         let why = "since a call whose answer was lost may still take effect";
         told.push(("look again", html! { (when(look_at)) ", " (why) }));

@@ -78,7 +78,8 @@ async fn take_up(
         Err(error) => return Err(failed(error, "CreationFailed")),
     };
     // What of an unverified one comes late is removed by its second look.
-    if matches!(known, Some(OperationState::Undone | OperationState::Unverified)) {
+    // What was abandoned is left alone.
+    if matches!(known, Some(OperationState::Undone | OperationState::Unverified | OperationState::Abandoned)) {
         return Ok(None);
     }
     if known == Some(OperationState::Open) {

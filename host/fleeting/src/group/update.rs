@@ -221,7 +221,7 @@ impl Fleet {
     /// belong to people, not to the runner; and those that our journal does not know to whoever made them, unless they
     /// were taken over.
     fn adopt(&self, zone: &Zone, machine: Machine) -> Option<(String, scaleway::Server)> {
-        if machine.kept {
+        if machine.kept || machine.abandoned {
             return None;
         }
         let operation: OperationId = machine.operation?;

@@ -16,7 +16,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,6 +162,24 @@ impl Journal {
         self.write(Write::Close(Box::new(closing))).await.map(drop)
     }
 
+    /// Closes an operation as abandoned, opening it before where it never was open. False when another process has
+    /// taken it over, or has ended it.
+    pub(crate) async fn abandon(
+        &self,
+        opened: Option<NewOperation>,
+        from: &str,
+        closing: Closing,
+        notes: Vec<NewEntry>,
+    ) -> Result<bool, Error> {
+        let (opened, closing) = (opened.map(Box::new), Box::new(closing));
+        let abandon = Write::Abandon { opened, from: from.to_owned(), closing, notes };
+        match self.write(abandon).await {
+            Ok(_) => Ok(true),
+            Err(Error::OperationUnknown { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Takes an operation over from a runner that died. False when somebody else was quicker.
     pub(crate) async fn claim(&self, operation: &Operation, to: &str, at: u64) -> Result<bool, Error> {
         let claimed = self
@@ -233,6 +251,16 @@ impl Journal {
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.
     pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
         self.read(|reader| read::is_kept(reader, resource_id))
+    }
+
+    /// The operation that was abandoned with this resource, while no other operation has removed what that one made.
+    pub(crate) fn abandoned_by(&self, resource_id: &str) -> Result<Option<OperationId>, Error> {
+        self.read(|reader| read::abandoned_by(reader, resource_id))
+    }
+
+    /// What was abandoned and no other operation has removed, by id.
+    pub(crate) fn abandoned(&self) -> Result<HashSet<String>, Error> {
+        self.read(read::abandoned)
     }
 
     /// The operations whose entries speak of this resource, the newest first.

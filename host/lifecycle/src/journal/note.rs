@@ -11,7 +11,8 @@ use crate::Error;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 6] = ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up"];
+const WORDS: [&str; 8] =
+    ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up", "ended", "abandoned"];
 
 /// A step that has failed for good: the cause of an undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +56,10 @@ pub(crate) enum Note {
         /// When it is tried again if it does not end, in milliseconds since 1970.
         next_try: u64,
     },
+    /// When the operation ended: the time of this entry. Written when another operation changes the row.
+    Ended,
+    /// Somebody decided to leave the entry's resource alone, or whatever the operation made where it names none.
+    Abandoned { by: String, reason: Option<String> },
 }
 
 impl Note {
@@ -133,6 +138,10 @@ impl Entry {
 pub(super) const KEPT: &str = "kept";
 /// The word of [`Note::TakenUp`], for who asks the tables.
 pub(super) const TAKEN_UP: &str = "taken-up";
+/// The word of [`Note::Abandoned`].
+pub(super) const ABANDONED: &str = "abandoned";
+/// The word of [`Note::Ended`].
+pub(super) const ENDED: &str = "ended";
 
 #[cfg(test)]
 mod tests {
@@ -156,6 +165,8 @@ mod tests {
             Note::Kept,
             Note::LeftAlone,
             Note::TakenUp { tries: 3, next_try: 5 },
+            Note::Ended,
+            Note::Abandoned { by: "somebody".into(), reason: Some("the zone is closed".into()) },
         ]
     }
 

@@ -1,12 +1,12 @@
 //! Reading: everything that comes out of the file is checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
-use super::note::{KEPT, TAKEN_UP};
+use super::note::{ABANDONED, KEPT, TAKEN_UP};
 use super::record::LONGEST_JSON;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
@@ -20,7 +20,9 @@ const LIMIT: u32 = 1_000;
 const ENTRIES: u32 = 100_000;
 
 const OPERATION_COLUMNS: &str = "id, kind, grouping, zone, owner, specification, policies, runner, state, cause, \
-     reasons, report, ended_by, created_at, updated_at, look_at";
+     reasons, report, ended_by, created_at, updated_at, look_at, case when state = 'open' then null \
+     when ended_by is null then updated_at else coalesce((select at from entries where operation = operations.id \
+     and step = 'ended' and phase = 'note' order by sequence desc limit 1), updated_at) end as ended_at";
 
 /// A row being read, which knows how to name itself.
 struct Checked<'a> {
@@ -117,6 +119,7 @@ fn read_operation(row: &Row<'_>) -> Result<Operation, Error> {
         created_at: row.number("created_at")?,
         updated_at: row.number("updated_at")?,
         look_at: row.optional_number("look_at")?,
+        ended_at: row.optional_number("ended_at")?,
     })
 }
 
@@ -249,6 +252,32 @@ pub(super) fn last_try(connection: &Connection, id: &OperationId) -> Result<Opti
         },
     )?;
     Ok(found.into_iter().next())
+}
+
+/// The operation that was abandoned with this resource, while no other operation has removed what that one made.
+pub(super) fn abandoned_by(connection: &Connection, resource_id: &str) -> Result<Option<OperationId>, Error> {
+    let found = collect(
+        connection,
+        "select id from operations
+         where id in (select operation from entries where resource_id = ?1 and step = ?2 and phase = 'note')
+           and state = 'abandoned' and ended_by is null
+         limit 1",
+        &[resource_id.to_owned(), ABANDONED.to_owned()],
+        |row| Checked { row, table: "operations", name: "?".to_owned() }.id("id"),
+    )?;
+    Ok(found.into_iter().next())
+}
+
+/// What was abandoned and no other operation has removed, by id. There are few, so that a whole listing asks once.
+pub(super) fn abandoned(connection: &Connection) -> Result<HashSet<String>, Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "select resource_id from operations join entries on entries.operation = operations.id
+             where state = 'abandoned' and ended_by is null and step = ?1 and phase = 'note'
+               and resource_id is not null",
+        )
+        .map_err(Error::journal_read)?;
+    statement.query_map([ABANDONED], |row| row.get(0)).and_then(Iterator::collect).map_err(Error::journal_read)
 }
 
 /// The servers that the outcomes of a creation name. In SQL: each list of machines asks it of every machine.

@@ -73,6 +73,9 @@ words! {
         /// Failed, and nothing is left as far as can be seen; but a call whose answer was lost may still take effect.
         /// Whoever runs at [`Operation::look_at`] looks once more.
         Unverified = "unverified",
+        /// Somebody decided that it is not to be finished or undone ([`Lifecycle::abandon`](crate::Lifecycle::begin_abandon)).
+        /// What it may have made is left alone.
+        Abandoned = "abandoned",
     }
 }
 
@@ -193,8 +196,24 @@ pub struct Operation {
     pub look_at: Option<u64>,
     /// Milliseconds since 1970.
     pub created_at: u64,
-    /// Milliseconds since 1970.
+    /// When the row changed last, in milliseconds since 1970: also when another operation removed what this one made.
     pub updated_at: u64,
+    /// When it ended, in milliseconds since 1970; absent while it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+}
+
+impl Operation {
+    /// Whether somebody abandoned it, and no other operation has removed what it made.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.state == OperationState::Abandoned && self.ended_by.is_none()
+    }
+
+    /// How long it took, in milliseconds; `None` while it is open.
+    #[must_use]
+    pub fn took(&self) -> Option<u64> {
+        self.ended_at.map(|ended_at| ended_at.saturating_sub(self.created_at))
+    }
 }
 
 /// One entry of an operation.

@@ -512,7 +512,7 @@ async fn pruning_keeps_what_explains_a_living_server() {
 
 /// Whether an operation still says something about what exists: what a prune has to keep.
 fn explains(kind: OperationKind, state: OperationState, ended: bool, kept: bool) -> bool {
-    use OperationState::{Done, Kept, Left, Open, Undone, Unverified};
+    use OperationState::{Abandoned, Done, Kept, Left, Open, Undone, Unverified};
     let explains_machine = match kind {
         OperationKind::CreateServer | OperationKind::AdoptMachine | OperationKind::OrderMachine => !ended,
         OperationKind::CleanupServer | OperationKind::Sweep | OperationKind::ReleaseMachine => false,
@@ -521,6 +521,7 @@ fn explains(kind: OperationKind, state: OperationState, ended: bool, kept: bool)
         Open | Kept | Left | Unverified => true,
         Done => explains_machine || kept,
         Undone => kept,
+        Abandoned => !ended || kept,
     }
 }
 

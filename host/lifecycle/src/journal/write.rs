@@ -5,7 +5,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::note::KEPT;
+use super::note::{ENDED, KEPT};
 use super::read::open_cleanup;
 use super::record::LONGEST_JSON;
 use super::record::{Closing, NewEntry, NewOperation, OperationKind};
@@ -26,6 +26,14 @@ pub(super) enum Write {
         from: String,
         to: String,
         at: u64,
+    },
+    /// Closes an operation that is to be neither finished nor undone, with what is noted about that; one that never
+    /// was open is opened before. Fails when another process has taken it over meanwhile, or has ended it.
+    Abandon {
+        opened: Option<Box<NewOperation>>,
+        from: String,
+        closing: Box<Closing>,
+        notes: Vec<NewEntry>,
     },
     /// Removes operations that ended before this instant and explain nothing that may still exist.
     Prune {
@@ -125,6 +133,17 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 ])
                 .map_err(failed)?;
             for ended in &closing.ends {
+                // The row's own time changes now.
+                connection
+                    .prepare_cached(
+                        "insert into entries (operation, sequence, step, phase, data, at)
+                         select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
+                                ?2, 'note', '{}', updated_at
+                         from operations where id = ?1 and ended_by is null and state <> 'open'",
+                    )
+                    .map_err(failed)?
+                    .execute([ended.as_str(), ENDED])
+                    .map_err(failed)?;
                 connection
                     .prepare_cached("update operations set ended_by = ?2, updated_at = ?3 where id = ?1")
                     .map_err(failed)?
@@ -143,6 +162,23 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 .execute(params![operation.as_str(), from, to, milliseconds(*at)])
                 .map_err(failed)?;
             found(written, operation)
+        }
+        Write::Abandon { opened, from, closing, notes } => {
+            if let Some(opened) = opened {
+                apply(connection, &Write::Open(opened.clone()))?;
+            }
+            let to_close: i64 = connection
+                .prepare_cached(
+                    "select count(*) from operations
+                     where id = ?1 and runner = ?2 and state in ('open', 'left', 'unverified')",
+                )
+                .and_then(|mut statement| statement.query_row([closing.operation.as_str(), from], |row| row.get(0)))
+                .map_err(failed)?;
+            found(usize::from(to_close > 0), &closing.operation)?;
+            for note in notes {
+                apply(connection, &Write::Entry(Box::new(note.clone())))?;
+            }
+            apply(connection, &Write::Close(closing.clone()))
         }
         Write::Prune { before } => {
             let condition = prunable();
@@ -168,7 +204,8 @@ fn prunable() -> String {
         OperationKind::ALL.iter().filter(|kind| kind.makes()).map(|kind| format!("'{kind}'")).collect();
     format!(
         "created_at < ?1 and updated_at < ?1
-         and (state = 'undone' or (state = 'done' and (kind not in ({}) or ended_by is not null)))
+         and (state = 'undone' or (state = 'abandoned' and ended_by is not null)
+              or (state = 'done' and (kind not in ({}) or ended_by is not null)))
          and not exists (select 1 from entries
                          where operation = operations.id and step = '{KEPT}' and phase = 'note')",
         makers.join(", ")

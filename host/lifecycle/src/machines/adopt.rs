@@ -264,7 +264,12 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
             _ => {}
         }
     }
-    Ok(if orphan { Standing::Orphan } else { Standing::Unknown })
+    Ok(match orphan {
+        // Somebody decided to leave it alone.
+        true if shared.journal.abandoned_by(&host.id)?.is_some() => Standing::InUse,
+        true => Standing::Orphan,
+        false => Standing::Unknown,
+    })
 }
 
 /// The names between the phases that an adoption was about to give to a host.

@@ -28,6 +28,7 @@ pub use names::{ClaimName, PoolPrefix};
 pub use order::OrderRequest;
 pub use origin::HostOrigin;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
+pub(crate) use release::ReleaseSpecification;
 pub use release::{ReleaseOutcome, ReleaseRequest, Released};
 pub(crate) use resume::resume;
 pub(crate) use shared::Machines;
@@ -38,7 +39,7 @@ use crate::identifier::GroupName;
 use crate::journal::Operation;
 
 /// The group of all operations on hosts: they have no tags, and so no group of their own.
-fn group() -> GroupName {
+pub(crate) fn group() -> GroupName {
     match "machines".parse() {
         Ok(group) => group,
         Err(_) => unreachable!("a constant that is a good name"),

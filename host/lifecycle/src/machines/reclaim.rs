@@ -90,7 +90,7 @@ impl Lifecycle {
     ///
     /// # Guarantees
     /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no
-    /// operation of this journal is at work on it, it has not changed within the grace, and, read again under the lock,
+    /// operation of this journal is at work on it or was abandoned with it, it has not changed within the grace, and, read again under the lock,
     /// it still carries the same name. One whose deletion is scheduled is told of and left alone.
     ///
     /// # Assumptions
@@ -146,6 +146,9 @@ impl Lifecycle {
         }
         if let Some(operation) = at_work(&self.shared, &host.id)? {
             return Ok(Some(format!("operation {operation} is at work on it")));
+        }
+        if let Some(operation) = self.shared.journal.abandoned_by(&host.id)? {
+            return Ok(Some(format!("operation {operation} was abandoned with it")));
         }
         let now = self.shared.clock.now();
         let changed = host.updated_at.parse::<jiff::Timestamp>().ok();

@@ -14,6 +14,7 @@ use crate::tags;
 pub(super) enum Standing {
     Explained,
     Kept,
+    Abandoned,
     /// `spared`: why it is not removed all the same.
     Unexplained {
         why: String,
@@ -79,6 +80,9 @@ impl Case<'_> {
         // server not yet. The next sweep judges it.
         if operation.state == OperationState::Open || operation.updated_at > self.listed_from {
             return Standing::Explained;
+        }
+        if operation.is_left_alone() {
+            return Standing::Abandoned;
         }
         let alive = operation.state == OperationState::Done && operation.ended_by.is_none();
         if alive {
@@ -255,6 +259,7 @@ mod tests {
                 report: None,
                 look_at: None,
                 ended_by: ended.then(id),
+                ended_at: None,
                 created_at: 0,
                 updated_at: 0,
             },

@@ -30,6 +30,9 @@ pub struct LastSweep {
     pub explained: usize,
     /// How many are kept on purpose.
     pub kept: usize,
+    /// How many are left alone since somebody abandoned their operation.
+    #[serde(default)]
+    pub abandoned: usize,
     /// How many unexplained ones it has removed.
     pub removed: usize,
     /// How many unexplained ones there are still.
@@ -49,6 +52,7 @@ impl LastSweep {
             dry_run,
             explained: sweep.explained,
             kept: sweep.kept.len(),
+            abandoned: sweep.abandoned.len(),
             removed: sweep.unexplained.len() - left.len(),
             unexplained: left.len(),
             examples: left.into_iter().take(MOST_KEPT).cloned().collect(),

@@ -132,6 +132,22 @@ pub(super) async fn read(shared: &Shared, zone: &Zone, of: &ResourceName) -> Res
     read.map_err(|error| Error::scaleway("reading what is unexplained", error))
 }
 
+/// The name or address of a resource and Scaleway's state of it, by its id; `None` where it is not found.
+pub(crate) async fn read_state(
+    shared: &Shared,
+    zone: &Zone,
+    of: &ResourceName,
+) -> Result<Option<(String, String)>, Error> {
+    if of.kind != ResourceKind::AppleSiliconServer {
+        return Ok(read(shared, zone, of).await?.map(|listed| (listed.label, listed.state)));
+    }
+    match shared.client.apple_silicon(zone).get_server(&of.id).await {
+        Ok(host) => Ok(Some((host.name, host.status.as_str().to_owned()))),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(Error::scaleway("reading a host", error)),
+    }
+}
+
 /// Whether a server is there, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Presence {

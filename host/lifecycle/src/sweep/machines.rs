@@ -46,6 +46,8 @@ pub struct Machine {
     pub host: Option<String>,
     /// Marked as kept on purpose.
     pub kept: bool,
+    /// Left alone since somebody abandoned the operation that made it or was to remove it.
+    pub abandoned: bool,
     /// When Scaleway created it, RFC 3339.
     pub created_at: String,
 }
@@ -89,6 +91,7 @@ impl Lifecycle {
             limit: Some(10_000),
             ..OperationFilter::default()
         })?);
+        let abandoned = shared.journal.abandoned()?;
         let mut machines = Vec::new();
         for zone in zones {
             let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
@@ -126,6 +129,7 @@ impl Lifecycle {
                     state: server.state.as_str().to_owned(),
                     state_detail: server.state_detail.clone(),
                     addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
+                    abandoned: row.as_ref().is_some_and(Operation::is_left_alone) || abandoned.contains(&server.id),
                     operation_state: row.map(|row| row.state),
                     operation,
                     in_flight,

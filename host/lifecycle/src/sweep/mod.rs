@@ -30,6 +30,7 @@ use judge::{Case, Known, Standing};
 use listing::{Listed, Presence, Servers};
 
 pub use last::LastSweep;
+pub(crate) use listing::read_state;
 pub use machines::{GroupMember, Machine, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
 
@@ -67,6 +68,8 @@ pub struct Sweep {
     pub unexplained: Vec<Unexplained>,
     /// Kept on purpose, by their mark or by the journal: left alone.
     pub kept: Vec<ResourceName>,
+    /// Left alone since somebody abandoned the operation that names it.
+    pub abandoned: Vec<ResourceName>,
     /// Ours and explained.
     pub explained: usize,
     /// The operations that removed the unexplained, with their reports. Empty in a dry run.
@@ -76,9 +79,10 @@ pub struct Sweep {
 impl Sweep {
     /// Takes in the sweep of other zones.
     pub(crate) fn extend(&mut self, other: Self) {
-        let Self { unexplained, kept, explained, cleanups } = other;
+        let Self { unexplained, kept, abandoned, explained, cleanups } = other;
         self.unexplained.extend(unexplained);
         self.kept.extend(kept);
+        self.abandoned.extend(abandoned);
         self.explained += explained;
         self.cleanups.extend(cleanups);
     }
@@ -227,6 +231,11 @@ impl<'a> ZoneSweep<'a> {
                 }
             }
         }
+        if matches!(standing, Standing::Unexplained { .. })
+            && self.shared.journal.abandoned_by(&resource.name.id)?.is_some()
+        {
+            standing = Standing::Abandoned;
+        }
         if let Standing::Unexplained { spared: None, why } = &standing {
             if self.shared.journal.is_kept(&resource.name.id)? {
                 standing = Standing::Kept;
@@ -242,6 +251,7 @@ impl<'a> ZoneSweep<'a> {
             // Asked for no more when it is answered.
             Standing::Explained | Standing::Ask { .. } => sweep.explained += 1,
             Standing::Kept => sweep.kept.push(resource.name),
+            Standing::Abandoned => sweep.abandoned.push(resource.name),
             Standing::Unexplained { why, spared } => {
                 sweep.unexplained.push(Unexplained {
                     resource: resource.name.clone(),
@@ -264,13 +274,15 @@ impl<'a> ZoneSweep<'a> {
 }
 
 impl ZoneSweep<'_> {
-    /// What is to be removed, in portions. A volume that any operation kept is not among what goes with its server.
+    /// What is to be removed, in portions. A volume that any operation kept, or was abandoned with, is not among what
+    /// goes with its server.
     fn batches(&self) -> Result<Vec<SweepSpecification>, Error> {
         let mut batches = remove::batches(&self.remove, &self.known);
         for batch in &mut batches {
             let mut proven = Vec::new();
             for volume in batch.proven.drain(..) {
-                if !self.shared.journal.is_kept(&volume.id)? {
+                let journal = &self.shared.journal;
+                if !journal.is_kept(&volume.id)? && journal.abandoned_by(&volume.id)?.is_none() {
                     proven.push(volume);
                 }
             }
@@ -286,7 +298,7 @@ impl Lifecycle {
     ///
     /// # What explains a resource An open operation of this journal; a finished create whose server exists, for what
     /// that create made and what is attached to its server; the mark `windlass-kept`, or that an operation of this
-    /// journal kept it; or an operation that this journal does not know and that is younger than the request's grace.
+    /// journal kept it; that somebody abandoned the operation; or an operation that this journal does not know and that is younger than the request's grace.
     ///
     /// # What is reported and stays all the same Servers of operations that this journal does not know, and what is
     /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; protected servers; what is attached

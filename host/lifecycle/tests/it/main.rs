@@ -4,6 +4,7 @@
 // The tests play users as well, who change things as they like.
 #![allow(clippy::disallowed_methods)]
 
+mod abandoning;
 mod address_pool;
 mod capabilities;
 mod chaos;

@@ -22,6 +22,9 @@ pub(super) fn failure_of(error: &Error) -> Failure {
         Error::Busy { cluster, .. } => {
             Failure::usage(error.to_string()).remedy(format!("windlass cluster status {cluster} --watch"))
         }
+        Error::Abandoned { cluster } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster terminate {cluster}"))
+        }
         Error::Interrupted { .. } => Failure::usage(error.to_string()).remedy("windlass cluster resume"),
         Error::LeftOpen { .. } | Error::TakenOver { .. } => {
             Failure::new(Exit::Left, error.to_string()).remedy("windlass cluster resume")

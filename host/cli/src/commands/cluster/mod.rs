@@ -1,5 +1,6 @@
 //! `windlass cluster`: groups of servers that belong together, created, scaled and terminated as one thing.
 
+mod abandon;
 mod change;
 mod failure;
 mod live;
@@ -25,6 +26,7 @@ pub(crate) async fn run(context: &Context, command: ClusterCommand) -> Result<()
         ClusterCommand::Terminate(arguments) => work::terminate(context, &arguments).await,
         ClusterCommand::Resume => work::resume(context).await,
         ClusterCommand::Cancel(arguments) => look::cancel(context, &arguments).await,
+        ClusterCommand::Abandon(arguments) => abandon::abandon(context, arguments).await,
         ClusterCommand::Status(arguments) => look::status(context, &arguments).await,
         ClusterCommand::Watch(arguments) => look::watch_one(context, &arguments.name).await,
         ClusterCommand::Attach(arguments) => look::attach(context, &arguments.name).await,

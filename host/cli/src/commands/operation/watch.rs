@@ -202,6 +202,8 @@ impl Watching {
 fn exit_of(operation: &Operation) -> Option<Exit> {
     match (operation.state, &operation.cause) {
         (OperationState::Done, _) | (OperationState::Kept, None) => None,
+        // What it made is left alone.
+        (OperationState::Abandoned, _) => Some(Exit::Left),
         (OperationState::Undone | OperationState::Kept, _) => Some(Exit::Undone),
         (OperationState::Left | OperationState::Unverified | OperationState::Open, _) => Some(Exit::Left),
     }

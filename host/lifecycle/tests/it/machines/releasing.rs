@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_lifecycle::{
-    Control, Lifecycle, OperationFilter, OperationKind, OperationState, ReclaimMode, ReclaimRequest, ReleaseOutcome,
-    ReleaseRequest,
+    AbandonTarget, Abandonment, Control, Lifecycle, OperationFilter, OperationKind, OperationState, ReclaimMode,
+    ReclaimRequest, ReleaseOutcome, ReleaseRequest,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
@@ -503,5 +503,32 @@ fn a_host_that_nobody_explains_is_told_of_and_given_back_only_when_that_is_asked
             wrong.claim_prefix = prefix.into();
             assert!(lifecycle.reclaim(&wrong, &Control::new()).await.is_err(), "{prefix:?}");
         }
+    });
+}
+
+#[test]
+fn a_host_that_somebody_let_go_is_never_taken_back() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("let-go");
+        let host = adopt(&lifecycle, &mine).await;
+        let target = AbandonTarget::Host { zone: zone(), host: Some(host.clone()), claim: mine.clone() };
+        let why = Abandonment { by: "ada".into(), reason: None };
+        let abandoned = lifecycle.abandon_machine(&target, &why).await.unwrap();
+        assert_eq!(abandoned.len(), 1);
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        macs.simulator.clear_requests();
+        let request = ReclaimRequest {
+            zone: zone(),
+            claim_prefix: "ci-mac-".into(),
+            live: Default::default(),
+            grace: Duration::from_secs(600),
+            mode: ReclaimMode::ReturnToPool(prefix()),
+        };
+        let seen = lifecycle.reclaim(&request, &Control::new()).await.unwrap();
+        let spared = seen.stranded[0].spared.as_deref().unwrap();
+        assert!(spared.contains(abandoned[0].id.as_str()), "{spared}");
+        assert_eq!(macs.changes(), []);
     });
 }
