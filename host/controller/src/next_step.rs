@@ -25,6 +25,8 @@ pub(crate) enum Next {
     Start(JobKind),
     /// The machine is there; where something is wrong with it, that is said.
     Provisioned { trouble: Option<(&'static str, String)> },
+    /// Leave the machine of a deleted object alone, and let the object go.
+    Abandon,
     /// Take the finalizer away.
     RemoveFinalizer,
 }

@@ -15,7 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_lifecycle::Control;
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control};
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
@@ -28,7 +28,8 @@ use crate::crash::panic_for_tests;
 use crate::job_kind::JobKind;
 use crate::jobs::{JobView, mirror_of};
 use crate::kinds::{
-    ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, conditions,
+    ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, annotations,
+    conditions,
 };
 use crate::next_step::Next;
 use crate::outcome::{Outcome, Recovery};
@@ -83,6 +84,7 @@ pub(crate) struct Turn<'a, K> {
 pub(crate) enum Own {
     Mark,
     Start(JobKind),
+    Abandon,
     Provisioned { trouble: Option<(&'static str, String)> },
 }
 
@@ -120,6 +122,13 @@ where
     let api: Api<K> = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     let now = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes("reading the object whose job ended"))?;
     Ok((now.filter(|now| now.uid() == object.uid()).map_or(object, Arc::new), job))
+}
+
+/// Who abandons what belongs to an object, and why.
+pub(crate) fn abandonment_of<K: Resource<DynamicType = ()>>(object: &K) -> Abandonment {
+    let value = object.annotations().get(annotations::ABANDON).filter(|value| !value.is_empty());
+    let by = format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any());
+    Abandonment { by, reason: value.cloned().map(bounded) }
 }
 
 /// The last operation as it counts under the policies that decide now: what others had it wait for is over, so that a
@@ -255,6 +264,7 @@ impl<'a, K: Machine> Turn<'a, K> {
             Next::RemoveFinalizer => self.remove_finalizer().await?,
             Next::Mark => return Ok(ControlFlow::Continue(Own::Mark)),
             Next::Start(kind) => return Ok(ControlFlow::Continue(Own::Start(kind))),
+            Next::Abandon => return Ok(ControlFlow::Continue(Own::Abandon)),
             Next::Provisioned { trouble } => return Ok(ControlFlow::Continue(Own::Provisioned { trouble })),
         };
         Ok(ControlFlow::Break(action))
@@ -439,6 +449,22 @@ impl<'a, K: Machine> Turn<'a, K> {
             self.write().await?;
         }
         self.remove_finalizer().await
+    }
+
+    /// Whether the machine of the object is to be left alone when the object is deleted.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.object.annotations().contains_key(annotations::ABANDON)
+    }
+
+    /// Leaves the machine of a deleted object alone, and lets the object go. The journal knows before that is told.
+    pub(crate) async fn abandon(&mut self, target: &AbandonTarget, what: &str) -> Result<Action, Error> {
+        let abandonment = abandonment_of(self.object);
+        if let Err(error) = self.context.lifecycle.abandon_machine(target, &abandonment).await {
+            self.say(K::LEAVING, "AbandonWaiting", &error.to_string());
+            self.write().await?;
+            return Ok(Action::requeue(self.context.settings.retry_interval));
+        }
+        self.farewell(true, "Abandoned", &format!("{what} is left alone and goes on: {}", abandonment.words())).await
     }
 
     /// Takes the finalizer away.

@@ -35,6 +35,8 @@ pub(crate) enum Sight<'a> {
 pub(crate) struct Observed<'a> {
     pub(crate) deleting: bool,
     pub(crate) finalizer: bool,
+    /// Whether its host is to be left alone when it is deleted.
+    pub(crate) abandoned: bool,
     /// The claim that the object may use.
     pub(crate) claim: &'a str,
     /// Whether a claim stands in the object's annotation.
@@ -92,6 +94,10 @@ fn release(seen: &Observed<'_>) -> Next {
         Some(JobKind::TearDown) => return Next::wait(Phase::Releasing, "TearingDown", TEARING_DOWN, None),
         Some(_) => return Next::CallOff,
         None => {}
+    }
+    let is_nothing = seen.host_id.is_none() && matches!(seen.sight, Sight::Absent);
+    if seen.abandoned && !is_nothing {
+        return Next::Abandon;
     }
     if let Some(next) = tear_down(seen) {
         return next;
@@ -268,6 +274,7 @@ mod tests {
         Observed {
             deleting: false,
             finalizer: true,
+            abandoned: false,
             claim: CLAIM,
             annotated: true,
             refused: None,
@@ -403,6 +410,11 @@ mod tests {
             (Observed { teardown: Due::Now, ..with_host(&alone) }, "Wait ListingFailed"),
             (Observed { busy: Some(JobKind::TearDown), ..with_host(&alone) }, "Wait TearingDown"),
             (Observed { busy: Some(JobKind::SetUp), ..with_host(&alone) }, "CallOff"),
+            (Observed { abandoned: true, last: Some(&soon), ..with_host(&alone) }, "Abandon"),
+            (Observed { abandoned: true, teardown: Due::Now, ..with_host(&alone) }, "Abandon"),
+            (Observed { abandoned: true, busy: Some(JobKind::Release), ..with_host(&alone) }, "Wait Releasing"),
+            (Observed { abandoned: true, sight: Sight::There(&here), ..deleted(&alone) }, "Abandon"),
+            (Observed { abandoned: true, sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
             // An adoption that was called off, or died, may have left the claim on a host.
             (Observed { sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
             (Observed { sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),

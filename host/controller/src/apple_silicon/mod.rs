@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use serde_json::json;
-use windlass_lifecycle::{ClaimName, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
+use windlass_lifecycle::{AbandonTarget, ClaimName, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Zone;
@@ -203,6 +203,7 @@ impl Mac<'_> {
         let next = decide(&Observed {
             deleting: turn.deleting(),
             finalizer: turn.marked(),
+            abandoned: turn.is_abandoned(),
             claim: self.claim.as_str(),
             annotated: turn.object.annotations().contains_key(annotations::CLAIM),
             refused: refused.as_deref(),
@@ -232,6 +233,7 @@ impl Mac<'_> {
         match own {
             Own::Mark => mark(&self.turn.api, object, json!({annotations::CLAIM: self.claim.as_str()})).await,
             Own::Start(kind) => self.start(kind, sight).await,
+            Own::Abandon => self.abandon(sight).await,
             Own::Provisioned { trouble } => {
                 let Sight::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(host).await?;
@@ -475,6 +477,22 @@ impl Mac<'_> {
             write_object(&self.turn.api, object, json!({"spec": {"providerID": provider.to_string()}})).await?;
         }
         Ok(())
+    }
+
+    /// Leaves the host alone.
+    async fn abandon(&mut self, sight: Sight<'_>) -> Result<Action, Error> {
+        let Ok(zone) = self.target.zone.clone() else { return self.turn.remove_finalizer().await };
+        let seen = match sight {
+            Sight::There(host) => Some(host.id.clone()),
+            Sight::Unseen | Sight::Absent => None,
+        };
+        let host = self.host.as_ref().map(|(_, id)| id.clone()).or(seen);
+        let claim = self.claim.clone();
+        let what = match &host {
+            Some(host) => format!("host {host} in {zone}, with the name {claim},"),
+            None => format!("the host in {zone} with the name {claim}, if there is one,"),
+        };
+        self.turn.abandon(&AbandonTarget::Host { zone, host, claim }, &what).await
     }
 }
 

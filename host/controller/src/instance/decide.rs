@@ -30,6 +30,8 @@ pub(crate) enum Sight<'a> {
 pub(crate) struct Observed<'a> {
     pub(crate) deleting: bool,
     pub(crate) finalizer: bool,
+    /// Whether its server is to be left alone when it is deleted.
+    pub(crate) abandoned: bool,
     /// Whether a creation was ever begun: the operation stands in the object's annotation.
     pub(crate) begun: bool,
     /// Why a server or an operation that the object names is not used, where it was made for another.
@@ -72,6 +74,9 @@ fn release(seen: &Observed<'_>) -> Next {
     }
     if !seen.begun && seen.server_id.is_none() {
         return Next::RemoveFinalizer;
+    }
+    if seen.abandoned {
+        return Next::Abandon;
     }
     match not_yet(seen.last, &[JobKind::CleanUp], seen.now) {
         Some(wait) => Next::wait_on(Phase::Deleting, seen.last, "DeletionFailed", wait),
@@ -173,6 +178,7 @@ mod tests {
         Observed {
             deleting: false,
             finalizer: true,
+            abandoned: false,
             begun: false,
             refused: None,
             above,
@@ -227,6 +233,11 @@ mod tests {
             (Observed { given_up: Some("why"), remediation: true, ..there(Sight::Absent) }, "Wait ReplacementDue"),
             (Observed { given_up: Some("why"), ..deleted }, "Start clean-up"),
             (deleted, "Start clean-up"),
+            (Observed { abandoned: true, ..deleted }, "Abandon"),
+            (Observed { abandoned: true, last: Some(&left), ..deleted }, "Abandon"),
+            (Observed { abandoned: true, busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
+            (Observed { abandoned: true, begun: false, ..deleted }, "RemoveFinalizer"),
+            (Observed { abandoned: true, ..there(Sight::There(&running)) }, "Provisioned"),
             (Observed { busy: Some(JobKind::Create), ..deleted }, "CallOff"),
             (Observed { busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
             (Observed { last: Some(&left), ..deleted }, "Wait DeletionFailed"),

@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
-use windlass_lifecycle::{Listing, OperationId, ServerSpecification};
+use windlass_lifecycle::{AbandonTarget, Listing, OperationId, ServerSpecification};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
@@ -195,6 +195,7 @@ impl Instance<'_> {
         let next = decide(&Observed {
             deleting: turn.deleting(),
             finalizer: turn.marked(),
+            abandoned: turn.is_abandoned(),
             begun: self.operation.is_some(),
             refused: refused.as_deref(),
             above: &turn.above,
@@ -217,6 +218,7 @@ impl Instance<'_> {
         match own {
             Own::Mark => mark(&self.turn.api, object, json!({})).await,
             Own::Start(kind) => self.start(kind, wanted).await,
+            Own::Abandon => self.abandon().await,
             Own::Provisioned { trouble } => {
                 let Sight::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(server).await?;
@@ -231,6 +233,19 @@ impl Instance<'_> {
                 Ok(Action::requeue(context.settings.listing_interval))
             }
         }
+    }
+
+    /// Leaves the server alone.
+    async fn abandon(&mut self) -> Result<Action, Error> {
+        let Ok(zone) = self.zone.clone() else { return self.turn.remove_finalizer().await };
+        let (creation, server) = (self.operation.clone(), self.server.as_ref().map(|(_, id)| id.clone()));
+        let what = match (&server, &creation) {
+            (Some(server), Some(creation)) => format!("server {server} in {zone}, made by operation {creation},"),
+            (Some(server), None) => format!("server {server} in {zone}"),
+            (None, Some(creation)) => format!("what operation {creation} has made in {zone}"),
+            (None, None) => return self.turn.remove_finalizer().await,
+        };
+        self.turn.abandon(&AbandonTarget::Server { zone, creation, server }, &what).await
     }
 
     /// The listing of the server's zone; nothing where it is not needed or cannot be had.

@@ -71,6 +71,9 @@ pub mod annotations {
     pub const RETRY: &str = "windlass.dev/retry";
     /// On a cluster of servers that is deleted: `true` lets its nodes go without the decommission hook.
     pub const FORCE: &str = "windlass.dev/force";
+    /// On an object that is deleted: its machine, or the nodes of its cluster, are left alone and go on costing money. No
+    /// policy is asked, and Scaleway is called only to look. The value says why.
+    pub const ABANDON: &str = "windlass.dev/abandon";
     /// Cluster API's: any value pauses the object, deletion included.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }

@@ -40,6 +40,8 @@ pub(super) struct Observed<'a> {
     pub(super) deleting: bool,
     pub(super) finalizer: bool,
     pub(super) paused: bool,
+    /// Whether its nodes are to be left alone when it is deleted.
+    pub(super) abandoned: bool,
     /// Why the object's record cannot be read, where it cannot.
     pub(super) unreadable: Option<&'a str>,
     /// Why its specification cannot be used, where it cannot.
@@ -99,6 +101,8 @@ pub(super) enum Next {
     Start(Work),
     /// There is nothing to do: it is as it should be, or what was tried has failed and is not tried again by itself.
     Settled,
+    /// Leave the nodes of the deleted cluster alone, and let the object go.
+    Abandon,
     /// Take the finalizer away.
     RemoveFinalizer,
 }
@@ -123,7 +127,11 @@ pub(super) fn decide(seen: &Observed<'_>) -> Next {
     }
     if seen.deleting {
         // What is there goes, also of a specification that asks for what cannot be.
-        return if seen.standing.is_some() { patiently(seen, Work::Terminate) } else { Next::RemoveFinalizer };
+        return match seen.standing {
+            None => Next::RemoveFinalizer,
+            Some(_) if seen.abandoned => Next::Abandon,
+            Some(_) => patiently(seen, Work::Terminate),
+        };
     }
     if let Some(problem) = seen.misconfigured {
         return Next::Misconfigured(problem.to_owned());
@@ -183,6 +191,7 @@ mod tests {
             deleting: false,
             finalizer: true,
             paused: false,
+            abandoned: false,
             unreadable: None,
             misconfigured: None,
             busy: None,
@@ -225,6 +234,13 @@ mod tests {
                 Observed { deleting: true, standing: Some(open), ..seen() },
                 Next::Start(Work::Terminate),
             ),
+            (
+                "deleted and abandoned",
+                Observed { deleting: true, abandoned: true, standing: Some(open), ..seen() },
+                Next::Abandon,
+            ),
+            ("abandoned, not deleted", Observed { abandoned: true, standing: Some(ACTIVE), ..seen() }, Next::Settled),
+            ("abandoned, nothing there", Observed { deleting: true, abandoned: true, ..seen() }, Next::RemoveFinalizer),
             ("deleted, nothing there", Observed { deleting: true, ..seen() }, Next::RemoveFinalizer),
             (
                 "deleted, wrong",

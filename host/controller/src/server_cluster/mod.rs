@@ -30,7 +30,7 @@ use crate::kinds::{
     conditions,
 };
 use crate::status::{bounded, set_condition};
-use crate::turn::current;
+use crate::turn::{abandonment_of, current};
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MOST_INTERRUPTIONS, Next, Observed, Past, Standing, Work, decide, is_tried};
 use restore::Found;
@@ -168,6 +168,7 @@ impl Cluster<'_> {
             deleting: self.deleting(),
             finalizer: self.object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
             paused: self.object.annotations().contains_key(annotations::PAUSED),
+            abandoned: self.object.annotations().contains_key(annotations::ABANDON),
             unreadable: self.stored.as_ref().err().map(String::as_str),
             misconfigured: wanted.as_ref().err().map(String::as_str),
             busy: match self.job {
@@ -234,14 +235,49 @@ impl Cluster<'_> {
                 if let Found::Status(status) = restore::find(self.context, self.object).await? {
                     return self.restore(*status).await;
                 }
-                if !remove_finalizer(&self.api, self.object).await? {
-                    return Ok(Action::requeue(Duration::from_millis(500)));
-                }
-                self.context.jobs.forget(&self.uid);
-                self.context.settled.forget(&self.uid);
-                Ok(Action::await_change())
+                self.let_go().await
+            }
+            Next::Abandon => self.abandon().await,
+        }
+    }
+
+    /// Leaves the nodes alone, says which they are, and lets the object go.
+    async fn abandon(&mut self) -> Result<Action, Error> {
+        let Ok(name) = self.object.name_any().parse::<ClusterName>() else { return self.let_go().await };
+        let abandonment = abandonment_of(self.object);
+        let part = self.context.server_clusters.of(&self.namespace);
+        match part.clusters.abandon(&name, &abandonment).await {
+            Ok(abandoned) => {
+                let there = abandoned.nodes.iter().filter(|node| node.exists());
+                let nodes: Vec<String> = there
+                    .map(|node| format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")))
+                    .collect();
+                let words = format!(
+                    "{} servers are left alone and go on: {}; {}",
+                    nodes.len(),
+                    nodes.join(", "),
+                    abandonment.words()
+                );
+                self.context.event(&self.object.object_ref(&()), true, "Abandoned", "Release", &words).await;
+                self.let_go().await
+            }
+            Err(windlass_cluster::Error::Unknown { .. }) => self.let_go().await,
+            Err(error) => {
+                self.say(false, "AbandonWaiting", &error.to_string());
+                self.write().await?;
+                Ok(Action::requeue(self.context.settings.retry_interval))
             }
         }
+    }
+
+    /// Takes the finalizer away.
+    async fn let_go(&self) -> Result<Action, Error> {
+        if !remove_finalizer(&self.api, self.object).await? {
+            return Ok(Action::requeue(Duration::from_millis(500)));
+        }
+        self.context.jobs.forget(&self.uid);
+        self.context.settled.forget(&self.uid);
+        Ok(Action::await_change())
     }
 
     fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {

@@ -101,3 +101,26 @@ async fn the_ways_of_the_page_let_an_object_go_and_touch_no_host() -> Result<()>
     ensure!(scene.scaleway().hosts().iter().all(|host| host.wiped_as.is_empty() && !host.deletion_scheduled));
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abandoned_object_goes_at_once_and_its_event_names_the_host() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "abandoned").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    scene.apply(&MachineOptions::default().annotated("windlass.dev/abandon", "kept for a look").machine("mac")).await?;
+    let machine = scene.ready_machines(1).await?.remove(0);
+    let id = machine.data["status"]["serverID"].as_str().context("an id")?.to_owned();
+    let before = scene.scaleway().host(&id)?.name;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    let events = scene.events("mac").await?;
+    let told = |event: &&String| event.starts_with("Warning Abandoned: ") && event.contains(&id);
+    ensure!(events.iter().filter(told).all(|event| event.contains("kept for a look")), "{events:#?}");
+    ensure!(events.iter().filter(told).count() == 1, "{events:#?}");
+    let asked = controller.look(&["decisions", "--slot=release", "--output=name"])?;
+    ensure!(asked.is_empty(), "a policy was asked: {asked}");
+    let host = scene.scaleway().host(&id)?;
+    ensure!(host.name == before && host.wiped_as.is_empty() && !host.deletion_scheduled, "{host:?}");
+    scene.end().await
+}
