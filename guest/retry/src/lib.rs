@@ -26,8 +26,8 @@ settings! {
         pub rate_limit_base_ms: u64 = 2_000,
         /// The bound of every wait after a rate limit. Milliseconds.
         pub rate_limit_cap_ms: u64 = 60_000,
-        /// After so many attempts a refused precondition, or a refusal that says that the resource is locked, counts as
-        /// lasting. A volume is "in use" for some seconds after its server has gone.
+        /// After so many attempts a refused precondition, a refusal that says that the resource is locked, or a conflict
+        /// of an undo or a removal counts as lasting. A volume is "in use" for some seconds after its server has gone.
         pub precondition_attempts: u32 = 5,
         /// As `attempts`, for steps of an undo or a removal: giving those up leaves something behind.
         pub undo_attempts: u32 = 20,
@@ -73,6 +73,11 @@ fn manner(question: &Question) -> Manner {
         Class::OutOfStock => Manner::Never("the type is out of stock in this zone"),
         Class::NotFound => Manner::Never("there is no such resource"),
         Class::Expired => Manner::Never("the resource is gone"),
+        // A removal conflicts with nothing but what is being done to the resource: a server stops, or a volume leaves it
+        // (assumption: removal-conflict-passes).
+        Class::Conflict if question.undoing && failure.error_type.as_deref() != Some("already_exists") => {
+            Manner::Precondition
+        }
         Class::Conflict => Manner::Never("something with this name or in this role exists"),
         Class::DeadlineExceeded => Manner::Never("the operation's own deadline has passed"),
         Class::Cancelled => Manner::Never("the operation was called off"),

@@ -101,6 +101,20 @@ fn the_billing_floor_is_left_to_the_release_slot() {
 }
 
 #[test]
+fn a_conflict_of_a_removal_is_asked_again_and_one_of_a_name_is_final() {
+    let conflict = |undoing, error_type: Option<&str>| {
+        let mut question = Question { undoing, ..retry_question(FailureClass::Conflict) };
+        question.failure.error_type = error_type.map(str::to_owned);
+        wait_of(&decide(question)).is_some()
+    };
+    for error_type in [None, Some("conflict"), Some("about:blank")] {
+        assert!(conflict(true, error_type), "{error_type:?}");
+        assert!(!conflict(false, error_type), "{error_type:?}");
+    }
+    assert!(!conflict(true, Some("already_exists")));
+}
+
+#[test]
 fn undoing_is_given_up_later_than_doing() {
     let ninth =
         |undoing| Question { undoing, attempt: 9, elapsed: 200_000, ..retry_question(FailureClass::ServerError) };

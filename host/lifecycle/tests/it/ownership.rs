@@ -450,6 +450,45 @@ fn a_server_that_one_listing_left_out_keeps_its_addresses_and_volumes() {
     });
 }
 
+/// Under it, the first removals of addresses meet a conflict.
+struct Conflicts {
+    below: Arc<dyn Transport>,
+    left: Mutex<u32>,
+    body: &'static str,
+}
+
+impl Transport for Conflicts {
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
+        let removal = request.method() == http::Method::DELETE && request.uri().path().contains("/ips/");
+        let mut left = self.left.lock();
+        if !removal || *left == 0 {
+            return self.below.send(request);
+        }
+        *left -= 1;
+        let answer = http::Response::builder().status(409).header("content-type", "application/json");
+        let answer = answer.body(Bytes::from_static(self.body.as_bytes())).unwrap();
+        async move { Ok(answer) }.boxed()
+    }
+}
+
+#[test]
+fn a_conflict_of_a_removal_is_asked_again_as_often_as_a_refused_precondition() {
+    run(async {
+        for body in ["", r#"{"message": "try again later"}"#, r#"{"type": "conflict", "message": "in use"}"#] {
+            let world = World::new(126).await;
+            let transport = Conflicts { below: world.simulator.transport(), left: Mutex::new(4), body };
+            let client = Client::with_transport(settings(), Arc::new(transport)).unwrap();
+            let lifecycle = process(client, world.folder.path(), 1);
+            let mut specification = world.everything();
+            specification.addresses.truncate(1);
+            let created = create(&lifecycle, specification).await;
+            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+            assert!(cleaned.report.is_clean(), "{body}: {}", cleaned.report.words());
+            world.assert_empty(body);
+        }
+    });
+}
+
 /// Under it, Scaleway has a new word for the type of block volumes; and it may keep them out of its old APIs.
 struct NewVolumeType {
     below: Arc<dyn Transport>,

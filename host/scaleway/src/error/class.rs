@@ -18,7 +18,8 @@ pub enum ErrorClass {
     NotFound,
     /// There was one, and it is gone (`expired`, `resource_expired`).
     Expired,
-    /// Something with this name or in this role exists (`already_exists`, `conflict`).
+    /// Something with this name or in this role exists (`already_exists`, `conflict`). Of a removal: something else is
+    /// being done to the resource (assumption: removal-conflict-passes).
     Conflict,
     /// The resource is in a state that forbids this (`precondition_failed`).
     PreconditionFailed,
