@@ -303,17 +303,19 @@ impl Creation<'_> {
             loop {
                 let volume = run.read(block.get_volume(id)).await?;
                 let failed = match volume.status {
-                    BlockVolumeStatus::Creating if Instant::now() < deadline => {
-                        run.pause(run.shared.limits.poll_interval).await?;
-                        continue;
-                    }
-                    BlockVolumeStatus::Creating => {
-                        failure::of_class(FailureClass::DeadlineExceeded, format!("volume {id} is still being created"))
-                    }
+                    BlockVolumeStatus::Available | BlockVolumeStatus::InUse => return Ok(()),
                     BlockVolumeStatus::Error => {
                         failure::of_class(FailureClass::Other, format!("volume {id} came out broken"))
                     }
-                    _ => return Ok(()),
+                    // Being created, or a word that says nothing about whether it is there.
+                    _ if Instant::now() < deadline => {
+                        run.pause(run.shared.limits.poll_interval).await?;
+                        continue;
+                    }
+                    status => failure::of_class(
+                        FailureClass::DeadlineExceeded,
+                        format!("volume {id} is still {:?} instead of available", status.as_str()),
+                    ),
                 };
                 return Err(AttemptFailure::from(failed));
             }

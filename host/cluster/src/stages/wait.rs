@@ -48,7 +48,8 @@ pub(crate) async fn wait(run: &Run, stage: Stage, nodes: &[String]) -> Result<()
                 ServerState::Running if is_reachable(run, &name, server) => {
                     ready.push((name, public_addresses(server)))
                 }
-                ServerState::Running | ServerState::Starting => {
+                // A state that this version has no word for says nothing: the deadline ends the wait.
+                ServerState::Running | ServerState::Starting | ServerState::Unknown(_) => {
                     still.insert(id, name);
                 }
                 _ => {
@@ -71,7 +72,7 @@ pub(crate) async fn wait(run: &Run, stage: Stage, nodes: &[String]) -> Result<()
         waiting = still;
         let Some((id, name)) = waiting.first_key_value() else { return Ok(()) };
         if Instant::now() >= deadline {
-            let words = format!("{name}: server {id} has no address yet and the deadline has passed");
+            let words = format!("{name}: server {id} does not run with an address yet, and the deadline has passed");
             return Err(fail(run, step, &name.clone(), FailureClass::DeadlineExceeded, words).await);
         }
         run.sleep(stage, run.shared.limits.poll_interval).await?;
