@@ -332,6 +332,8 @@ pub(crate) enum OperationCommand {
     Attach(AttachOperation),
     /// Finish or undo what an interrupted process left open
     Resume(ResumeOperations),
+    /// Cancel operations of any process: what they have made is rolled back
+    Cancel(CancelOperations),
     /// Let operations go: they are neither finished nor undone, and what they made is left alone
     Abandon(AbandonOperations),
 }
@@ -371,6 +373,16 @@ pub(crate) struct AttachOperation {
     /// The operation's id
     #[arg(value_name = "OPERATION")]
     pub(crate) operation: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelOperations {
+    /// The operations' ids
+    #[arg(value_name = "OPERATION", required = true, add = ArgValueCandidates::new(completion::operations))]
+    pub(crate) operations: Vec<String>,
+    /// Do not wait until the operations are undone
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 #[derive(Debug, Args)]

@@ -29,14 +29,15 @@ impl Interrupted {
 }
 
 /// What can be called off, or left to the next start.
-pub(crate) trait Ends: Clone + Send + 'static {
-    fn cancel(&self);
+pub(crate) trait Ends: Clone + Send + Sync + 'static {
+    /// Cancels the work. When it returns, that is durable, or the error says why it is not.
+    fn cancel(&self, by: &str) -> impl Future<Output = Result<(), String>> + Send;
     fn leave(&self);
 }
 
 impl Ends for Control {
-    fn cancel(&self) {
-        Control::cancel(self);
+    async fn cancel(&self, by: &str) -> Result<(), String> {
+        self.cancel_durably(by).await.map_err(|error| error.to_string())
     }
 
     fn leave(&self) {
@@ -45,8 +46,8 @@ impl Ends for Control {
 }
 
 impl Ends for ClusterControl {
-    fn cancel(&self) {
-        ClusterControl::cancel(self);
+    async fn cancel(&self, _by: &str) -> Result<(), String> {
+        self.cancel_durably().await.map_err(|error| error.to_string())
     }
 
     fn leave(&self) {
@@ -61,6 +62,9 @@ pub(crate) struct Words {
     pub(crate) second: &'static str,
 }
 
+/// What is said where the cancellation could not be written down.
+const NOT_DURABLE: &str = "the journal could not be written: if this process is killed now, the next start may finish \
+    the work instead of undoing it";
 /// The words about work that is journalled.
 const JOURNALLED: Words = Words {
     first: "interrupted: undoing what is in flight; once more leaves it to the next start",
@@ -85,20 +89,23 @@ pub(crate) fn listen_saying(control: &impl Ends, output: Output, words: Words) -
     let listening = tokio::spawn(async move {
         let mut count = 0;
         loop {
-            tokio::select! {
-                _ = interrupts.recv() => {}
-                _ = terminations.recv() => {}
+            let signal = tokio::select! {
+                _ = interrupts.recv() => "SIGINT",
+                _ = terminations.recv() => "SIGTERM",
                 _ = hangups.recv() => {
                     tracing::info!("the terminal is gone; the work goes on");
                     continue;
                 }
-            }
+            };
             count += 1;
             flag.store(true, Ordering::Relaxed);
             match count {
                 1 => {
-                    output.say(words.first);
-                    control.cancel();
+                    // Durable before it is said: the next thing may be a SIGKILL.
+                    match control.cancel(signal).await {
+                        Ok(()) => output.say(words.first),
+                        Err(error) => output.say(&format!("{}\n{NOT_DURABLE}: {error}", words.first)),
+                    }
                 }
                 2 => {
                     output.say(words.second);

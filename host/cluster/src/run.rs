@@ -108,6 +108,12 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.control.exit(&self.name, self.book.lock().operation.number);
+    }
+}
+
 impl Run {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -117,6 +123,7 @@ impl Run {
         book: Book,
     ) -> Self {
         let trace = Trace::of_operation(&book.cluster, &book.operation);
+        control.enter(&book.cluster.name, book.operation.number, &shared);
         Self {
             trace,
             shared,

@@ -1,21 +1,34 @@
 //! How a caller follows and ends operations.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use futures::future::join_all;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::Error;
 use crate::identifier::OperationId;
 use crate::journal::{OperationKind, OperationState, ResourceName};
+use crate::shared::Shared;
+
+/// The operations under way that a control can cancel.
+type Running = Arc<Mutex<BTreeMap<OperationId, Weak<Shared>>>>;
 
 /// Follows and ends the operations that it is given to. Clones share one state.
 ///
-/// There are two ways to end early: [`Control::cancel`] undoes what is in flight, [`Control::leave`] stops between two
+/// There are two ways to end early: [`Control::cancel_durably`] undoes what is in flight, [`Control::leave`] stops between two
 /// calls and leaves the rest, journalled, to the next start.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     cancel: CancellationToken,
     leave: CancellationToken,
     events: Option<mpsc::UnboundedSender<Event>>,
+    running: Running,
+    /// Those of the controls that this one is a child of.
+    above: Vec<Running>,
 }
 
 impl Control {
@@ -33,10 +46,25 @@ impl Control {
         (Self { events: Some(sender), ..Self::default() }, receiver)
     }
 
-    /// Calls the operations off: what is in flight is undone, what has not begun never begins. A cleanup is not
-    /// called off: it goes on.
+    /// Cancels the operations: what is in flight is undone, what has not begun never begins. A cleanup goes on.
+    ///
+    /// That is known to this process only. Whoever tells somebody that the work is cancelled uses
+    /// [`Control::cancel_durably`].
     pub fn cancel(&self) {
         self.cancel.cancel();
+    }
+
+    /// As [`Control::cancel`]. When it returns, the journal of each operation under way says so, and `by` whom: whoever
+    /// takes one of them over after a crash undoes it, whatever a call in flight still does.
+    ///
+    /// # Errors
+    /// The first error of a journal that could not be written. As long as this process lives, the operations are
+    /// cancelled all the same.
+    pub async fn cancel_durably(&self, by: &str) -> Result<(), Error> {
+        self.cancel();
+        let running: Vec<_> =
+            self.running.lock().iter().filter_map(|(id, shared)| Some((id.clone(), shared.upgrade()?))).collect();
+        join_all(running.iter().map(|(id, shared)| shared.note_cancelled(id, by))).await.into_iter().collect()
     }
 
     /// Stops at once, or, where a call that changes something is under way, as soon as that has ended. What is open
@@ -59,7 +87,27 @@ impl Control {
 
     /// One that is told to end with this one, can be told to before, and reports to the same listener.
     pub(crate) fn child(&self) -> Self {
-        Self { cancel: self.cancel.child_token(), leave: self.leave.child_token(), events: self.events.clone() }
+        Self {
+            cancel: self.cancel.child_token(),
+            leave: self.leave.child_token(),
+            events: self.events.clone(),
+            running: Running::default(),
+            above: self.above.iter().chain([&self.running]).cloned().collect(),
+        }
+    }
+
+    /// From now on, cancelling this control or one above it is written into the operation's journal.
+    pub(crate) fn enter(&self, id: &OperationId, shared: &Arc<Shared>) {
+        for running in self.above.iter().chain([&self.running]) {
+            running.lock().insert(id.clone(), Arc::downgrade(shared));
+        }
+    }
+
+    /// The operation has ended.
+    pub(crate) fn exit(&self, id: &OperationId) {
+        for running in self.above.iter().chain([&self.running]) {
+            running.lock().remove(id);
+        }
     }
 
     pub(crate) fn send(&self, event: Event) {

@@ -85,6 +85,14 @@ pub enum Error {
         /// What SQLite said.
         message: String,
     },
+    /// The operation removes something, and goes on.
+    #[error("operation {operation} cannot be cancelled: a {kind} goes on until it has ended")]
+    NotCancellable {
+        /// The operation.
+        operation: OperationId,
+        /// What it does.
+        kind: OperationKind,
+    },
     /// The journal was opened for reading, or is shut.
     #[error("the journal is not open for writing")]
     JournalClosed,

@@ -37,6 +37,7 @@
 
 mod abandon;
 mod absence;
+mod cancels;
 mod capabilities;
 mod change;
 mod cleanup;
@@ -76,6 +77,7 @@ mod watch;
 
 pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
+pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, PendingCleanup, Target};
 pub use clock::Clock;

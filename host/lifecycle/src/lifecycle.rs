@@ -14,6 +14,7 @@ use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
 use crate::control::{Control, Happening};
@@ -22,12 +23,13 @@ use crate::error::OperationFailure;
 use crate::identifier::{OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::note::{Cause, Note};
+use crate::journal::step::{Create, Step};
 use crate::journal::{Closing, Durability, Entry, Journal, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::machines::Machines;
 use crate::ownership::Claims;
 use crate::poller::Poller;
 use crate::report::Report;
-use crate::run::Run;
+use crate::run::{Run, cancelled};
 use crate::shared::{Active, Limits, Shared};
 use crate::specification::ServerSpecification;
 use crate::state_directory::StateDirectory;
@@ -142,6 +144,7 @@ impl Lifecycle {
                 runner,
                 active: ActiveKeys::default(),
                 taking_over: tokio::sync::Mutex::default(),
+                cancels: Cancels::default(),
             }),
         })
     }
@@ -352,7 +355,8 @@ pub(crate) fn parse_zone(zone: &str) -> Result<Zone, Error> {
 }
 
 impl Shared {
-    /// Closes an operation in the journal, and tells it.
+    /// Closes an operation in the journal, and tells it. False, and the operation stays open, where it was to be done
+    /// and somebody has cancelled it.
     pub(crate) async fn close(
         &self,
         run: &Run,
@@ -361,8 +365,9 @@ impl Shared {
         cause: Option<&StepFailure>,
         report: Option<&Report>,
         ends: Vec<OperationId>,
-    ) -> Result<(), Error> {
-        self.journal
+    ) -> Result<bool, Error> {
+        let closed = self
+            .journal
             .close(Closing {
                 operation: run.id.clone(),
                 state,
@@ -374,10 +379,12 @@ impl Shared {
                 at: self.clock.now(),
             })
             .await?;
-        active.ended(state.as_str());
-        run.trace.closed(state, cause.map(cause_words).as_deref());
-        run.event(Happening::Closed { state });
-        Ok(())
+        if closed {
+            active.ended(state.as_str());
+            run.trace.closed(state, cause.map(cause_words).as_deref());
+            run.event(Happening::Closed { state });
+        }
+        Ok(closed)
     }
 }
 
@@ -496,8 +503,12 @@ pub(crate) async fn succeed(
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
-    run.shared.close(run, active, OperationState::Done, None, None, Vec::new()).await?;
-    Ok(CreatedServer { operation: run.id.clone(), server })
+    if run.shared.close(run, active, OperationState::Done, None, None, Vec::new()).await? {
+        return Ok(CreatedServer { operation: run.id.clone(), server });
+    }
+    let step = Step::Create(Create::WaitUntilRunning).word();
+    let cause = StepFailure { step, failure: cancelled() };
+    Err(fail(run, active, specification, cause, run.lost_call()).await)
 }
 
 impl PendingCreate {

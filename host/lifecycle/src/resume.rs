@@ -491,6 +491,11 @@ impl Stand {
                     let cause = StepFailure { step: because.step, failure: because.failure };
                     stand.undo.get_or_insert(cause);
                 }
+                Record::Noted(Note::Cancelled { by }) => {
+                    let failure =
+                        failure::of_class(FailureClass::Cancelled, format!("the operation was cancelled by {by}"));
+                    stand.undo.get_or_insert(StepFailure { step: entry.step.clone(), failure });
+                }
                 // Died between giving a step up and saying that it is to be undone.
                 Record::Failed { step, gave_up: Some(failure) } => given_up = Some(StepFailure { step, failure }),
                 _ => {}

@@ -44,7 +44,7 @@ const MOST_REASONS: usize = 50;
 enum Ending {
     /// The process leaves it to its successor.
     Left,
-    CalledOff,
+    Cancelled,
     DeadlinePassed,
 }
 
@@ -52,7 +52,7 @@ impl Ending {
     fn failure(self) -> Failure {
         match self {
             Self::Left => failure::of_class(FailureClass::Cancelled, "the operation was left to the next start"),
-            Self::CalledOff => failure::of_class(FailureClass::Cancelled, "the operation was called off"),
+            Self::Cancelled => cancelled(),
             Self::DeadlinePassed => {
                 failure::of_class(FailureClass::DeadlineExceeded, "the operation's deadline passed")
             }
@@ -62,7 +62,7 @@ impl Ending {
     fn stop(self, step: &str) -> Stop {
         match self {
             Self::Left => Stop::Left,
-            Self::CalledOff | Self::DeadlinePassed => Stop::failed(step, self.failure()),
+            Self::Cancelled | Self::DeadlinePassed => Stop::failed(step, self.failure()),
         }
     }
 }
@@ -74,6 +74,11 @@ pub(crate) enum Asked<T> {
     SaidAbsent,
     /// It is proven absent.
     Absent,
+}
+
+/// Why an operation does not go on that somebody has cancelled.
+pub(crate) fn cancelled() -> Failure {
+    failure::of_class(FailureClass::Cancelled, "the operation was cancelled")
 }
 
 /// A running operation.
@@ -117,6 +122,12 @@ impl Run {
         deadline: Option<Duration>,
     ) -> Self {
         let trace = Trace::of_operation(&shared.owner, &id, kind, &group, &zone, None);
+        // Its own, so that a request of another process can cancel this operation alone.
+        let control = control.child();
+        if kind.makes() {
+            control.enter(&id, &shared);
+            shared.cancels.enter(&id, &control, &shared);
+        }
         Self {
             trace,
             shared,
@@ -195,7 +206,7 @@ impl Run {
             return Err(Ending::Left.stop(step));
         }
         if self.control.cancelled().is_cancelled() && !self.undoing.load(Ordering::Relaxed) {
-            return Err(Ending::CalledOff.stop(step));
+            return Err(Ending::Cancelled.stop(step));
         }
         Ok(())
     }
@@ -218,7 +229,7 @@ impl Run {
         tokio::select! {
             biased;
             () = self.control.left().cancelled() => Err(Ending::Left),
-            () = self.control.cancelled().cancelled(), if !undoing => Err(Ending::CalledOff),
+            () = self.control.cancelled().cancelled(), if !undoing => Err(Ending::Cancelled),
             value = wait => Ok(value),
         }
     }
@@ -643,6 +654,13 @@ impl Run {
             self.sleep(step, wait).await?;
             attempt += 1;
         }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.control.exit(&self.id);
+        self.shared.cancels.exit(&self.id);
     }
 }
 

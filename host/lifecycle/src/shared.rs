@@ -9,6 +9,7 @@ use windlass_concurrency::{ActiveKey, ActiveKeys};
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::{Client, Zone};
 
+use crate::cancels::Cancels;
 use crate::clock::{Clock, Randomness};
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) active: ActiveKeys<OperationId>,
     /// Held while operations are taken over: tasks of one process wait for each other, processes do not.
     pub(crate) taking_over: tokio::sync::Mutex<()>,
+    /// Those of them that can be cancelled.
+    pub(crate) cancels: Cancels,
 }
 
 impl std::fmt::Debug for Shared {

@@ -1,6 +1,7 @@
 //! `windlass operation`: the journal, told to people and programs.
 
 pub(super) mod abandon;
+mod cancel;
 mod watch;
 
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
         OperationCommand::Attach(arguments) => watch::attach(context, &arguments).await,
         OperationCommand::Resume(_) => resume(context).await,
         OperationCommand::Abandon(arguments) => abandon::abandon(context, arguments).await,
+        OperationCommand::Cancel(arguments) => cancel::cancel(context, &arguments).await,
     }
 }
 

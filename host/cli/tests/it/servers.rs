@@ -1,4 +1,6 @@
-use crate::support::{Running, World, eventually};
+use serde_json::Value;
+
+use crate::support::{Ran, Running, World, eventually};
 
 #[test]
 fn servers_are_created_listed_shown_swept_and_deleted() {
@@ -213,4 +215,66 @@ fn the_second_interrupt_leaves_it_to_the_next_start_which_ends_it() {
     let left = world.control("GET", "resources", "");
     let states: Vec<_> = left["servers"].as_array().unwrap().iter().map(|server| server["state"].clone()).collect();
     assert!(states.is_empty() && world.resources() == 0 || states == ["running"], "{left}");
+}
+
+/// A creation whose power-on takes effect and is not answered.
+fn start_creation_that_hangs(world: &World) -> Running {
+    let hangs = r#"{"method": "POST", "path": "/instance/v1/zones/*/servers/*/action", "nth": 1,
+        "kind": "delay:3600000", "effect": "after"}"#;
+    world.control("POST", "faults", hangs);
+    let create = start_creation(world);
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    create
+}
+
+fn the_creation(world: &World) -> Value {
+    world.json(&["operation", "list"])["operations"][0].clone()
+}
+
+/// Ends what is open while simulated time goes on.
+fn while_time_goes_on(world: &World, mut work: Running) -> Ran {
+    eventually("it ends", || {
+        world.control("POST", "clock", r#"{"advance_ms": 1000}"#);
+        work.has_ended().then_some(())
+    });
+    work.end()
+}
+
+#[test]
+fn what_a_signal_cancelled_is_undone_after_a_kill() {
+    let world = World::new("0");
+    let create = start_creation_that_hangs(&world);
+    create.signal("TERM");
+    create.until_it_says("interrupted: undoing what is in flight");
+    create.signal("KILL");
+    let resume = Running::start(&mut world.command(&["operation", "resume"]));
+    while_time_goes_on(&world, resume).expect(0);
+    assert_eq!(the_creation(&world)["state"], "undone");
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn operation_cancel_undoes_the_creation_of_another_process() {
+    let world = World::new("0");
+    let create = start_creation(&world);
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
+    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
+    while_time_goes_on(&world, cancel).expect(0);
+    create.end().expect(1);
+    assert_eq!(the_creation(&world)["state"], "undone");
+    assert_eq!(world.resources(), 0);
+    world.run(&["operation", "cancel", &id]).expect(0);
+}
+
+#[test]
+fn operation_cancel_undoes_what_a_dead_process_left() {
+    let world = World::new("0");
+    let create = start_creation_that_hangs(&world);
+    create.signal("KILL");
+    let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
+    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
+    while_time_goes_on(&world, cancel).expect(0);
+    assert_eq!(the_creation(&world)["state"], "undone");
+    assert_eq!(world.resources(), 0);
 }

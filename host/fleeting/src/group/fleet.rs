@@ -227,7 +227,7 @@ impl Fleet {
                     tracing::info!(instance = id, "asked to remove an instance that is not there: it counts as gone")
                 }
                 Some(Phase::Creating { .. }) => {
-                    self.end_creation(&id);
+                    self.end_creation(&id).await;
                 }
                 Some(phase) if phase.stands() => {
                     to_begin.push(id);
@@ -262,13 +262,16 @@ impl Fleet {
     /// Has an instance removed that is being created. A creation of this process is told to end; one that an earlier
     /// process began is taken up by the supervisor, and the instance is removed when it has ended. False where nothing
     /// changes.
-    pub(crate) fn end_creation(&self, id: &str) -> bool {
+    pub(crate) async fn end_creation(&self, id: &str) -> bool {
         let Some(operation) = self.book.lock().get(id).map(|entry| entry.operation.clone()) else { return false };
         let handle = self.handles.lock().get(&operation).cloned();
         // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
         let changed = self.apply(id, &Event::Unwanted { told: handle.is_some() }).is_some();
         if let Some(handle) = handle {
-            handle.control.cancel();
+            // The runner takes the answer for the removal's begin: a crash must not finish the creation.
+            if let Err(error) = handle.control.cancel_durably("the runner: the instance is not wanted any more").await {
+                tracing::warn!(instance = id, %error, "the journal does not say that the creation is cancelled");
+            }
             handle.called_off.cancel();
         }
         changed

@@ -363,7 +363,7 @@ impl Fleet {
             if let Err(error) = self.begin_cleanup(id, why).await {
                 tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
             }
-        } else if self.end_creation(id) {
+        } else if self.end_creation(id).await {
             metrics::counter!(names::REAPS).increment(1);
             tracing::warn!(instance = id, "its creation is called off: {why}");
         }

@@ -158,8 +158,14 @@ impl Journal {
         self.write(Write::Entry(Box::new(entry))).await.map(drop)
     }
 
-    pub(crate) async fn close(&self, closing: Closing) -> Result<(), Error> {
-        self.write(Write::Close(Box::new(closing))).await.map(drop)
+    /// Ends an operation. False, and nothing changes, where it was to be done and somebody has cancelled it.
+    pub(crate) async fn close(&self, closing: Closing) -> Result<bool, Error> {
+        self.write(Write::Close(Box::new(closing))).await.map(|written| written > 0)
+    }
+
+    /// Those of these operations that somebody has cancelled.
+    pub(crate) fn cancelled(&self, operations: &[OperationId]) -> Result<Vec<OperationId>, Error> {
+        self.read(|reader| read::cancelled(reader, operations))
     }
 
     /// Closes an operation as abandoned, opening it before where it never was open. False when another process has

@@ -11,8 +11,8 @@ use crate::Error;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 8] =
-    ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up", "ended", "abandoned"];
+const WORDS: [&str; 9] =
+    ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up", "ended", "abandoned", CANCELLED];
 
 /// A step that has failed for good: the cause of an undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,8 @@ pub(crate) enum Note {
     Ended,
     /// Somebody decided to leave the entry's resource alone, or whatever the operation made where it names none.
     Abandoned { by: String, reason: Option<String> },
+    /// Somebody cancelled the operation. Written before they are told so: it is undone, and never finished.
+    Cancelled { by: String },
 }
 
 impl Note {
@@ -142,6 +144,8 @@ pub(super) const TAKEN_UP: &str = "taken-up";
 pub(super) const ABANDONED: &str = "abandoned";
 /// The word of [`Note::Ended`].
 pub(super) const ENDED: &str = "ended";
+/// The word of [`Note::Cancelled`].
+pub(super) const CANCELLED: &str = "cancelled";
 
 #[cfg(test)]
 mod tests {

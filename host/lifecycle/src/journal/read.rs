@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
-use super::note::{ABANDONED, KEPT, TAKEN_UP};
+use super::note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
 use super::record::LONGEST_JSON;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
@@ -278,6 +278,20 @@ pub(super) fn abandoned(connection: &Connection) -> Result<HashSet<String>, Erro
         )
         .map_err(Error::journal_read)?;
     statement.query_map([ABANDONED], |row| row.get(0)).and_then(Iterator::collect).map_err(Error::journal_read)
+}
+
+/// Those of these operations that somebody has cancelled.
+pub(super) fn cancelled(connection: &Connection, operations: &[OperationId]) -> Result<Vec<OperationId>, Error> {
+    let mut statement = connection
+        .prepare_cached("select exists (select 1 from entries where operation = ?1 and phase = 'note' and step = ?2)")
+        .map_err(Error::journal_read)?;
+    let mut cancelled = Vec::new();
+    for id in operations {
+        if statement.query_row([id.as_str(), CANCELLED], |row| row.get(0)).map_err(Error::journal_read)? {
+            cancelled.push(id.clone());
+        }
+    }
+    Ok(cancelled)
 }
 
 /// The servers that the outcomes of a creation name. In SQL: each list of machines asks it of every machine.

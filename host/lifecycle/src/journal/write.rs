@@ -5,10 +5,10 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::note::{ENDED, KEPT};
+use super::note::{CANCELLED, ENDED, KEPT};
 use super::read::open_cleanup;
 use super::record::LONGEST_JSON;
-use super::record::{Closing, NewEntry, NewOperation, OperationKind};
+use super::record::{Closing, NewEntry, NewOperation, OperationKind, OperationState};
 use crate::Error;
 use crate::identifier::OperationId;
 
@@ -119,7 +119,9 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 .prepare_cached(
                     "update operations
                      set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
-                     where id = ?1",
+                     where id = ?1 and not (
+                         ?2 = 'done' and kind = 'create-server' and exists (
+                             select 1 from entries where operation = ?1 and phase = 'note' and step = ?8))",
                 )
                 .map_err(failed)?
                 .execute(params![
@@ -130,8 +132,13 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                     closing.report.as_ref().map(|r| json(r, "report")).transpose()?,
                     milliseconds(closing.at),
                     closing.look_at.map(milliseconds),
+                    CANCELLED,
                 ])
                 .map_err(failed)?;
+            // Whoever cancelled a creation before this moment was told that it is undone.
+            if written == 0 && closing.state == OperationState::Done && exists(connection, &closing.operation)? {
+                return Ok(0);
+            }
             for ended in &closing.ends {
                 // The row's own time changes now.
                 connection
@@ -210,6 +217,13 @@ fn prunable() -> String {
                          where operation = operations.id and step = '{KEPT}' and phase = 'note')",
         makers.join(", ")
     )
+}
+
+fn exists(connection: &Connection, operation: &OperationId) -> Result<bool, Error> {
+    connection
+        .prepare_cached("select exists (select 1 from operations where id = ?1)")
+        .and_then(|mut statement| statement.query_row([operation.as_str()], |row| row.get(0)))
+        .map_err(Error::journal_write)
 }
 
 fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {

@@ -494,7 +494,7 @@ pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
         (true, true) => OperationState::Done,
         (true, false) => OperationState::Undone,
     };
-    shared.close(run, active, state, None, Some(&report), Vec::new()).await
+    shared.close(run, active, state, None, Some(&report), Vec::new()).await.map(drop)
 }
 
 impl Ineligible {

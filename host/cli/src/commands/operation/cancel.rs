@@ -1,0 +1,149 @@
+//! `windlass operation cancel`: operations that are undone, whichever process works on them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::table;
+use windlass_inspect::words::counted;
+use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, OperationState, Report};
+
+use crate::arguments::CancelOperations;
+use crate::commands::lifecycle::{left_of, lifecycle_failure, unverified, user};
+use crate::context::{Context, Work};
+use crate::interrupt::{self, Words};
+
+/// How often the journal is read while the process at work undoes an operation.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+const INTERRUPTED: Words = Words {
+    first: "no longer waiting; the operations stay cancelled",
+    second: "leaving the rest to the next start; the operations stay cancelled",
+};
+
+pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> Result<(), Failure> {
+    let work = context.work(None, None)?;
+    let inspector = context.inspector(&work.state);
+    let mut ids = Vec::new();
+    for text in &arguments.operations {
+        let id = inspector.operation_id(text)?;
+        inspector.read_operation(work.lifecycle.journal(), &id)?;
+        ids.push(id);
+    }
+    let by = user();
+    let mut refused = Vec::new();
+    let mut cancelled = Vec::new();
+    for id in &ids {
+        match work.lifecycle.cancel(id, &by).await {
+            Ok(Cancellation::Noted) => {
+                context.output.say(&format!("{id} is cancelled"));
+                cancelled.push(id.clone());
+            }
+            Ok(Cancellation::Ended(state)) => {
+                context.output.say(&format!("{id} had ended: {state}"));
+                cancelled.push(id.clone());
+            }
+            Err(error @ Error::NotCancellable { .. }) => refused.push(error.to_string()),
+            Err(error) => return Err(lifecycle_failure("the operation cannot be cancelled", &error)),
+        }
+    }
+    let control = Control::new();
+    let interrupted = interrupt::listen_saying(&Waiting(control.clone()), context.output, INTERRUPTED)?;
+    let mut operations = Vec::new();
+    for id in &cancelled {
+        operations.push(if arguments.no_wait { read(&work, id)? } else { undone(&work, id, &control).await? });
+    }
+    work.end();
+    let was_interrupted = interrupted.stop();
+    let document = json!({ "operations": operations });
+    if refused.is_empty() && !was_interrupted && operations.iter().all(|one| is_settled(one, arguments.no_wait)) {
+        context.output.result(&document, || words(&operations));
+        return Ok(());
+    }
+    let mut failure = if was_interrupted {
+        Failure::new(Exit::Interrupted, "no longer waiting for the operations, which stay cancelled")
+    } else if operations.iter().all(|one| is_settled(one, arguments.no_wait)) {
+        let count = counted(refused.len(), "operation");
+        Failure::usage(format!("{count} cannot be cancelled")).remedy("windlass operation watch")
+    } else {
+        Failure::new(Exit::Left, "not every cancelled operation could be undone")
+            .remedy("remove the causes, then: windlass operation resume")
+    };
+    failure.causes = refused;
+    for operation in &operations {
+        if let Some(report) = report(operation) {
+            failure.left.extend(left_of(&report));
+            failure.undone.push(format!("{}: {}", operation.id, report.words()));
+        }
+        if operation.state == OperationState::Unverified {
+            failure.left.push(unverified(&operation.id, &operation.zone, operation.look_at.unwrap_or_default()));
+        }
+    }
+    Err(failure.with_partial(document))
+}
+
+/// What a signal does while the command waits: the operations are cancelled already.
+#[derive(Clone)]
+struct Waiting(Control);
+
+impl interrupt::Ends for Waiting {
+    async fn cancel(&self, _by: &str) -> Result<(), String> {
+        self.0.leave();
+        Ok(())
+    }
+
+    fn leave(&self) {
+        self.0.leave();
+    }
+}
+
+fn read(work: &Work, id: &OperationId) -> Result<Operation, Failure> {
+    let operation = work.lifecycle.journal().operation(id);
+    operation.map_err(|error| lifecycle_failure("the journal cannot be read", &error))
+}
+
+/// Waits until the process at work has undone the operation; where there is none, undoes it.
+async fn undone(work: &Work, id: &OperationId, control: &Control) -> Result<Operation, Failure> {
+    loop {
+        let operation = read(work, id)?;
+        if operation.state != OperationState::Open || control.left().is_cancelled() {
+            return Ok(operation);
+        }
+        if !work.state.runner_lives(&operation.runner) {
+            match work.lifecycle.resume_creations(&BTreeSet::from([id.clone()]), control).await {
+                Ok(resumed) if resumed.operations.iter().any(|one| one.operation == *id) => return read(work, id),
+                // Another process has taken it up meanwhile.
+                Ok(_) | Err(Error::RecoveryRunning { .. }) => {}
+                Err(error) => return Err(lifecycle_failure("the operation cannot be undone", &error)),
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = control.left().cancelled() => {}
+        }
+    }
+}
+
+/// Whether nothing is left to do for an operation, or nobody waits for it.
+fn is_settled(operation: &Operation, no_wait: bool) -> bool {
+    match operation.state {
+        OperationState::Open => no_wait,
+        OperationState::Left | OperationState::Unverified => false,
+        _ => true,
+    }
+}
+
+fn report(operation: &Operation) -> Option<Report> {
+    operation.report.clone().and_then(|report| serde_json::from_value(report).ok())
+}
+
+fn words(operations: &[Operation]) -> String {
+    table(
+        &["operation", "kind", "state", "report"],
+        operations.iter().map(|operation| {
+            let report = report(operation).map(|report| report.words()).unwrap_or_default();
+            vec![operation.id.to_string(), operation.kind.to_string(), operation.state.to_string(), report]
+        }),
+    )
+}
