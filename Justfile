@@ -48,6 +48,11 @@ interleavings *arguments:
 simulate-breakages *arguments:
     @tests/world/breakages/run {{ arguments }}
 
+# Fresh seeds for everything that is searched: worlds, fuzz targets, days, weeks, schedules, properties.
+[group('search')]
+search minutes="60": _wasm_target
+    @tests/search {{ minutes }}
+
 # Inputs that break what reads untrusted bytes: `just fuzz 600`, `just fuzz 60 journal`.
 [group('search')]
 fuzz seconds="60" target="": _wasm_target

@@ -22,6 +22,8 @@ use crate::*;
 
 /// Schedules of each kind, unless `WINDLASS_SCHEDULES` says otherwise.
 const SCHEDULES: usize = 2_000;
+/// They are the same ones each time, unless `SHUTTLE_RANDOM_SEED` says otherwise.
+const SEED: u64 = 1;
 /// How often a schedule of the second kind changes its mind.
 const CHANGES: usize = 3;
 
@@ -31,8 +33,8 @@ fn under_all_schedules(check: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
     let (random, seldom) = (Arc::clone(&check), check);
-    shuttle::Runner::new(RandomScheduler::new(schedules), config.clone()).run(move || random());
-    shuttle::Runner::new(PctScheduler::new(CHANGES, schedules), config).run(move || seldom());
+    shuttle::Runner::new(RandomScheduler::new_from_seed(SEED, schedules), config.clone()).run(move || random());
+    shuttle::Runner::new(PctScheduler::new_from_seed(SEED, CHANGES, schedules), config).run(move || seldom());
 }
 
 /// Waits for something so many looks long, and leaves.

@@ -4,7 +4,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use windlass_test_world::{Story, run};
 
@@ -27,31 +26,13 @@ fn worlds_are_not_idle() {
     assert!(calls > 2_000 && created > 20, "{calls} calls, {created} servers given");
 }
 
+/// `just simulate` searches other seeds, and runs one again: `just simulate --from SEED --seeds 1`.
 #[test]
 fn the_first_seeds_break_no_law() {
-    for seed in 1..=12 {
+    for seed in 1..=100 {
         let ending = run(&Story::of_seed(seed));
         assert!(ending.violations.is_empty(), "seed {seed}: {:#?}\n{}", ending.violations, Story::of_seed(seed));
     }
-}
-
-/// How long a fresh range is searched unless `WINDLASS_SIMULATION_SECONDS` says.
-const SECONDS: u64 = 20;
-
-/// Other seeds in each run, for a fixed time. They are printed; `just simulate --from SEED --seeds 1` runs one again.
-#[test]
-fn no_seed_of_a_fresh_range_breaks_a_law() {
-    let told = std::env::var("WINDLASS_SIMULATION_SECONDS").ok();
-    let seconds = told.map_or(SECONDS, |text| text.parse().expect("WINDLASS_SIMULATION_SECONDS is a whole number"));
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let from = since.as_secs() * 1_000_000;
-    let (until, mut seed) = (Instant::now() + Duration::from_secs(seconds), from);
-    while Instant::now() < until {
-        let ending = run(&Story::of_seed(seed));
-        assert!(ending.violations.is_empty(), "seed {seed}: {:#?}\n{}", ending.violations, Story::of_seed(seed));
-        seed += 1;
-    }
-    println!("{} seeds from {from}: no violation", seed - from);
 }
 
 /// `just simulate-breakages` takes an hour; that it can still be run, this looks at.
