@@ -171,6 +171,7 @@ mod tests {
             Note::TakenUp { tries: 3, next_try: 5 },
             Note::Ended,
             Note::Abandoned { by: "somebody".into(), reason: Some("the zone is closed".into()) },
+            Note::Cancelled { by: "SIGTERM".into() },
         ]
     }
 
